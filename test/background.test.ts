@@ -1,4 +1,7 @@
-/** Processes in the background: only where the system lets them leave it. */
+/**
+ * A process enters the background (the scheduling policy SCHED_IDLE) only if the system lets it leave the background
+ * later.
+ */
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { mayLeaveBackground } from "./helpers/running.ts";
@@ -13,11 +16,11 @@ function run(launcher: readonly string[] = [], ...args: string[]): unknown {
 
 const works = (...command: string[]) =>
   Bun.spawnSync([...command, "true"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
-/** Without CAP_SYS_NICE. */
+/** Runs a command without CAP_SYS_NICE. */
 const plain = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
 const limited = ["prlimit", "--nice=20", "--"];
 
-/** SCHED_OTHER and SCHED_IDLE. */
+/** Numbers of the scheduling policies SCHED_OTHER and SCHED_IDLE. */
 const [normal, idle] = [[0], [5]];
 const stayed = { entered: false, before: normal, inside: normal, after: normal };
 const left = { entered: true, before: normal, inside: idle, after: normal };

@@ -1,6 +1,6 @@
 /**
- * What hooks get as their context: the state of `setup`, parameters of the operator, a signal, a log, the device. And
- * the hook `teardown`.
+ * The context of hooks: the state of `setup`, parameters of the operator, a signal, a log, the device. Also the hook
+ * `teardown`.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";

@@ -1,11 +1,11 @@
-/** When the calls of hooks have a time limit, which costs each call some microseconds. */
+/** The time limit of hooks costs each call some microseconds, so it applies only for a while after a slow call. */
 import { expect, test } from "bun:test";
 import { Hooks, type HooksOptions } from "../src/server/flow/hooks.ts";
 import { RunningHooks } from "../src/server/flow/running-hooks.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const QUICK_CALLS = 1000;
-/** A limited call is in a script with this name. */
+/** The stack of a call with a time limit contains a script of this name. */
 const isLimited = (hooks: Hooks) => hooks.call("preprocess", () => new Error().stack?.includes("sconce:hook"));
 
 function hooksOf(options: Pick<HooksOptions, "running">) {

@@ -221,7 +221,7 @@ test("a broken model is reported by name, and the other models are served", asyn
   expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
   expect(refused.status).toBe(503);
-  // The text of the model's code is for the log.
+  // Only the log has the message of the model's code.
   expect(await refused.text()).toContain("the model cannot be served: the model failed in setup");
   expect(await jsonAt(client, "/models")).toMatchObject({
     models: [

@@ -135,7 +135,7 @@ describe("the log", () => {
     await post("small", 1);
     await post("middle", 1000);
     const large = await post("large", 5000);
-    // Two HTTP processes answer by turns. One of them has to forward the request to the other.
+    // Two HTTP processes answer by turns. The process without the prediction forwards the request to the other.
     for (let i = 0; i < 8; i++) await send(`read-${i}`, large);
     await post("events", 3, { Accept: "text/event-stream" });
     for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])

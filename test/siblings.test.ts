@@ -83,8 +83,8 @@ test("an answer to a client that has left is no fault, but an incomplete body is
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch({ body, signal }) {
-      // The other HTTP process answers when its request is aborted. It reads each body to its end, but the stream
-      // `half` never ends.
+      // The other HTTP process reads the body to its end, and answers only when its request is aborted. The stream
+      // `half` never ends, so it is read only in part.
       for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
       arrived.resolve();
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));

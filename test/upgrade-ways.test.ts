@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Requests of four clients, one after the other, each on its own connection. */
+/** Four clients. Each sends one request after another, each request on a new connection. */
 class Load {
   readonly statuses: string[] = [];
   #isOver = false;

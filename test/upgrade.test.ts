@@ -106,7 +106,7 @@ test.skipIf(!mayLeaveBackground)(
     await first.line("Listening on");
     await using second = serve("v2", place);
     const processes = () => descendants(second.pid);
-    // The server, its front and its engine.
+    // Three processes: the server, its HTTP process and its engine process.
     await until(async () => {
       const pids = await processes();
       return pids.length >= 3 && pids.every((pid) => policies(pid).every((policy) => policy === SCHED_IDLE));

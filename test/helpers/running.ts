@@ -7,7 +7,7 @@ import { systemText } from "../../src/base/system-file.ts";
 export const SCHED_OTHER = 0;
 export const SCHED_IDLE = 5;
 
-/** Whether this process may leave the background, as by CAP_SYS_NICE. */
+/** Whether the system lets this process leave the background, for example because of CAP_SYS_NICE. */
 export const mayLeaveBackground =
   Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
 
