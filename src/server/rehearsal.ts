@@ -2,10 +2,10 @@
 import type { ServeConfig } from "./config.ts";
 import type { Fetch } from "./http/listener.ts";
 
-/** Predictions of a rehearsal: JavaScriptCore then has compiled most functions. */
+/** Count of predictions in a rehearsal. After so many, JavaScriptCore has compiled most functions. */
 const COUNT = 200;
 const AT_ONCE = 4;
-/** Longest rehearsal. */
+/** Time limit of a rehearsal in milliseconds. */
 const LIMIT_MS = 2000;
 
 /**

@@ -66,8 +66,8 @@ export async function openEntry(
 }
 
 /**
- * The model for requests that name it; none for a worker.
- * @param split the split of the model, whose name it has too, for some requests
+ * The model under each name that requests may use; empty for a worker.
+ * @param split the split of the model; the name of the split means this model in requests of some clients
  */
 export function namesOf(
   { front, served, metrics, options, fault }: Entry,
