@@ -22,8 +22,8 @@ const limited = ["prlimit", "--nice=20", "--"];
 
 /** Numbers of the scheduling policies SCHED_OTHER and SCHED_IDLE. */
 const [normal, idle] = [[0], [5]];
-const stayed = { entered: false, before: normal, inside: normal, after: normal };
-const left = { entered: true, before: normal, inside: idle, after: normal };
+const stayed = { entered: false, before: normal, inside: normal, alone: normal, after: normal };
+const left = { entered: true, before: normal, inside: idle, alone: normal, after: normal };
 
 test.skipIf(!mayLeaveBackground)("a process with the capability enters the background, and leaves it", () => {
   expect(run()).toEqual(left);

@@ -93,7 +93,7 @@ describe("a failed load", () => {
   test("is tried again ten seconds later, for a prediction", async () => {
     const { loads, log, failed, clock } = server({ failures: 1 });
     await loads.load(0, false);
-    expect(failed).toEqual(["a: no such file"]);
+    expect(failed).toEqual(["a: the weights cannot be used"]);
     await loads.load(0, false);
     await clock.advanceTo(9900);
     await settle();

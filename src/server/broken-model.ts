@@ -12,6 +12,10 @@ const short: Partial<Record<ErrorCode, string>> = {
   cache_unusable: "libtorch cannot be unpacked",
   predictions_unusable: "its predictions cannot be read",
   queue_unavailable: "the queue cannot be reached",
+  run_failed: "the weights cannot be run",
+  processes_unavailable: "its process cannot be started",
+  store_unwritable: "the model store cannot be used",
+  store_busy: "the model store cannot be used",
 };
 
 export function reasonForClients(error: unknown): string {

@@ -53,10 +53,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   }
   options.onSetUp?.();
   await Promise.all(models.opened.map((model) => model.start()));
-  if (options.mayListen !== undefined) {
-    await models.rehearse();
-    await options.mayListen();
-  }
+  await options.mayListen?.();
   const url = port.serve(
     withContext(models.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
     withContext(models.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),

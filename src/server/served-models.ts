@@ -4,14 +4,13 @@ import { appOf, hindranceOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { type BrokenModel, type NamedModel, takesModelNames } from "./http/apis/apis.ts";
-import { pathOf, type RequestContext, withContext, withoutPrefix } from "./http/request.ts";
+import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
 import type { Hindrance } from "./http/routes/health.ts";
 import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedModel } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import { clientIdOf, SplitPredictions, versionOf } from "./predictions/split.ts";
-import { rehearse } from "./rehearsal.ts";
 import { type Answer, type Entry, namesOf, openEntry, renamed, type Split, type Version } from "./served-entry.ts";
 
 export class ServedModels {
@@ -107,21 +106,6 @@ export class ServedModels {
   async has(id: string): Promise<boolean> {
     for (const front of this.opened) if (await front.has(id)) return true;
     return false;
-  }
-
-  /** Runs the examples of the loaded models, whose predictions stay in this process. */
-  async rehearse(): Promise<void> {
-    const fetch = withContext(this.fetch, { accessLog: false, isForwarded: true, isRehearsal: true });
-    const { basePath } = this.#shared.options.config;
-    for (const [i, { front, served, metrics, options }] of this.#entries.entries()) {
-      const [example] = served?.examples ?? [];
-      // The predictions of a queue run in any replica.
-      const isRun = front?.parts.service !== undefined && front.parts.replica === undefined;
-      if (example === undefined || !isRun || (options.engine?.state ?? "ready") !== "ready") continue;
-      await rehearse(fetch, { path: i === 0 ? "" : `/models/${options.name}`, example, basePath });
-      metrics.clear();
-    }
-    this.#shared.metrics.clear();
   }
 
   /** Answers a request. On a server with one model, a path without a model name costs one search in the URL. */

@@ -1,4 +1,4 @@
-/** Enters the background with a child process and a thread, and leaves it. Prints the scheduling policies of all threads as JSON. */
+/** Enters the background with a child process and a thread, and leaves it: first this process alone, then both. Prints the scheduling policies of all threads as JSON. */
 import { Background } from "../../src/machine/processes/background.ts";
 import { children, policies, until } from "./running.ts";
 
@@ -11,6 +11,8 @@ const before = await all();
 const background = Background.enter();
 const child = Bun.spawn(["sleep", "60"]);
 const inside = await all();
+Background.leaveAlone();
+const alone = [...new Set(policies(process.pid))];
 background?.leave();
 const after = await all();
 if (process.argv[2] === "starved") {
@@ -21,4 +23,4 @@ if (process.argv[2] === "starved") {
   spinning.terminate();
 }
 child.kill();
-console.log(JSON.stringify({ entered: background !== undefined, before, inside, after }));
+console.log(JSON.stringify({ entered: background !== undefined, before, inside, alone, after }));

@@ -59,6 +59,13 @@ export class Background implements Disposable {
     }
   }
 
+  /** Moves this process alone back, so that it can measure times. Does nothing in a process outside the background. */
+  static leaveAlone(): void {
+    if (policyOfProcess() !== SCHED_IDLE || !mayLeave()) return;
+    if (systemText("/proc/self/autogroup").endsWith(` nice ${LAST_NICE}\n`)) setAutogroupNice(0);
+    setPolicies(() => threadsOf(process.pid), SCHED_OTHER);
+  }
+
   /** Moves this process and all processes below it back. */
   leave(): void {
     if (this.#hasLeft) return;
@@ -130,11 +137,22 @@ function mayLeave(): boolean {
  * nothing unless this process leads the session.
  */
 function setSessionNice(nice: number): void {
-  const [, session] = /.*\) \w \d+ \d+ (\d+)/.exec(systemText("/proc/self/stat")) ?? [];
-  if (session !== String(process.pid)) return;
+  const [, , , session] = ownStat();
+  if (session === String(process.pid)) setAutogroupNice(nice);
+}
+
+function setAutogroupNice(nice: number): void {
   try {
     writeFileSync("/proc/self/autogroup", String(nice));
   } catch {
     // The kernel has no `autogroup`.
   }
+}
+
+const policyOfProcess = () => Number(ownStat()[38]);
+
+/** The fields of Linux's /proc/self/stat from the state on, which is field 3 of the whole line. */
+function ownStat(): string[] {
+  const text = systemText("/proc/self/stat");
+  return text.slice(text.lastIndexOf(")") + 2).split(" ");
 }

@@ -24,11 +24,13 @@ export type ToChild = z.infer<typeof toChild>;
 const errorReport = z.object({
   code: z.enum(errorCodes).optional(),
   message: z.string(),
-  clientMessage: z.string(),
+  /** Undefined if clients may read `message`, or a short form of it. */
+  clientMessage: z.string().optional(),
 });
 
 export function reportOf(error: unknown): z.infer<typeof errorReport> {
-  const { clientMessage } = codedError(error);
+  const coded = codedError(error);
+  const clientMessage = coded.clientMessage === coded.message ? undefined : coded.clientMessage;
   return error instanceof SconceError
     ? { code: error.code, message: messageWithLine(error), clientMessage }
     : { message: messageOf(error), clientMessage };

@@ -19,6 +19,7 @@ import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
 import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
+import { Background } from "../../machine/processes/background.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Fetcher } from "./fetcher.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
@@ -112,6 +113,8 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
     // A GPU chooses kernels and allocates memory for each batch size, so every size is warmed up.
     const everySize = !devices.includes("cpu");
+    // The times decide the number of threads, and whether a latency target can be reached.
+    Background.leaveAlone();
     const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
     return {

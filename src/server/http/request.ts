@@ -38,8 +38,6 @@ export class RequestContext implements Origin {
   metrics: Pick<Metrics, "answered"> | undefined = undefined;
   /** Whether another HTTP process of this server forwarded the request. */
   isForwarded = false;
-  /** Whether the server itself sent the request, before its port opened. */
-  isRehearsal = false;
   /** Whether the request came through --admin-port. */
   isAdmin = false;
   /** The API key of the request; undefined without a valid key. */
@@ -174,7 +172,6 @@ export interface ContextOptions {
   /** Logs each request at the level `info`; by default at `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
-  readonly isRehearsal?: boolean;
   readonly isAdmin?: boolean;
   /** Finds the client's address for the log. */
   readonly peerOf?: PeerOf | undefined;
@@ -183,7 +180,7 @@ export interface ContextOptions {
 /** Wraps the app: gives each request a context, sets `X-Request-Id`, and counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, tracing, accessLog, isForwarded = false, isRehearsal = false, isAdmin = false, peerOf }: ContextOptions,
+  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
     if (!context.hasIdHeader) {
@@ -204,7 +201,6 @@ export function withContext(
   return (request) => {
     const context = new RequestContext(request);
     context.isForwarded = isForwarded;
-    context.isRehearsal = isRehearsal;
     context.isAdmin = isAdmin;
     const begun = { beganMs: performance.now(), span: tracing && traced(tracing, request, context) };
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);

@@ -128,11 +128,6 @@ export class Metrics implements BatchObserver {
     add(own, places.batches + batchCauses.indexOf(cause), 1);
   }
 
-  /** Zeroes the counters of this process. */
-  clear(): void {
-    this.#own.fill(0);
-  }
-
   predictionEnded({ count, itemsSucceeded, itemsFailed, failedFor }: EndedPrediction, seconds_: number): void {
     add(this.#own, places.predictions + outcome(failedFor), 1);
     observe(this.#own, places.latency, seconds, seconds_);

@@ -146,13 +146,12 @@ export class LivePredictions {
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.leftMs !== undefined;
-    live.isWithdrawn = live.isRehearsal;
     if (this.shadows.length > 0 && live.kind === "prediction") live.copied = request.body;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
     const { tracing } = this.#options;
-    live.span = (live.isRehearsal ? undefined : tracing)?.prediction({
+    live.span = tracing?.prediction({
       id: live.id,
       kind: nounOf(live.kind),
       count: live.count,

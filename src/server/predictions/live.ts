@@ -64,7 +64,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** Whether the model's code has run for an input. */
   hasBegun = false;
   itemsSucceeded = 0;
-  /** Whether this process must not report the end, because the client got an error, another process runs the prediction, or the prediction is a rehearsal. */
+  /** Whether this process must not report the end, because the client got an error or another process runs the prediction. */
   isWithdrawn = false;
   /** Numbers of failed inputs by reason; undefined if no input failed. */
   itemsFailed: Map<FailureReason, number> | undefined;
@@ -117,10 +117,6 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** Whether the request or its webhook is not in the store yet. */
   get mustStore(): boolean {
     return !this.isStored && (this.request !== undefined || this.webhook !== undefined);
-  }
-
-  get isRehearsal(): boolean {
-    return this.origin?.isRehearsal ?? false;
   }
 
   get isOver(): boolean {

@@ -28,8 +28,6 @@ export interface Origin extends SpanIds {
   readonly requestId: string;
   /** Names of output fields whose arrays are encoded as data URIs of their bytes. Undefined: all arrays become lists. */
   readonly byteFields?: readonly string[] | undefined;
-  /** Whether the prediction is a rehearsal: the server runs it before its port opens, and keeps no record of it. */
-  readonly isRehearsal?: boolean;
 }
 
 /** The facts of a request that are known before the server reads its body. */

@@ -92,7 +92,6 @@ export class PredictionService implements Predictions {
       await this.#waits.until(live, client, waitMs);
       // The client has disconnected without the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
-      if (live.isRehearsal) return live.record;
       if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.notWaitedFor();
       // The client reads the id in the first piece of a large answer. After a kill before the last piece, it must find the outcome in the store.
