@@ -33,7 +33,7 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
     "%s, %s: throughput within 5 %% of the best fixed setting, 99th percentile no worse",
     async (...[, , make, part]) => {
       const load = (seed: number) => make(part * capacity, { count: 4000, seed });
-      // The grid search uses one load, the comparison five others.
+      // The best fixed setting is found with the load of seed 1, and compared with the target on five other loads.
       const loads = [2, 3, 4, 5, 6].map(load);
       const best = await serveLoads(loads, await bestFixed(load(1), grid, curve), curve);
       const adaptive = await serveLoads(loads, { maxBatchSize, latencyTargetMs }, curve);

@@ -31,10 +31,7 @@ function serve(args: readonly string[] = ["lab"], env: Record<string, string> = 
 /** Log lines without warnings: a busy machine causes warnings about slow steps. */
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
-/**
- * `setup` of a model. It throws, waits for a URL, or returns at once, as its environment says. A build sets neither
- * variable.
- */
+/** `setup` of a model. With the variable BREAK it throws, with GATE it waits for that URL. Builds have neither. */
 const setup = `async () => {
   if (process.env.BREAK) throw new Error("no vocabulary here");
   if (process.env.GATE) await fetch(process.env.GATE);

@@ -7,7 +7,11 @@ import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { Siblings } from "../src/server/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** The first of two HTTP processes. @param socket path of the other's socket */
+/**
+ * The first of two HTTP processes.
+ * @param socket path of the other's socket
+ * @param onHold called with true when a request begins to wait for the other process, and with false when the wait ends
+ */
 function frontBeside(socket: string, onHold: (request: Request, isHeld: boolean) => void = () => {}): Siblings {
   return new Siblings({ index: 0, count: 2, socketOf: () => socket }, onHold);
 }

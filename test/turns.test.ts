@@ -274,7 +274,7 @@ describe("a client with one prediction, beside a client with 1,000 predictions,"
       server.answeredAfterMs.length = 0;
       expect(server.turns.waitMs(true, server.nowMs, few).waitMs).toBeLessThanOrEqual(2 * TURN_MS);
       const list = server.add(1, true, few);
-      // A client's new predictions alternate with predictions of it that have started.
+      // Before it, the others may have two turns: one for a prediction that has begun, one for a new prediction.
       for (let turns = 0; turns < 3 * TURN_MS; turns++) server.pass();
       expect(list?.next).toBe(1);
     }

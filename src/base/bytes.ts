@@ -1,4 +1,4 @@
-/** Formats byte counts for readers. */
+/** Formats byte counts for people. */
 
 /** Formats a byte count with a binary unit: `437.2 MiB`. */
 export function formatBytes(bytes: number): string {

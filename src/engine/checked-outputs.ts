@@ -18,7 +18,7 @@ interface Given {
   readonly hook: string;
   /** Count of stacked items; undefined for the tensors of one item, which have no batch dimension. */
   readonly rows: number | undefined;
-  /** Whether the function has ended, so that its tensors on the device may be handed over instead of copied. */
+  /** Whether the model's function has finished the batch. Its tensors on the device then need not be copied. */
   readonly isLast: boolean;
 }
 

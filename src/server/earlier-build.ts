@@ -15,9 +15,9 @@ import type { PredictionStore } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
 export interface EarlierLaunch {
-  /** The command line of this process, for child processes. */
+  /** The command line with which child processes find the model and its libraries. */
   readonly argv: readonly string[];
-  /** Name of the server in its store. */
+  /** Name of the server in the stores of predictions. */
   readonly server: string;
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }

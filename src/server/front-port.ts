@@ -67,7 +67,7 @@ export class FrontPort implements AsyncDisposable {
     return this.#admin?.url;
   }
 
-  /** Turns the idle timeout of a request off or on: `Prefer: wait` delays an answer without any traffic. */
+  /** Turns off the idle timeout of a request while its answer waits (`isHeld`), and then on again. */
   readonly hold = (request: Request, isHeld: boolean): void =>
     this.#listener?.timeout(request, isHeld ? 0 : this.#options.config.idleTimeout);
 

@@ -59,7 +59,7 @@ const frontStart = roleStart.extend({
       isPreloaded: z.boolean().optional(),
     }),
   ),
-  /** Name of the server in its store. */
+  /** Name of the server in the stores of predictions. */
   server: z.string(),
   /** Whether the front waits for a message of the supervisor before it opens the port. */
   waitsToListen: z.boolean(),

@@ -45,7 +45,7 @@ export interface FrontsOptions {
   readonly folder: RunFolder;
   readonly count: number;
   readonly relatives: RelativesNews;
-  /** Name of the server in its store. */
+  /** Name of the server in the stores of predictions. */
   readonly server: string;
   /** The server from which this one takes over the port; undefined without an upgrade. */
   readonly older: Relative | undefined;

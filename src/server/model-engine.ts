@@ -26,7 +26,7 @@ export interface ServedOptions {
 }
 
 export interface ModelEngineOptions extends ServedOptions {
-  /** The command line of this process, for the child process. */
+  /** The command line with which the child process finds the model and its libraries. */
   readonly argv: readonly string[];
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;

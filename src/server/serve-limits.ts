@@ -38,7 +38,7 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
 /** Seconds after a failed load of a model before a prediction loads it again. */
 export const RETRY_LOAD_S = 10;
 
-/** Milliseconds that a batch may run, and that the engine process may give no answer. */
+/** Milliseconds after which a running batch, or an engine process that does not answer, counts as stuck. */
 export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
 }

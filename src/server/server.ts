@@ -33,7 +33,7 @@ export interface ServerOptions {
   /** The first model answers at the root. */
   readonly models: readonly [ServedOptions, ...ServedOptions[]];
   readonly config: ServeConfig;
-  /** The command line of this process, for its child processes. */
+  /** The command line with which child processes find the model and its libraries. */
   readonly argv?: readonly string[];
   /**
    * Starts a newer server; returns undefined if one starts already. Not set if a newer server could not find this one.

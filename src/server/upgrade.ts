@@ -40,7 +40,7 @@ interface Place {
 export class OlderServer {
   readonly #link: HandoverLink;
   readonly relative: Relative;
-  /** Name of the newer server in the store. */
+  /** Name of the newer server in the stores of predictions. */
   readonly nextServer: string;
 
   private constructor(link: HandoverLink, { server, fronts }: { readonly server: string; readonly fronts: string[] }) {

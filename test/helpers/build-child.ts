@@ -7,7 +7,7 @@ import { modelConfig, modelLayers } from "./model-content.ts";
 
 const [home = "", name = "", count = "0"] = process.argv.slice(2);
 const store = new ModelStore(home);
-// All builds share the first layer. The second layer differs, and is so large that a kill can come during its write.
+// All builds share this layer. Their others differ, with weights so large that a kill can come during the write.
 const shared = {
   mediaType: "application/vnd.sconce.asset.v1",
   title: "shared.txt",

@@ -1,4 +1,4 @@
-/** Formats tables, JSON and ages for readers. */
+/** Formats tables, JSON and ages for people. */
 
 const quantity = /^[\d.]+( (×|s|ms|B|[KMGT]iB))?$/;
 

@@ -8,8 +8,9 @@ import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
 /**
- * Options of `serve` that have no use for a folder: isolation, stored predictions, several servers or models, packaged
- * files.
+ * These two statements leave the options that `dev` shares with `serve`. They remove those without a use for a folder:
+ * isolation, stored predictions, several servers or models, packaged files, an admin port, a slow shutdown. `options`
+ * adds `host` and `port` again.
  */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;

@@ -29,7 +29,7 @@ sconce serve digits --api-keys keys.toml`,
       parse: z.string().min(1, "must be a file"),
     }),
     share: openOption<number>({
-      description: "Turns of the client for each turn of a client with share 1, while inputs wait",
+      description: "Inputs of the client that begin for each input of a client with share 1, while inputs of both wait",
       described: "1",
       variable: "SCONCE_KEY_SHARE",
       ...count(1, 1000),

@@ -29,7 +29,7 @@ A file field accepts a path, or a URL: http, https or data. A file in the output
 
 An ndarray() field, as in models built from a weights file, also accepts the path of a .json file with lists, of a NumPy file (.npy), or of the raw bytes of its elements; or a data URI of these bytes.
 
-The output goes to standard output: indented on a terminal, otherwise on one line. Parts of an output go to standard error as they come, like console output of the model's code and a demo's logs.`,
+The output goes to standard output: indented on a terminal, otherwise on one line. Standard error gets the parts of an output as they come, the console output of the model's code, and the logs of --demo.`,
     example,
     options: {
       json: openOption<string>({

@@ -8,7 +8,7 @@ import { replaceFile } from "../files/durable.ts";
 
 const stampName = ".checked";
 
-/** Whether the files still match the stamp in the folder. */
+/** Whether the files need no new verification: the stamp in the folder has their metadata and this boot's id. */
 export function hasStamp(folder: string, names: readonly string[]): boolean {
   try {
     return readFileSync(join(folder, stampName), "utf8") === stampOf(folder, names);

@@ -189,7 +189,7 @@ export class FlowCredits {
     if (!item.isWaiting) return false;
     item.isWaiting = false;
     const { lane, bytes } = item;
-    // `clear` has already subtracted the items of an ended prediction.
+    // At 0, the prediction has ended, and `clear` has subtracted its items.
     if (lane.ready > 0) {
       const credits = this.#without(lane);
       lane.ready -= 1;
@@ -231,7 +231,7 @@ export class FlowCredits {
     // The expectation follows larger items at once and smaller items slowly, so that a few large items are not
     // underestimated.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
-    // `clear` has already subtracted the inputs of an ended prediction.
+    // At 0, the prediction has ended, and `clear` has subtracted its inputs.
     if (list.preparing === 0) return;
     const credits = this.#without(list);
     list.preparing -= 1;

@@ -21,7 +21,7 @@ import type { InputPlace } from "./running-hooks.ts";
 export type Refusal = "overload" | "late";
 
 export interface ItemListOptions {
-  /** Deadline in `performance.now()` milliseconds; none by default. */
+  /** The list is refused if its first input cannot end before this time of `performance.now()`. Default: never. */
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs now, and is not known to come back for them. */
   readonly isWaitedFor?: boolean;

@@ -62,7 +62,7 @@ export class RunningHooks {
     }
   }
 
-  /** Notes that a call begins. @returns its slot; undefined if all slots are taken or the id is too long */
+  /** Records the start of a call. @returns its slot in the file; undefined if no slot is free or the id is too long */
   begin(hook: ItemHook, { predictionId, index }: InputPlace): number | undefined {
     const slot = predictionId.length > MAX_ID ? undefined : this.#free.pop();
     if (slot === undefined) return undefined;
@@ -75,7 +75,7 @@ export class RunningHooks {
     return slot;
   }
 
-  /** Notes that the call has returned a promise. */
+  /** Records that the call has returned a promise. */
   awaited(slot: number): void {
     this.#bytes[slot * SLOT_BYTES] = states.awaited;
   }

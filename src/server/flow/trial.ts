@@ -48,7 +48,7 @@ export interface TriedOutput {
     | undefined;
 }
 
-/** Runs the trials, and compares each output. @throws SconceError if a run fails */
+/** Runs the trials, and compares each output with that of the same item alone. @throws SconceError if a run fails */
 export async function tryOutputs(
   runner: Runner,
   { tensors, items, maxBatchSize, isOnCpu }: Trial,

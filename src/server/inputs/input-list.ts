@@ -35,7 +35,7 @@ export class ReadyInputs implements InputList {
 
 export const noInputs: InputList = new ReadyInputs([]);
 
-/** All inputs as an array. No input may have been dropped before. */
+/** All inputs as an array. Works only before the first `drop`. */
 export function toArray(inputs: InputList): unknown[] {
   return Array.from({ length: inputs.length }, (_, index) => inputs.get(index));
 }

@@ -36,7 +36,10 @@ export interface Resumption {
   readonly isOwn: (owner: string) => boolean;
   /** Whether to take over predictions of this origin (server and model version) that `isOwn` accepts; by default always. */
   readonly isTaken?: (source: RequestSource) => boolean;
-  /** Whether another process runs the store's other predictions, and sends the webhooks of ended predictions. */
+  /**
+   * Whether another process runs the predictions of the store that this one does not take over, and sends the webhooks
+   * of ended predictions.
+   */
   readonly isPartly?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The outputs, and parts of outputs, that Redis has of a running prediction. This replica's event streams read them here. */
+/** Reads the outputs of a running prediction, and their parts, from Redis for the event streams of this replica. */
 import { log } from "../../base/log.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";

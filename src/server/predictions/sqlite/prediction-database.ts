@@ -103,7 +103,7 @@ export interface StoredRequest {
   /** Empty for an id that the server chose. */
   readonly digest: string;
   readonly model: string;
-  /** Name of the file that has a large body; null if the row has the body. */
+  /** Name of the file that has a large request body; null if the row has the body. */
   readonly file: string | null;
   /** Whether the row does not match its checksum. */
   readonly isDamaged: boolean;
@@ -128,7 +128,10 @@ export class PredictionDatabase {
   /** Whether the write-ahead log was damaged, so that SQLite ignores commits in it. */
   readonly isLogDamaged: boolean;
 
-  /** Opens the database, and creates it if it is missing. @throws an error of SQLite or the disk, or an Error whose message continues a sentence */
+  /**
+   * Opens the database, and creates it if it is missing.
+   * @throws an error of SQLite or the disk, or an Error whose message is only the reason, such as "it is damaged"
+   */
   static open(options: DatabaseOptions): PredictionDatabase {
     prepareFolder(options.path);
     const files = new ValueFiles(options.path, options.sync === "full");

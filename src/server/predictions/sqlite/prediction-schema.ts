@@ -64,7 +64,7 @@ const webhooksTable = `
   ) STRICT;
 `;
 
-/** Opens a database. @throws an error of SQLite or the disk, or an Error whose message continues a sentence */
+/** Opens a database. @throws an error of SQLite or the disk, or an Error with only a reason: "it is damaged" */
 export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });

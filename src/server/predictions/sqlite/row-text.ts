@@ -19,7 +19,7 @@ export type CreateRow = {
   /** Milliseconds since the request was given to the store. */
   readonly ageMs: number;
   readonly begunAtMs: number | null;
-  /** Name of the file that has a large body. */
+  /** Name of the file that has a large request body; null if the row has the body. */
   readonly file: string | null;
   readonly body: string;
   /** JSON of the HTTP request's ids; empty if unknown. */
