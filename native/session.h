@@ -94,7 +94,7 @@ class Session {
   /** One stream for the session's lifetime, so that instances on one device overlap. Set by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
   std::unique_ptr<Transport> transport_;  // null after the thread has ended
-  BatchNeed need_;                        // used on the session's thread only
+  BatchNeed need_;                        // when to free unused memory; used on the session's thread only
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
