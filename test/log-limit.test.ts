@@ -57,7 +57,7 @@ describe("a server whose model fails for every input", () => {
     // An earlier test in this process may have written the line of this second.
     await until(() => lines.length > 0);
     expect(lines[0]).toMatch(
-      /^prediction \S+, input 0: .*no such x \(model\.ts:25\)( \(and \d+ more like it in the last second\))?$/,
+      /^prediction \S+, input 0: .*no such x \(model\.ts:30\)( \(and \d+ more like it in the last second\))?$/,
     );
     expect(lines.length).toBeLessThan(30);
   });
