@@ -224,7 +224,9 @@ describe("pictures", () => {
   test("that could never fit are refused", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const { error_message } = await server.client.predict([picture(200)]);
-    expect(error_message).toContain("200 × 200, then 4 × 4 pixels; this server has 350000 for one image (--max-memory)");
+    expect(error_message).toContain(
+      "200 × 200, then 4 × 4 pixels; this server has 350000 for one image (--max-memory)",
+    );
   });
 });
 
