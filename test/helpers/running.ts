@@ -33,9 +33,9 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   while (!(await condition())) await Bun.sleep(10);
 }
 
-/** Ids of the child processes of a process; default: of this process. */
+/** Ids of the child processes of a process; default: of this process. An ended process has none. */
 export async function children(pid = process.pid): Promise<number[]> {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
   return text.split(" ").filter(Boolean).map(Number);
 }
 
