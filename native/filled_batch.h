@@ -13,7 +13,7 @@ namespace sconce {
  */
 std::vector<at::Tensor> filled_batch(const std::vector<at::Tensor>& given, int64_t rows, int64_t wanted);
 
-/** Cuts each output that has `filled` rows back to `rows` rows. */
+/** Cuts outputs of `filled` rows back to `rows` rows. */
 void cut_batch(std::vector<at::Tensor>& outputs, int64_t filled, int64_t rows);
 
 }  // namespace sconce

@@ -111,8 +111,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
 };
 
 /**
- * Operator that copies a tensor to dimension order, like `aten::contiguous`. It also normalizes the strides of
- * dimensions of size 1.
+ * Operator that copies a tensor to dimension order, like `aten::contiguous`, and normalizes the strides of dimensions
+ * of size 1.
  */
 constexpr const char* IN_ORDER = "sconce::in_order";
 

@@ -21,7 +21,10 @@ class Transport {
   virtual ~Transport() = default;
   /** Most batches that may be pending. */
   virtual size_t depth() const = 0;
-  /** Returns the batch's inputs on the device. Their host memory belongs to the job until the job is delivered. */
+  /**
+   * Returns the batch's inputs on the device. The host memory of the inputs belongs to the job until the job is
+   * delivered.
+   */
   virtual std::vector<at::Tensor> send(Job& job) = 0;
   /** Ends the job, in order: calls `done` once the outputs are in host memory, or with an error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;

@@ -1,6 +1,6 @@
-// A server without overhead, as an upper bound for all servers. h2o reads requests, a simple parser reads the
-// numbers, and one thread runs all waiting inputs, at most 64 in a batch. Answers look like sconce's. It has no
-// validation, records, limits or logs.
+// A server without overhead, as an upper bound for all servers. h2o reads requests. A simple parser reads the numbers.
+// One thread runs all waiting inputs, at most 64 in a batch. Answers look like sconce's. The server has no validation,
+// records, limits or logs.
 #define H2O_USE_EPOLL 1
 #include <ATen/Parallel.h>
 #include <h2o.h>

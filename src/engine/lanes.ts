@@ -19,8 +19,8 @@ export interface Queued extends Lengths {
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
   /**
-   * The item was running when an engine process died, and may be the cause. It runs alone in its batch, before other
-   * items, while all other runners are idle.
+   * The item was running when an engine process died, and may be the cause. Such an item runs alone in its batch,
+   * before other items, while all other runners are idle.
    */
   readonly isAlone?: boolean;
   /** Whether the items of other predictions run first. */
