@@ -30,12 +30,6 @@ using torch::jit::Node;
 
 bool is_access(const Node* node) { return node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr; }
 
-bool holds_tensors(const c10::TypePtr& type) {
-  if (type->kind() == c10::TypeKind::TensorType) return true;
-  const auto inner = type->containedTypes();
-  return std::any_of(inner.begin(), inner.end(), holds_tensors);
-}
-
 /** A value as a constant. Tensors are detached, because constants must not require gradients. */
 c10::IValue as_constant(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().requires_grad() ? c10::IValue(value.toTensor().detach()) : value;
@@ -127,7 +121,7 @@ class Freezer {
       return tensor.defined() && tensor.has_storage() && written_memory_.count(tensor.storage().unsafeGetStorageImpl()) != 0;
     }
     // Writes to tensors inside lists and other containers are not tracked, so any write in the graph counts.
-    return has_writes_ && holds_tensors(value.type());
+    return has_writes_ && has_tensors(value.type());
   }
 
   /** Replaces each attribute access by a constant, or by an access of the frozen module. */

@@ -27,6 +27,12 @@ bool writes(const torch::jit::Node* node) {
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
 
+bool has_tensors(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType) return true;
+  const auto inner = type->containedTypes();
+  return std::any_of(inner.begin(), inner.end(), has_tensors);
+}
+
 Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy) {
   std::vector<torch::jit::Node*> nodes;
   any_node(copy.block(), [&](torch::jit::Node* node) {

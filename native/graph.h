@@ -28,6 +28,9 @@ using Kinds = std::unordered_set<std::string_view>;
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node);
 
+/** Whether values of this type are or contain tensors. */
+bool has_tensors(const c10::TypePtr& type);
+
 /** Value of the argument with this name; none if it does not exist or is not constant. */
 std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name);
 

@@ -84,13 +84,6 @@ bool asks_for_sizes(const Node* node, size_t input) {
   return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
 }
 
-/** Whether values of this type are or contain tensors. */
-bool has_tensors(const c10::TypePtr& type) {
-  if (type->kind() == c10::TypeKind::TensorType) return true;
-  const auto inner = type->containedTypes();
-  return std::any_of(inner.begin(), inner.end(), has_tensors);
-}
-
 /**
  * Lets convolutions return oneDNN's layout if the result only reaches nodes that do not depend on layout. All other
  * nodes get the original layout. The original layout must be known, so only values derived from inputs in dimension
