@@ -102,12 +102,13 @@ export class OlderServer {
 
   /**
    * The sockets for new connections while `open` fronts of the older server listen. The kernel moves the last socket to
-   * the place of a closed one, and the order of the older sockets is unknown. The first place behind them has a socket
-   * of the newer server until the last one of them is closed, if the newer server has as many fronts.
+   * the place of a closed one, and the order of the older sockets is unknown. All places behind them have sockets of
+   * the newer server. The last place is left out, because the next close empties it.
    */
   #socketsWhileClosing(open: number, count: number): { first: number; count: number } {
     const older = this.relative.sockets.length;
-    return open > 0 && older <= count ? { first: older, count: 1 } : { first: open, count };
+    if (open === 0 || older > count) return { first: open, count };
+    return { first: older, count: Math.max(1, open - 1 + count - older) };
   }
 }
 
