@@ -44,7 +44,7 @@ export interface Resumption {
 }
 
 /** Error message for a request that was changed by a fault of the disk. */
-const DAMAGED = "The request was damaged on the server's disk; send it again";
+const DAMAGED = "The server's store lost or damaged the request; send it again";
 /** A prediction fails after this number of processes have died while they ran it, because it may be the cause. */
 const MAX_DEATHS = 2;
 

@@ -371,7 +371,7 @@ export class Queue {
         ? [bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`))]
         : [kept, place === "bucket" ? await this.#large.body(id) : undefined];
     const request = requestOf(entry, [first ?? kept, body]);
-    if (request.isDamaged) log.error(`The disk of Redis changed the request of prediction ${id}: it fails`);
+    if (request.isDamaged) log.error(`Redis lost or changed the request of prediction ${id}: it fails`);
     const facts = { id, kind, count, createdAtMs, timeoutMs, isWaitedFor, deaths: 0 };
     return { ...facts, ...request, leftMs: leftMs - (performance.now() - beganMs) };
   }
