@@ -78,16 +78,14 @@ async function fill({ queue, link }: Opened): Promise<void> {
   await begin(waiting);
 }
 
-interface Seen {
-  readonly records: ReadonlyMap<string, PredictionRecord>;
-}
+type Records = ReadonlyMap<string, PredictionRecord>;
 
 type Counts = Record<"unreadable" | "right" | "missing" | "named", number>;
 
 const nameless = (error: unknown) => !(error instanceof SconceError) || error.code !== "predictions_unusable";
 
 /** Reads all that Redis has. @throws if a value is another than the stored one, or an error has no name */
-async function readAll(url: string, { records }: Seen, counts: Counts): Promise<void> {
+async function readAll(url: string, records: Records, counts: Counts): Promise<void> {
   // Opens the queue as the first replica, because Redis has notifications for this replica.
   using opened = await open(url, "first");
   const { queue } = opened;
@@ -117,7 +115,7 @@ async function readAll(url: string, { records }: Seen, counts: Counts): Promise<
   await queue.tend("0-0", true);
 }
 
-async function readMail(queue: Queue, url: string, records: Seen["records"], counts: Counts) {
+async function readMail(queue: Queue, url: string, records: Records, counts: Counts) {
   using link = new RedisLink({ address: parseRedisAddress(url), use: "blocking", onFault: () => {} });
   const mailbox = new Mailbox({ queue, link });
   mailbox.listen({
@@ -214,7 +212,7 @@ describe.skipIf(!hasRedis)(
           counts.unreadable += 1;
           continue;
         }
-        await readAll(redis.url, { records }, counts).catch((cause) => {
+        await readAll(redis.url, records, counts).catch((cause) => {
           const near = Buffer.from(changed.subarray(at - 40, at + 40)).toString();
           throw new Error(`trial ${trial} of seed ${seed}: byte ${at}, bit ${bit}, near ${near}`, { cause });
         });
@@ -222,6 +220,8 @@ describe.skipIf(!hasRedis)(
       }
       console.log(`seed ${seed}: ${JSON.stringify(counts)}, ${errors.mock.calls.length} logged`);
       expect(counts.right).toBeGreaterThan(0);
+      // Trial 0 changes the body of a waiting request, which must be reported.
+      expect(counts.named).toBeGreaterThan(0);
     }, 600_000);
   },
 );

@@ -5,7 +5,16 @@ import { Client } from "./helpers/client.ts";
 import { datagramsAt } from "./helpers/datagrams.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { machineEnv } from "./helpers/machine.ts";
-import { children, isRunning, mayLeaveBackground, policies, SCHED_IDLE, until } from "./helpers/running.ts";
+import {
+  children,
+  descendants,
+  isRunning,
+  mayLeaveBackground,
+  policies,
+  SCHED_IDLE,
+  SCHED_OTHER,
+  until,
+} from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -114,5 +123,18 @@ test.skipIf(analyze === null)(
     await Bun.write(dir.join("sconce.service"), unit.replace("/usr/local/bin/sconce", "/bin/true"));
     const { exitCode, stderr } = Bun.spawnSync([analyze ?? "", "verify", dir.join("sconce.service")]);
     expect({ exitCode, stderr: stderr.toString() }).toEqual({ exitCode: 0, stderr: "" });
+  },
+);
+
+test.skipIf(!mayLeaveBackground)(
+  `a newer server whose older server has ended leaves the background${mayLeaveBackground ? "" : ": the system does not allow this here"}`,
+  async () => {
+    await using dir = await tempDir();
+    const launcher = ["env", "SCONCE_STARTED_AGAIN=1", "chrt", "--idle", "0"];
+    await using server = serve(launcher, { dir, port: freePort() });
+    await server.line("Listening on");
+    const processes = await descendants(server.pid);
+    expect(processes.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(processes.flatMap(policies))).toEqual(new Set([SCHED_OTHER]));
   },
 );

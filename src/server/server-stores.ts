@@ -1,5 +1,5 @@
 /** The stores of the models of a server, in its supervisor. */
-import { codedError, type SconceError } from "../base/errors.ts";
+import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { EarlierBuilds } from "./earlier-build.ts";
 import type { FrontsModel } from "./fronts.ts";
@@ -11,7 +11,7 @@ export class ServerStores implements AsyncDisposable {
   readonly #models: readonly FrontsModel[];
   readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
   /** Why stores cannot be opened or read. */
-  readonly faults = new Map<FrontsModel, SconceError>();
+  readonly faults = new Map<FrontsModel, string>();
   isClosed = false;
 
   constructor(models: readonly FrontsModel[]) {
@@ -41,7 +41,7 @@ export class ServerStores implements AsyncDisposable {
       await work();
     } catch (error) {
       const fault = codedError(error);
-      this.faults.set(model, fault);
+      this.faults.set(model, fault.message);
       if (this.faults.size === this.#models.length) throw fault;
       log.error(`The store of the model ${model.name}: ${fault.message}`);
     }

@@ -174,9 +174,9 @@ async function openBeside(
   opened: AsyncDisposableStack,
 ): Promise<Front> {
   const { config, argv = [], source } = options;
-  using background = older !== undefined || isStartedAgain() ? Background.enter() : undefined;
+  using background = older === undefined ? undefined : Background.enter();
   // The older server that started this one has ended, so this one need not start in the background.
-  if (older === undefined) background?.leave();
+  if (older === undefined && isStartedAgain()) Background.leaveAlone();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
   // the first process stays alive.
@@ -197,7 +197,7 @@ async function openBeside(
   }
   const relatives = earlier.news;
   const served = models.map((model) => {
-    const storeFault = stores.faults.get(model)?.message;
+    const storeFault = stores.faults.get(model);
     return { ...model, storeFault, isPreloaded: model.isPreloaded && storeFault === undefined };
   });
   const fronts = new Fronts({ models: served, config, argv, folder, count, relatives, server, older: older?.relative });

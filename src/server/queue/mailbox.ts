@@ -68,11 +68,15 @@ export class Mailbox {
     this.lastId = id;
     for (let i = 0; i < fields.length; i += 2) {
       const [name, value] = [textOf(fields[i]), fields[i + 1]];
-      if (name === "end") this.#ended(value);
+      if (name === "end") {
+        this.#ended(value);
+        continue;
+      }
       const method = idListeners[name];
+      if (method === undefined) continue;
       const [id = "", seal] = textOf(value).split(" ");
       // Skips a notification with a wrong seal, which the disk of Redis changed. The next poll reads the prediction instead.
-      if (method === undefined || seal !== sealOf(`${name} ${id}`)) continue;
+      if (seal !== sealOf(`${name} ${id}`)) continue;
       for (const listener of this.#listeners) listener[method]?.(id);
     }
   }

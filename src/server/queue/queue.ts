@@ -366,11 +366,10 @@ export class Queue {
   async #load(entry: ClaimedEntry): Promise<UnfinishedRequest> {
     const { id, kind, count, createdAtMs, leftMs, timeoutMs, isWaitedFor, bytes, place, kept } = entry;
     const beganMs = performance.now();
-    const [first, body] =
-      place === "redis"
-        ? [bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`))]
-        : [kept, place === "bucket" ? await this.#large.body(id) : undefined];
-    const request = requestOf(entry, [first ?? kept, body]);
+    const inRedis = async () => bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`));
+    const head = place === "redis" ? await inRedis() : kept;
+    const body = place === "bucket" ? await this.#large.body(id) : undefined;
+    const request = requestOf(entry, [head, body]);
     if (request.isDamaged) log.error(`Redis lost or changed the request of prediction ${id}: it fails`);
     const facts = { id, kind, count, createdAtMs, timeoutMs, isWaitedFor, deaths: 0 };
     return { ...facts, ...request, leftMs: leftMs - (performance.now() - beganMs) };

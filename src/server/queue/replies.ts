@@ -111,18 +111,20 @@ export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry 
   const end = head.lastIndexOf(" ");
   const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline, checksum] = head.split(" ");
   const isIntact = head.slice(end + 1) === sealOf(head.slice(0, end));
+  const own = { id, kind: kindOf(kind), isWaitedFor: isWaitedFor === "1", kept: bytesOf(kept) };
+  if (!isIntact) {
+    const times = { createdAtMs: nowMs, leftMs: DAMAGED_MS, timeoutMs: DAMAGED_MS };
+    return { ...own, ...times, count: 1, bytes: 0, place: "", checksum: undefined };
+  }
   return {
-    id,
-    kind: kindOf(kind),
-    count: isIntact ? Number(count) : 1,
-    createdAtMs: isIntact ? Number(created) : nowMs,
-    leftMs: isIntact ? Number(deadline) - nowMs : DAMAGED_MS,
-    timeoutMs: isIntact ? Number(timeout) : DAMAGED_MS,
-    isWaitedFor: isWaitedFor === "1",
-    bytes: isIntact ? Number(bytes) : 0,
-    place: isIntact && (place === "redis" || place === "bucket") ? place : "",
-    kept: bytesOf(kept),
-    checksum: isIntact ? checksum : undefined,
+    ...own,
+    count: Number(count),
+    createdAtMs: Number(created),
+    leftMs: Number(deadline) - nowMs,
+    timeoutMs: Number(timeout),
+    bytes: Number(bytes),
+    place: place === "redis" || place === "bucket" ? place : "",
+    checksum,
   };
 }
 

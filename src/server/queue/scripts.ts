@@ -133,8 +133,10 @@ for i = 3, #ARGV, 5 do
     local _, logs, started = progressOf(id)
     local done = ARGV[i + 2]
     if ARGV[i + 1] ~= '' and started == '' then started = textOf(now - ARGV[i + 1]) end
-    if ARGV[i + 4] ~= '' then logs = string.sub(logs, 1, ARGV[i + 3]) .. ARGV[i + 4] end
-    if ARGV[i + 4] ~= '' then redis.call('HSET', key, 'logs', logs) end
+    if ARGV[i + 4] ~= '' then
+      logs = string.sub(logs, 1, ARGV[i + 3]) .. ARGV[i + 4]
+      redis.call('HSET', key, 'logs', logs)
+    end
     redis.call('HSET', key, 'done', done, 'started', started, 'seal', progressSeal(id, done, logs, started))
     redis.call('PEXPIRE', key, lifetimeOf(limit))
   end

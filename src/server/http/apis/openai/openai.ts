@@ -19,8 +19,7 @@ const needs = {
 } as const;
 
 export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
-  const isNamedFor = ({ isFor }: (typeof named)[number], c: Context) => isFor?.(c.req.raw, contextOf(c)) ?? true;
-  const namedFor = (c: Context) => named.filter((each) => isNamedFor(each, c));
+  const namedFor = (c: Context) => named.filter(({ isFor }) => isFor?.(c.req.raw, contextOf(c)) ?? true);
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
