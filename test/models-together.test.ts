@@ -9,7 +9,7 @@ import { mcpClient } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { until } from "./helpers/running.ts";
+import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -148,6 +148,29 @@ test("a newer server takes over all models, and reads the predictions of each", 
   expect(await fresh(`/models/lab/predictions/${held.prediction_id}`)).toMatchObject({ outputs: [{ y: 15 }] });
   expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
   expect((await predict(client, "ten", { x: 1 }, { Connection: "close" })).outputs).toEqual([{ y: 30 }]);
+});
+
+test("a newer server takes over if the store of one model is damaged, and not if all are", async () => {
+  const port = freePort();
+  const serveStores = async (folder: string, ...damaged: string[]) => {
+    for (const name of damaged) await Bun.write(dir.join(`${folder}/${name}.sqlite`), "no database".repeat(1000));
+    return serve(["lab", "ten", "--store", dir.join(folder)], { port });
+  };
+  await using first = await serveStores("partly", "lab");
+  const client = await clientOf(first);
+  const ended = await predict(client, "ten", { x: 3 }, { Connection: "close" });
+  await using second = await serveStores("partly");
+  expect(await second.line("The store of the model lab")).toContain(dir.join("partly/lab.sqlite"));
+  expect(await first.exited).toBe(0);
+  await second.line("The older server has ended");
+  const { models } = (await (await client.fetch("/models")).json()) as { models: object[] };
+  expect(models).toMatchObject([{ state: "failed", reason: "its predictions cannot be read" }, { state: "ready" }]);
+  expect(await (await client.fetch(`/models/ten/predictions/${ended.prediction_id}`)).json()).toEqual(ended);
+  expect(await inRole(second.pid, "engine")).toHaveLength(1);
+  await using third = await serveStores("wholly", "lab", "ten");
+  expect(await third.exited).toBe(1);
+  expect(third.lines.at(-1)).toContain(dir.join("wholly/ten.sqlite"));
+  expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
 });
 
 test.skipIf(!hasRedis)(

@@ -1,5 +1,5 @@
 /** A model of a front, open or broken, and its names in requests. */
-import { messageOf } from "../base/errors.ts";
+import { codedError, messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import { reasonForClients } from "./broken-model.ts";
@@ -56,8 +56,9 @@ export async function openEntry(
     return { options, metrics, front, served, fault: undefined, apps: new Map() };
   } catch (error) {
     const { models, mayListen } = shared.options;
-    // A newer server leaves a model that it cannot serve to the older one.
-    if (models.length === 1 || mayListen !== undefined) throw error;
+    // A newer server leaves a model that it cannot serve to the older one, unless only the model's store is damaged.
+    const isLeft = mayListen !== undefined && codedError(error).code !== "predictions_unusable";
+    if (models.length === 1 || isLeft) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
     // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
     if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;

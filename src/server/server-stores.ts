@@ -27,6 +27,22 @@ export class ServerStores implements AsyncDisposable {
     }
   }
 
+  /**
+   * Opens, reads and closes the stores of all models. In an upgrade, the older server still has their locks.
+   * @throws SconceError `predictions_unusable` if no store can be opened
+   */
+  async check(): Promise<void> {
+    for (const model of this.#models) {
+      const { store: path, config } = model;
+      if (path === undefined) continue;
+      await this.#try(model, async () => {
+        await using opened = new AsyncDisposableStack();
+        const store = opened.adopt(await openStore(path, config, "member"), (it) => it.close());
+        await store.sources?.();
+      });
+    }
+  }
+
   /** Looks for predictions of earlier builds. */
   async find(earlier: EarlierBuilds): Promise<void> {
     for (const { model, store } of this.#opened) await this.#try(model, () => earlier.find(model, store));

@@ -194,7 +194,7 @@ async function openBeside(
   if (older === undefined) {
     await stores.open("main");
     await stores.find(earlier);
-  }
+  } else await stores.check();
   const relatives = earlier.news;
   const served = models.map((model) => {
     const storeFault = stores.faults.get(model);
@@ -225,7 +225,7 @@ async function openBeside(
   opened.defer(() => loads.stop());
   opened.defer(() => earlier.stop());
   if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));
-  // A server with several models starts without a broken one, unless it upgrades an older server.
+  // A server with several models starts without one that cannot be loaded, unless it upgrades an older server.
   const start = (i: number) => (isSeveral && older === undefined ? loads.load(i, true, true) : loads.start(i, true));
   try {
     const preloaded = served.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
