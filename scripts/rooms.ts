@@ -62,7 +62,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
-      http/request http/routes/health messages model-engine roles serve-limits server server-control`,
+      http/tls-files http/request http/routes/health messages model-engine roles serve-limits server server-control`,
   },
   cli: {
     imports: "base author machine engine package server",
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/apis app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings",
+      "apis/apis app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings tls-files",
   },
   "server/page": {
     imports: "server/http",

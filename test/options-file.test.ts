@@ -1,8 +1,9 @@
 /** Files with options for `serve`: sconce.toml and --config; and the commands `config check` and `config show`. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { symlink } from "node:fs/promises";
+import { copyFile, symlink } from "node:fs/promises";
 import { flagName } from "../src/cli/command-line/command.ts";
 import { serve } from "../src/cli/commands/serve.ts";
+import { makeCertificates } from "./helpers/certificates.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -147,11 +148,27 @@ describe("config check", () => {
       [
         "sconce.toml:2: unknown option prot; did you mean port?",
         "sconce.toml:3: host must be a text in quotes, not a number",
-        expect.stringMatching(/^sconce.toml:1: api-keys: .* has no valid API keys: key.0.hash/),
+        expect.stringMatching(/^sconce.toml:1: api-keys: .* has no valid API keys: key 1: hash is missing/),
         expect.stringMatching(/^sconce.toml:4: tls-cert: ENOENT/),
         "sconce.toml: 4 faults",
       ],
     ]);
+  });
+
+  test("finds a TLS key of another certificate, and faulty TOML", async () => {
+    await using dir = await folderWith(`host = "127.0.0.1"\ntls-cert = "server.pem"\ntls-key = "other.key"\n`);
+    await using other = await tempDir();
+    await makeCertificates(dir);
+    await makeCertificates(other);
+    await copyFile(other.join("server.key"), dir.join("other.key"));
+    const { code, stdout } = await cli(["config", "check"], { cwd: dir.path });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^sconce.toml:2: TLS: the key in .*other.key does not belong to the certificate in /);
+    await Bun.write(dir.join("sconce.toml"), "port = 1\nhost = 5g\n");
+    expect(await cli(["config", "check"], { cwd: dir.path })).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^sconce.toml:2: TOML Parse error.*\nsconce.toml: 1 fault\n$/),
+    });
   });
 
   test("accepts a valid file, also through a symbolic link, and requires a file", async () => {

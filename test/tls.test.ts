@@ -1,7 +1,9 @@
 /** HTTPS: the server's certificate, certificates of clients, and files that change. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { createPrivateKey } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
+import { TlsFiles, type TlsPaths } from "../src/server/http/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { until } from "./helpers/running.ts";
@@ -70,16 +72,47 @@ test("a certificate without a key is refused by name", async () => {
   expect(message).toBe("TLS needs both --tls-cert and --tls-key");
 });
 
-test("a certificate of another key is refused by name", async () => {
+test("unusable files are refused by name, each with its fault", async () => {
   await using other = await tempDir();
   await makeCertificates(other);
-  const { code, message } = await failureOf(store.serve("lab", { ...files(), tlsKey: other.join("server.key") }));
-  expect(code).toBe("usage");
-  expect(message).toContain("the TLS certificate and its key cannot be used");
+  const [{ tlsCert, tlsKey }, junk] = [files(), other.join("junk.pem")];
+  await Bun.write(junk, "junk");
+  const encrypted = createPrivateKey(await Bun.file(tlsKey).text()).export({
+    type: "pkcs8",
+    format: "pem",
+    cipher: "aes-256-cbc",
+    passphrase: "secret",
+  });
+  await Bun.write(other.join("encrypted.key"), encrypted);
+  const faultOf = async (paths: TlsPaths) => (await failureOf(async () => TlsFiles.of(paths))).message;
+  expect(await faultOf({ tlsCert, tlsKey: other.join("server.key") })).toBe(
+    `TLS: the key in ${other.join("server.key")} does not belong to the certificate in ${tlsCert}`,
+  );
+  expect(await faultOf({ tlsCert: junk, tlsKey })).toBe(`TLS: ${junk} has no certificate in PEM format`);
+  expect(await faultOf({ tlsCert, tlsKey: junk })).toBe(`TLS: ${junk} has no private key in PEM format`);
+  expect(await faultOf({ tlsCert, tlsKey, tlsClientCa: junk })).toBe(`TLS: ${junk} has no certificate in PEM format`);
+  expect(await faultOf({ tlsCert, tlsKey: other.join("encrypted.key") })).toContain("encrypted.key is encrypted");
+});
+
+test("changed files that do not fit together are refused once, and the content in use stays", async () => {
+  await using own = await tempDir();
+  await using next = await tempDir();
+  await makeCertificates(own);
+  await makeCertificates(next);
+  const paths = { tlsCert: own.join("server.pem"), tlsKey: own.join("server.key") };
+  const tls = TlsFiles.of(paths);
+  const before = tls?.content;
+  expect(tls?.readChanged()).toBe(false);
+  await copyFile(next.join("server.pem"), paths.tlsCert);
+  expect(() => tls?.readChanged()).toThrow("does not belong");
+  expect(tls?.readChanged()).toBe(false);
+  expect(tls?.content).toBe(before);
+  await copyFile(next.join("server.key"), paths.tlsKey);
+  expect(tls?.readChanged()).toBe(true);
+  expect(tls?.content).not.toEqual(before);
 });
 
 test("a missing file is refused by name", async () => {
   const { message } = await failureOf(store.serve("lab", { ...files(), tlsCert: dir.join("none.pem") }));
-  expect(message).toStartWith("TLS: ");
-  expect(message).toContain("none.pem");
+  expect(message).toStartWith(`TLS: ${dir.join("none.pem")} cannot be read: ENOENT`);
 });

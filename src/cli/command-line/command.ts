@@ -156,7 +156,7 @@ export function checkArguments<O extends OptionTable>(
   return { options, positionals: given };
 }
 
-/** Opens the options file of a command. @throws SconceError `usage` for a file that cannot be read or is not TOML */
+/** Opens the options file of a command. @throws SconceError `usage` for a file that cannot be read */
 export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {
   const options = Object.entries(table).filter(([key]) => !use.excluded.includes(key) && !(key in configOptions));
   return OptionsFile.open(config, new Map(options.map(([key, option]) => [flagName(key), option])), use);

@@ -24,7 +24,7 @@ interface Entry {
 
 export class OptionsFile {
   readonly path: string;
-  /** Messages about unknown names and wrong types, each with its line. */
+  /** Messages about syntax errors, unknown names and wrong types, each with its line. */
   readonly faults: readonly string[];
   /** Positional arguments in the file. */
   readonly positionals: readonly string[];
@@ -34,7 +34,7 @@ export class OptionsFile {
     const entries = new Map<string, Entry>();
     const faults: string[] = [];
     let positionals: readonly string[] = [];
-    for (const [name, value] of Object.entries(parsed(content, path))) {
+    for (const [name, value] of Object.entries(parsed(content, path, faults))) {
       const origin = `${path}:${lineOf(name, content)}`;
       const option = options.get(name);
       if (name === use.positionals && (Array.isArray(value) || option === undefined)) {
@@ -63,7 +63,7 @@ export class OptionsFile {
    * @param given the value of --config
    * @param options options by their names in the file
    * @returns undefined without --config, if the working directory has no such file
-   * @throws SconceError `usage` for a file that cannot be read or is not TOML
+   * @throws SconceError `usage` for a file that cannot be read
    */
   static open(
     given: string | undefined,
@@ -87,11 +87,13 @@ export class OptionsFile {
   }
 }
 
-function parsed(content: string, path: string): object {
+/** Parses TOML. Adds a syntax error to `faults`, and returns no options then. */
+function parsed(content: string, path: string, faults: string[]): object {
   try {
     return Bun.TOML.parse(content);
   } catch (error) {
-    throw new SconceError("usage", `${path}:${faultLine(content, messageOf(error))}: ${messageOf(error)}`);
+    faults.push(`${path}:${faultLine(content, messageOf(error))}: ${messageOf(error)}`);
+    return {};
   }
 }
 

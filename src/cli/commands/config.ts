@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { messageOf } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
 import { parseKeys } from "../../server/access/key-file.ts";
+import { TlsFiles } from "../../server/http/tls-files.ts";
 import {
   command,
   flagName,
@@ -57,7 +58,7 @@ function summaryOf({ path }: OptionsFile, faults: number): string {
 
 /** Faults in the files that options name, such as a missing file. */
 function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
-  return Object.entries(serve.options).flatMap(([key, { isPath }]) => {
+  const faults = Object.entries(serve.options).flatMap(([key, { isPath }]) => {
     const { text, origin } = read.get(key) ?? { text: undefined, origin: "" };
     // The store of predictions may be a file that does not exist yet.
     if (!isPath || text === undefined || key === "store") return [];
@@ -69,6 +70,20 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
       return [`${origin}: ${flagName(key)}: ${messageOf(error)}`];
     }
   });
+  // A file that cannot be read is reported once.
+  return faults.some((fault) => fault.includes(": tls-")) ? faults : [...faults, ...tlsFaults(read)];
+}
+
+/** A fault in the content of the TLS files, such as a key of another certificate. */
+function tlsFaults(read: ReadonlyMap<string, ReadOption>): string[] {
+  const [tlsCert, tlsKey, tlsClientCa] = ["tlsCert", "tlsKey", "tlsClientCa"].map((key) => read.get(key));
+  try {
+    TlsFiles.of({ tlsCert: tlsCert?.text, tlsKey: tlsKey?.text, tlsClientCa: tlsClientCa?.text });
+    return [];
+  } catch (error) {
+    const { origin = "" } = [tlsCert, tlsKey, tlsClientCa].find((option) => option?.text !== undefined) ?? {};
+    return [`${origin}: ${messageOf(error)}`];
+  }
 }
 
 /** TOML of all options, with the origin of each value in a comment. Options without a value are comments. */

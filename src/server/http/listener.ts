@@ -147,21 +147,18 @@ export class Listener {
 
   /** Listens with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old certificate. */
   #readTls(): void {
-    if (this.#server === undefined || !this.#tls?.hasChanged()) return;
+    const [old, tls] = [this.#server, this.#tls];
+    if (old === undefined || tls === undefined) return;
     try {
-      // Starts a trial server first: the port must stay open if the certificate does not match its key.
-      void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: this.#tls.content(), fetch: () => new Response() }).stop(
-        true,
-      );
+      if (!tls.readChanged()) return;
     } catch (error) {
-      log.error(`The TLS certificate stays as it was: ${messageOf(error)}`);
+      log.error(`Port ${this.port} keeps the TLS certificate that it has: ${messageOf(error)}`);
       return;
     }
-    const old = this.#server;
     this.#closed.add(old);
     void old.stop().finally(() => this.#closed.delete(old));
     this.#server = this.#serve(this.#options);
-    log.info("Read the TLS certificate again");
+    log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
   }
 
   #limitConnections(): void {
@@ -185,7 +182,7 @@ export class Listener {
   }
 
   #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {
-    const tls = this.#tls?.content();
+    const tls = this.#tls?.content;
     try {
       // A killed process leaves the file of its Unix socket, which would block listening.
       if (unix !== undefined) rmSync(unix, { force: true });
@@ -201,7 +198,7 @@ export class Listener {
       });
     } catch (error) {
       if (tls !== undefined && !isOfAddress(error))
-        throw new SconceError("usage", `the TLS certificate and its key cannot be used: ${messageOf(error)}`);
+        throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);
       const { found, fix } = listenFault(error, portOption);
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }

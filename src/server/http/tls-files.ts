@@ -1,4 +1,5 @@
-/** Reads the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
+/** Reads and checks the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
@@ -6,20 +7,23 @@ import type { ServeConfig } from "../config.ts";
 
 export type TlsPaths = Partial<Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">>;
 
-export class TlsFiles {
-  readonly #paths: readonly string[];
-  readonly #options: TlsPaths;
-  #stamps: string;
+/** The paths after the check that certificate and key are both given. */
+type CheckedPaths = TlsPaths & { readonly tlsCert: string; readonly tlsKey: string };
 
-  private constructor(options: TlsPaths) {
-    this.#options = options;
-    this.#paths = Object.values(options).filter((path) => path !== undefined);
+export class TlsFiles {
+  readonly #paths: CheckedPaths;
+  #stamps: string;
+  #content: Bun.TLSOptions;
+
+  private constructor(paths: CheckedPaths) {
+    this.#paths = paths;
     this.#stamps = this.#stampsNow();
+    this.#content = checkedContent(paths);
   }
 
   /**
    * @returns undefined for a server without TLS
-   * @throws SconceError `usage` if only one of --tls-cert and --tls-key is given
+   * @throws SconceError `usage` if only one of --tls-cert and --tls-key is given, or for unusable files
    */
   static of({ tlsCert, tlsKey, tlsClientCa }: TlsPaths): TlsFiles | undefined {
     if (tlsCert === undefined && tlsKey === undefined && tlsClientCa === undefined) return undefined;
@@ -29,30 +33,81 @@ export class TlsFiles {
     return new TlsFiles({ tlsCert, tlsKey, tlsClientCa });
   }
 
-  /** Reads the files. @returns the `tls` option of `Bun.serve` @throws SconceError `usage` for a file that cannot be read */
-  content(): Bun.TLSOptions {
-    const { tlsCert = "", tlsKey = "", tlsClientCa } = this.#options;
-    const clients =
-      tlsClientCa === undefined ? {} : { ca: textOf(tlsClientCa), requestCert: true, rejectUnauthorized: true };
-    return { cert: textOf(tlsCert), key: textOf(tlsKey), ...clients };
+  /** The `tls` option of `Bun.serve`, with the last usable content of the files. */
+  get content(): Bun.TLSOptions {
+    return this.#content;
   }
 
-  /** Whether a file has changed since the last call. */
-  hasChanged(): boolean {
+  /** The time from which clients refuse the certificate. */
+  get validUntil(): string {
+    return new Date(new X509Certificate(String(this.#content.cert)).validTo).toISOString();
+  }
+
+  /**
+   * Reads the files if one has changed since the last call.
+   * @returns whether `content` is new
+   * @throws SconceError `usage` for unusable files; `content` stays
+   */
+  readChanged(): boolean {
     const before = this.#stamps;
     this.#stamps = this.#stampsNow();
-    return this.#stamps !== before;
+    if (this.#stamps === before) return false;
+    const content = checkedContent(this.#paths);
+    try {
+      // A trial server finds faults that only Bun reports. The real port must not close for such files.
+      void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: content, fetch: () => new Response() }).stop(true);
+    } catch (error) {
+      throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);
+    }
+    this.#content = content;
+    return true;
   }
 
   #stampsNow(): string {
-    return this.#paths.map(fileStamp).join("\n");
+    return Object.values(this.#paths)
+      .filter((path) => path !== undefined)
+      .map(fileStamp)
+      .join("\n");
+  }
+}
+
+/** Reads the files and checks that they fit together. Errors of OpenSSL name no file, so each file is checked alone first. */
+function checkedContent({ tlsCert, tlsKey, tlsClientCa }: CheckedPaths): Bun.TLSOptions {
+  const [cert, key] = [textOf(tlsCert), textOf(tlsKey)];
+  if (!certificateIn(cert, tlsCert).checkPrivateKey(keyIn(key, tlsKey))) {
+    throw new SconceError("usage", `TLS: the key in ${tlsKey} does not belong to the certificate in ${tlsCert}`);
+  }
+  if (tlsClientCa === undefined) return { cert, key };
+  const ca = textOf(tlsClientCa);
+  certificateIn(ca, tlsClientCa);
+  return { cert, key, ca, requestCert: true, rejectUnauthorized: true };
+}
+
+/** The first certificate of a text. */
+function certificateIn(pem: string, path: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch (cause) {
+    throw new SconceError("usage", `TLS: ${path} has no certificate in PEM format`, { cause });
+  }
+}
+
+function keyIn(pem: string, path: string): KeyObject {
+  try {
+    return createPrivateKey(pem);
+  } catch (cause) {
+    const isEncrypted = cause instanceof Error && "code" in cause && cause.code === "ERR_MISSING_PASSPHRASE";
+    const fault = isEncrypted
+      ? `the key in ${path} is encrypted; decrypt it with: openssl pkey -in ${path} -out NEW`
+      : `${path} has no private key in PEM format`;
+    throw new SconceError("usage", `TLS: ${fault}`, { cause });
   }
 }
 
 function textOf(path: string): string {
   try {
     return readFileSync(path, "utf8");
-  } catch (error) {
-    throw new SconceError("usage", `TLS: ${messageOf(error)}`);
+  } catch (cause) {
+    throw new SconceError("usage", `TLS: ${path} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
