@@ -269,9 +269,13 @@ describe("the file of keys", () => {
   });
 
   test.each([
-    ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["key.0.name", "key.0.hash"]],
-    ["[[key]]\nnme = 'a'", ["nme"]],
-    ["[[key]]\nname = 'a'\nrate = '5 a day'", ["key.0.rate", "must be a number of requests for each s, min or h"]],
+    ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["key 1: name must be", "key 1: hash must be"]],
+    ["[[key]]\nnme = 'a'", ["key 1: unknown field nme", "key 1: name is missing"]],
+    ["[key]\nname = 'a'", ["the file: key must be tables that begin with [[key]]"]],
+    [
+      "[[key]]\nname = 'a'\nrate = '5 a day'",
+      ["key 1: rate must be a number of requests for each s, min or h", "key 1: hash is missing"],
+    ],
     ["[[key", ["is not TOML"]],
   ])("is refused with every fault named: %s", (text, faults) => {
     for (const fault of faults) expect(() => parseKeys(text, "keys.toml")).toThrow(fault);
@@ -289,6 +293,22 @@ test("sconce key new prints a key once, and appends its entry to the file", asyn
   expect(parseKeys(text, file)).toMatchObject([{ name: "team-a", share: 3, rate: { count: 100, windowS: 1 } }]);
   const refused = await cli(["key", "new", "--name", "a b"]);
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("--name") });
+});
+
+test("sconce key new gives another key of a client its limits and permissions, except those of options", async () => {
+  await using own = await tempDir();
+  const file = own.join("keys.toml");
+  const made = (...args: string[]) => cli(["key", "new", "--name", "team-a", "--file", file, ...args]);
+  await made("--rate", "600/min", "--concurrent", "5", "--only", "read");
+  const { stderr } = await made();
+  expect(stderr).toContain("as another key of this client, with its limits and permissions");
+  await made("--concurrent", "7");
+  const fields = { rate: { count: 600, windowS: 60 }, only: ["read"], share: 1 };
+  expect(parseKeys(await Bun.file(file).text(), file)).toMatchObject([
+    { ...fields, concurrent: 5 },
+    { ...fields, concurrent: 5 },
+    { ...fields, concurrent: 7 },
+  ]);
 });
 
 test("a server with a faulty file of keys does not start", async () => {

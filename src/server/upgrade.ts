@@ -112,7 +112,7 @@ export class OlderServer {
   }
 }
 
-const BUSY = "not ready for an upgrade; try again when it has finished its start, or the upgrade before";
+const BUSY = "not ready for an upgrade; try again when its start, or the upgrade that runs, has ended";
 
 /** The older server's side of an upgrade: lets newer servers take over from this one. */
 export class Upgradable implements Disposable {

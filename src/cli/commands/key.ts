@@ -3,13 +3,13 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
 import { count, openOption } from "../../base/option.ts";
-import { keyName, keyRate, makeKey, parseKeys, permissions } from "../../server/access/key-file.ts";
+import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../../server/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
   details: `Prints a new API key once, on standard output. A server knows its hash only: \`serve --api-keys FILE\` reads it from the file, and reads the file again when it changes.
 
---file appends the entry to the file; without --file the entry goes to standard error. Two entries with one name are one client, so that a key can be replaced without a gap: add the new entry, change the client, and remove the old entry.`,
+--file appends the entry to the file; without --file the entry goes to standard error. Two entries with one name are one client, so that a key can be replaced without a gap: add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old one, except for those given as options; the last entry's apply to both keys.`,
   example: `sconce key new --name team-a --file keys.toml
 sconce key new --name batch --share 3 --rate 100/s --concurrent 50 --only predictions,read --file keys.toml
 sconce serve digits --api-keys keys.toml`,
@@ -62,12 +62,17 @@ sconce serve digits --api-keys keys.toml`,
   async run({ options: { name, file, share, rate, concurrent, only }, positionals: [action = ""] }) {
     if (action !== "new") throw usage(`unknown action ${JSON.stringify(action)}; the action is new`);
     if (name === undefined) throw usage("missing --name (see --help)");
-    const { secret, entry } = makeKey({ name, share, rate, concurrent, only });
+    const old = file !== undefined && existsSync(file) ? readFileSync(file, "utf8") : "";
+    const earlier = parseKeys(old, file ?? "").findLast((each) => each.name === name);
+    const inherited = earlier === undefined ? {} : fieldsOf(earlier);
+    const given = Object.entries({ share, rate, concurrent, only }).filter(([, value]) => value !== undefined);
+    const { secret, entry } = makeKey({ ...inherited, ...Object.fromEntries(given), name });
     if (file === undefined) {
       console.error(entry);
     } else {
-      append(file, entry);
-      log.info(`Added ${name} to ${file}`);
+      append(file, old, entry);
+      const as = earlier === undefined ? "" : " as another key of this client, with its limits and permissions";
+      log.info(`Added ${name} to ${file}${given.length === 0 ? as : ""}`);
     }
     console.log(secret);
   },
@@ -77,8 +82,7 @@ sconce serve digits --api-keys keys.toml`,
  * Appends an entry to the file of keys.
  * @throws SconceError `usage` if the file with the entry is not a valid file of keys
  */
-function append(file: string, entry: string): void {
-  const old = existsSync(file) ? readFileSync(file, "utf8") : "";
+function append(file: string, old: string, entry: string): void {
   const gap = old === "" || old.endsWith("\n\n") ? "" : old.endsWith("\n") ? "\n" : "\n\n";
   parseKeys(old + gap + entry, file);
   appendFileSync(file, gap + entry, { mode: 0o600 });

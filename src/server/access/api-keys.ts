@@ -74,6 +74,7 @@ export class ApiKeys implements Disposable {
       const key = keys.get(name);
       return key === undefined ? [] : [{ hash, key }];
     });
+    if (entries.length === 0) log.warn(`${this.#path} has no API key: all requests are refused`);
   }
 
   /** Reads the key file again if it has changed. If the new file has a fault, the server keeps the keys that it has. */

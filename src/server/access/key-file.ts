@@ -51,17 +51,19 @@ const entrySchema = z.strictObject({
   rate: keyRate.optional(),
   concurrent: keyConcurrent.optional(),
   only: z
-    .array(z.enum(permissions))
+    .array(z.enum(permissions, `must be some of ${permissions.join(", ")}`))
     .min(1)
     .default([...permissions]),
 });
-const fileSchema = z.strictObject({ key: z.array(entrySchema).default([]) });
+const fileSchema = z.strictObject({
+  key: z.array(entrySchema, "must be tables that begin with [[key]]").default([]),
+});
 
 /** Parses the key file. @throws SconceError `usage` that names each wrong field */
 export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   const file = fileSchema.safeParse(parsed(text, path));
   if (!file.success) {
-    const faults = file.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
+    const faults = file.error.issues.map(faultOf);
     throw new SconceError("usage", `${path} has no valid API keys: ${faults.join("; ")}`);
   }
   const entries = file.data.key.map(({ hash, rate, concurrent, ...entry }) => ({
@@ -73,6 +75,16 @@ export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   const hashes = new Set(entries.map(({ hash }) => hash.toHex()));
   if (hashes.size < entries.length) throw new SconceError("usage", `${path} has two keys with the same hash`);
   return entries;
+}
+
+/** A fault of the file, such as `key 2: name is missing`. Keys are counted from 1. */
+function faultOf(issue: z.core.$ZodIssue): string {
+  const [table, index, ...fields] = issue.path;
+  const place = typeof index === "number" ? `key ${index + 1}` : "the file";
+  if (issue.code === "unrecognized_keys") return `${place}: unknown field ${issue.keys.join(", ")}`;
+  const field = [...(typeof index === "number" ? [] : [table ?? "content"]), ...fields].join(".");
+  if (issue.message.endsWith("received undefined")) return `${place}: ${field} is missing`;
+  return `${place}: ${field} ${issue.message.replace("Invalid input:", "is invalid:")}`;
 }
 
 function parsed(text: string, path: string): unknown {
@@ -95,6 +107,18 @@ export interface NewKey {
   readonly rate?: string | undefined;
   readonly concurrent?: number | undefined;
   readonly only?: readonly Permission[] | undefined;
+}
+
+/** The fields of an entry, for another key of the same client. */
+export function fieldsOf({ name, share, rate, concurrent, only }: KeyEntry): NewKey {
+  const unit = Object.entries(windows).find(([, windowS]) => windowS === rate?.windowS)?.[0];
+  return {
+    name,
+    share: share === 1 ? undefined : share,
+    rate: rate === undefined ? undefined : `${rate.count}/${unit}`,
+    concurrent,
+    only: only.length === permissions.length ? undefined : only,
+  };
 }
 
 /** Creates a random secret, and the key's entry for the file. */
