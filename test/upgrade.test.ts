@@ -8,6 +8,7 @@ import { hold } from "./helpers/hold.ts";
 import { ConnectionLoad } from "./helpers/keep-alive.ts";
 import {
   descendants,
+  inRole,
   isRunning,
   mayLeaveBackground,
   policies,
@@ -30,10 +31,15 @@ interface Place {
   readonly port: number;
 }
 
-function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, string>> = {}): RunningCli {
+interface Options {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly more?: readonly string[];
+}
+
+function serve(build: Build, { dir, port }: Place, { env = {}, more = [] }: Options = {}): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
   // `fetch` keeps connections, and the older server would wait for these.
-  options.push("--idle-timeout", "5");
+  options.push(...(more.includes("--idle-timeout") ? [] : ["--idle-timeout", "5"]), ...more);
   return startCli(["serve", `lab:${build}`, ...options], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },
   });
@@ -97,6 +103,34 @@ test("no request fails during an upgrade and its rollback under load, and each i
   expect((await client.end(held.prediction_id)).outputs).toMatchObject([{ y: 15 }]);
 }, 120_000);
 
+test("no request fails if a newer server has fewer HTTP processes than the older one, or more", async () => {
+  await using dir = await tempDir();
+  const place = { dir, port: await freePort() };
+  // The older server waits for idle connections up to 120 s, longer than this test: it ends sooner only if all new
+  // connections reach the newer server.
+  const serveFronts = (build: Build, fronts: number) =>
+    serve(build, place, { more: ["--fronts", String(fronts), "--idle-timeout", "0"] });
+  await using first = serveFronts("v1", 2);
+  await first.line("Listening on");
+  // The first process opens the port again, after the second one, and also closes the port after the second one.
+  process.kill((await inRole(first.pid, "front"))[0] ?? 0, "SIGKILL");
+  await first.line("front process 1 is ready again");
+  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3 });
+  const processes = await descendants(first.pid);
+  await using second = serveFronts("v2", 1);
+  await second.line("Listening on");
+  expect(await first.exited).toBe(0);
+  expect(processes.filter(isRunning)).toEqual([]);
+  await second.line("The older server has ended");
+  await using third = serveFronts("v1", 2);
+  await third.line("Listening on");
+  expect(await second.exited).toBe(0);
+  await third.line("The older server has ended");
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect(wrong(load)).toEqual([]);
+}, 110_000);
+
 test.skipIf(!mayLeaveBackground)(
   "the newer server starts in the background, and leaves it before it takes over",
   async () => {
@@ -120,7 +154,7 @@ test("if the newer server does not start, the older one continues unchanged, and
   const place = { dir, port: await freePort() };
   await using first = serve("v1", place);
   const client = await clientOf(first);
-  await using second = serve("v2", place, { BROKEN_BUILD: "v2" });
+  await using second = serve("v2", place, { env: { BROKEN_BUILD: "v2" } });
   expect(await second.exited).toBe(1);
   expect(second.lines.at(-1)).toContain("v2 is broken");
   expect(await first.line("The newer server did not start, and this one goes on")).toContain("v2 is broken");

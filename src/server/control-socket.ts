@@ -15,8 +15,14 @@ export const PROTOCOL = 1;
 export const handoverMessage = z.union([
   // Newer server: asks to take over. `network` is its network namespace.
   z.object({ kind: z.literal("hello"), protocol: z.int(), version: z.string(), pid: z.int(), network: z.string() }),
-  // Older server: agrees. `server` is its name in the store, `fronts` are the Unix sockets of its HTTP processes.
-  z.object({ kind: z.literal("welcome"), server: z.string(), fronts: z.array(z.string()) }),
+  // Older server: agrees. `server` is its name in the store, `fronts` are the Unix sockets of its HTTP processes, each of
+  // which listens on the port with `socketsPerFront` sockets.
+  z.object({
+    kind: z.literal("welcome"),
+    server: z.string(),
+    fronts: z.array(z.string()),
+    socketsPerFront: z.int().default(1),
+  }),
   z.object({ kind: z.literal("refused"), reason: z.string() }),
   // Newer server: has opened the port. `steered`: all new connections reach it.
   z.object({ kind: z.literal("opened"), fronts: z.array(z.string()), steered: z.boolean() }),

@@ -33,6 +33,8 @@ const frontStart = roleStart.extend({
   port: z.int(),
   /** Admin port that all fronts share; undefined without one. */
   adminPort: z.int().optional(),
+  /** Number of sockets with which this front listens on each port (default 1). */
+  portSockets: z.int().optional(),
   /** Unix socket on which this front listens instead of the port. */
   unix: z.string().optional(),
   index: z.int(),
@@ -86,6 +88,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       config,
       port,
       adminPort,
+      portSockets,
       unix,
       index,
       isRestart,
@@ -210,7 +213,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       models: [first, ...others],
       metrics,
       config,
-      listening: { port, adminPort, isShared: true, unix, isTakenOver: isRetiring },
+      listening: { port, adminPort, portSockets, isShared: true, unix, isTakenOver: isRetiring },
       control: {
         drain: () => process.kill(process.ppid, "SIGTERM"),
         reload: (reloadMs) => {

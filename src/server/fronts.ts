@@ -27,7 +27,7 @@ import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
-import type { UpgradedFronts } from "./upgrade.ts";
+import type { OlderServer, UpgradedFronts } from "./upgrade.ts";
 
 export interface FrontsModel extends ServedOptions {
   /** Path of the database of predictions; undefined for predictions in memory. */
@@ -48,7 +48,7 @@ export interface FrontsOptions {
   /** Name of the server in the stores of predictions. */
   readonly server: string;
   /** The server from which this one takes over the port; undefined without an upgrade. */
-  readonly older: Relative | undefined;
+  readonly older: Pick<OlderServer, "relative" | "portSockets"> | undefined;
 }
 
 /** Creates the files that all fronts of a server share. */
@@ -98,6 +98,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
   readonly sockets: readonly string[];
+  readonly socketsPerFront: number;
   readonly #prepared = Promise.withResolvers<void>();
   /** Fronts that are ready to open the port, in an upgrade. */
   readonly #ready = new Set<Supervised>();
@@ -131,7 +132,9 @@ export class Fronts implements Front, UpgradedFronts {
   /** Chooses the port and creates the shared files, but starts no process. @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
     this.#relatives = relatives;
-    this.#other = older;
+    this.#other = older?.relative;
+    // With fewer sockets than the older server, the places of the newer sockets would be unknown in the end.
+    this.socketsPerFront = Math.ceil(Math.max(1, (older?.portSockets ?? 0) / count));
     this.#waitsToListen = older !== undefined;
     const port = older === undefined ? freePort(config) : config.port;
     const hasTls = config.tlsCert !== undefined;
@@ -146,6 +149,7 @@ export class Fronts implements Front, UpgradedFronts {
     const shared = {
       ...start,
       adminPort,
+      portSockets: this.socketsPerFront,
       argv: [...argv],
       models: models.map(({ name, packaged, config: own, split, isShadow, store, isPreloaded, storeFault }, i) => ({
         name,

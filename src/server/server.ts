@@ -200,7 +200,7 @@ async function openBeside(
     const storeFault = stores.faults.get(model);
     return { ...model, storeFault, isPreloaded: model.isPreloaded && storeFault === undefined };
   });
-  const fronts = new Fronts({ models: served, config, argv, folder, count, relatives, server, older: older?.relative });
+  const fronts = new Fronts({ models: served, config, argv, folder, count, relatives, server, older });
   for (const { packaged } of models) logSetUp(packaged);
   const isSeveral = models.length > 1;
   const engines = models.map(

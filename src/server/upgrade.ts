@@ -5,7 +5,15 @@
 import { version } from "../../package.json";
 import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
+import {
+  ControlSocket,
+  connectTo,
+  controlPath,
+  type HandoverLink,
+  type HandoverMessage,
+  networkOf,
+  PROTOCOL,
+} from "./control-socket.ts";
 import type { Relative } from "./messages.ts";
 import type { Reload, StartedServer } from "./server-control.ts";
 
@@ -13,6 +21,8 @@ import type { Reload, StartedServer } from "./server-control.ts";
 export interface UpgradedFronts {
   /** Unix sockets of the fronts, by index. */
   readonly sockets: readonly string[];
+  /** Number of sockets with which each front listens on the port. */
+  readonly socketsPerFront: number;
   /**
    * Makes the system send new connections only to some sockets of the port: `count` sockets from index `first` on.
    * @returns whether the system can do so
@@ -36,16 +46,20 @@ interface Place {
   readonly port: number;
 }
 
+type Welcome = Extract<HandoverMessage, { kind: "welcome" }>;
+
 /** The older server of the port, from the side of the newer server. */
 export class OlderServer {
   readonly #link: HandoverLink;
   readonly relative: Relative;
+  readonly #socketsPerFront: number;
   /** Name of the newer server in the stores of predictions. */
   readonly nextServer: string;
 
-  private constructor(link: HandoverLink, { server, fronts }: { readonly server: string; readonly fronts: string[] }) {
+  private constructor(link: HandoverLink, { server, fronts, socketsPerFront }: Welcome) {
     this.#link = link;
     this.relative = { sockets: fronts };
+    this.#socketsPerFront = socketsPerFront;
     this.nextServer = String(Number(server) + 1);
   }
 
@@ -79,8 +93,8 @@ export class OlderServer {
 
   /** Takes over the open port. Resolves when the older server has left the control socket, or has ended. */
   async takeOver(fronts: UpgradedFronts): Promise<void> {
-    const count = fronts.sockets.length;
-    const steered = await fronts.steer({ first: this.relative.sockets.length, count });
+    const count = portSockets(fronts);
+    const steered = await fronts.steer({ first: this.portSockets, count });
     if (!steered)
       log.warn("The system does not steer connections: a few may be refused while the older server closes the port");
     this.#link.send({ kind: "opened", fronts: [...fronts.sockets], steered });
@@ -91,7 +105,7 @@ export class OlderServer {
   }
 
   async #follow(fronts: UpgradedFronts): Promise<void> {
-    const count = fronts.sockets.length;
+    const count = portSockets(fronts);
     for (let message = await this.#link.next(); message !== undefined; message = await this.#link.next()) {
       if (message.kind !== "closed") continue;
       await fronts.steer(this.#socketsWhileClosing(message.open, count));
@@ -100,16 +114,26 @@ export class OlderServer {
     await fronts.steer({ first: 0, count });
   }
 
+  /** Number of the older server's sockets that listen on the port. The newer server needs as many. */
+  get portSockets(): number {
+    return this.relative.sockets.length * this.#socketsPerFront;
+  }
+
   /**
    * The sockets for new connections while `open` fronts of the older server listen. The kernel moves the last socket to
    * the place of a closed one, and the order of the older sockets is unknown. All places behind them have sockets of
-   * the newer server. The last place is left out, because the next close empties it.
+   * the newer server. The last places are left out, because the next front that closes the port empties them.
    */
   #socketsWhileClosing(open: number, count: number): { first: number; count: number } {
-    const older = this.relative.sockets.length;
-    if (open === 0 || older > count) return { first: open, count };
-    return { first: older, count: Math.max(1, open - 1 + count - older) };
+    if (open === 0) return { first: 0, count };
+    const first = this.portSockets;
+    return { first, count: Math.max(1, (open - 1) * this.#socketsPerFront + count - first) };
   }
+}
+
+/** Number of a server's sockets that listen on the port. */
+function portSockets({ sockets, socketsPerFront }: UpgradedFronts): number {
+  return sockets.length * socketsPerFront;
 }
 
 const BUSY = "not ready for an upgrade; try again when its start, or the upgrade that runs, has ended";
@@ -214,7 +238,8 @@ export class Upgradable implements Disposable {
     }
     this.#isBusy = true;
     log.info(`A newer server (process ${hello.pid}) starts beside this one`);
-    link.send({ kind: "welcome", server: this.#server, fronts: [...this.#fronts.sockets] });
+    const { sockets, socketsPerFront } = this.#fronts;
+    link.send({ kind: "welcome", server: this.#server, fronts: [...sockets], socketsPerFront });
     const next = link.next();
     this.#serving = next;
     const answer = await next;
@@ -251,7 +276,7 @@ export class Upgradable implements Disposable {
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
     // The port may be open again in a front that had closed it.
-    await this.#fronts.steer({ first: 0, count: this.#fronts.sockets.length });
+    await this.#fronts.steer({ first: 0, count: portSockets(this.#fronts) });
     this.#newer = undefined;
     await this.#goOn();
     await this.#control?.open();

@@ -12,6 +12,8 @@ export type Fetch = (request: Request) => Response | Promise<Response>;
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
   /** Whether several processes of the server listen on the same port. */
   readonly isShared?: boolean;
+  /** Number of sockets of this process that listen on the port (default 1). */
+  readonly portSockets?: number | undefined;
   /** The option that sets the port, for error messages. */
   readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket. The listener then opens no port. */
@@ -47,8 +49,8 @@ export class Listener {
   readonly #options: ListenOptions;
   readonly #maxDescriptor: number;
   #fetch: Fetch;
-  /** The server that accepts connections; undefined while the port is closed. */
-  #server: Server | undefined;
+  /** Servers that accept connections, one for each socket; none while the port is closed. */
+  readonly #servers: Server[] = [];
   /** Servers that accept no more connections, but still answer requests. */
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
@@ -67,8 +69,8 @@ export class Listener {
     const { isTakenOver = false, host, port } = options;
     this.#isRetiring = isTakenOver;
     this.#isStopped = isTakenOver;
-    const server = isTakenOver ? undefined : this.#serve(options);
-    this.#server = server;
+    if (!isTakenOver) this.#open(options);
+    const [server] = this.#servers;
     this.url = server?.url ?? localUrl(host, port, this.#tls !== undefined);
     this.port = server?.port ?? port;
     this.#options = { ...options, port: this.port };
@@ -87,27 +89,28 @@ export class Listener {
   /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
   timeout(request: Request, seconds: number): void {
     // Takes any server, because every Bun.Server of the process finds the connection of a request.
-    const [server = this.#server] = this.#closed;
+    const [server = this.#servers[0]] = this.#closed;
     server?.timeout(originalOf(request), inBun(seconds));
   }
 
   /** The client of a request that is not answered yet; undefined later. */
   peerOf(request: Request): Peer | undefined {
-    const [server = this.#server] = this.#closed;
+    const [server = this.#servers[0]] = this.#closed;
     return server?.requestIP(originalOf(request)) ?? undefined;
   }
 
   /** Makes the kernel send new connections to only some sockets that share the port. @returns whether the kernel supports it */
   steer(sockets: { readonly first: number; readonly count: number }): boolean {
-    using socket = ListeningSocket.find(this.port);
+    using found = new DisposableStack();
+    const [socket] = ListeningSocket.find(this.port).map((each) => found.use(each));
     return socket?.steer(sockets) ?? false;
   }
 
   set isRetiring(isRetiring: boolean) {
     this.#isRetiring = isRetiring;
-    if (isRetiring || this.#server !== undefined) return;
+    if (isRetiring || this.#servers.length > 0) return;
     this.#isStopped = false;
-    this.#server = this.#serve(this.#options);
+    this.#open(this.#options);
   }
 
   /**
@@ -116,13 +119,9 @@ export class Listener {
    */
   async closeWhenQuiet(): Promise<void> {
     await this.#quiet();
-    const server = this.#server;
-    if (!this.#isRetiring || server === undefined) return;
+    if (!this.#isRetiring) return;
     this.#isStopped = true;
-    this.#server = undefined;
-    this.#closed.add(server);
-    await server.stop();
-    this.#closed.delete(server);
+    await this.#close();
   }
 
   async #quiet(): Promise<void> {
@@ -141,44 +140,54 @@ export class Listener {
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     clearInterval(this.#tlsTimer);
-    const servers = [...this.#closed, ...(this.#server === undefined ? [] : [this.#server])];
-    await Promise.all(servers.map((server) => server.stop(abort)));
+    await Promise.all([...this.#closed, ...this.#servers].map((server) => server.stop(abort)));
   }
 
   /** Listens with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old certificate. */
   #readTls(): void {
-    const [old, tls] = [this.#server, this.#tls];
-    if (old === undefined || tls === undefined) return;
+    const tls = this.#tls;
+    if (this.#servers.length === 0 || tls === undefined) return;
     try {
       if (!tls.readChanged()) return;
     } catch (error) {
       log.error(`Port ${this.port} keeps the TLS certificate that it has: ${messageOf(error)}`);
       return;
     }
-    this.#closed.add(old);
-    void old.stop().finally(() => this.#closed.delete(old));
-    this.#server = this.#serve(this.#options);
+    void this.#close();
+    this.#open(this.#options);
     log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
   }
 
   #limitConnections(): void {
     if (this.#isStopped) return;
     const isFull = lowestFree() >= this.#maxDescriptor;
-    const server = this.#server;
-    if (isFull && server !== undefined) {
-      this.#server = undefined;
-      this.#closed.add(server);
-      void server.stop().finally(() => this.#closed.delete(server));
+    const isOpen = this.#servers.length > 0;
+    if (isFull && isOpen) {
+      void this.#close();
       if (!this.#hasWarned)
         log.warn("There are too many connections: new ones are refused until some end; `ulimit -n` sets the limit");
       this.#hasWarned = true;
-    } else if (!isFull && server === undefined) {
+    } else if (!isFull && !isOpen) {
       try {
-        this.#server = this.#serve(this.#options);
+        this.#open(this.#options);
       } catch (error) {
         log.debug(`The port cannot be opened again yet: ${messageOf(error)}`);
       }
     }
+  }
+
+  #open(options: ListenOptions): void {
+    for (let i = 0; i < (options.portSockets ?? 1); i++) this.#servers.push(this.#serve(options));
+  }
+
+  /** Closes the port. Resolves when all requests are answered. */
+  async #close(): Promise<void> {
+    const close = async (server: Server) => {
+      this.#closed.add(server);
+      await server.stop();
+      this.#closed.delete(server);
+    };
+    await Promise.all(this.#servers.splice(0).map(close));
   }
 
   #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {

@@ -36,19 +36,19 @@ export class ListeningSocket implements Disposable {
   }
 
   /**
-   * Finds the socket that listens on a port, and duplicates its descriptor, since the main thread may close the original. @returns undefined if no
-   * socket listens, and on systems other than Linux
+   * Finds the sockets that listen on a port, and duplicates their descriptors, since the main thread may close the originals. @returns none on
+   * systems other than Linux
    */
-  static find(port: number): ListeningSocket | undefined {
-    if (process.platform !== "linux") return undefined;
+  static find(port: number): ListeningSocket[] {
+    if (process.platform !== "linux") return [];
     libc ??= open();
-    const { fcntl } = libc;
-    for (const name of readdirSync("/proc/self/fd")) {
-      if (!listensAt(libc, Number(name), port)) continue;
-      const copy = fcntl(Number(name), F_DUPFD_CLOEXEC, 0);
-      if (copy >= 0) return new ListeningSocket(copy);
-    }
-    return undefined;
+    const symbols = libc;
+    return readdirSync("/proc/self/fd")
+      .map(Number)
+      .filter((descriptor) => listensAt(symbols, descriptor, port))
+      .map((descriptor) => symbols.fcntl(descriptor, F_DUPFD_CLOEXEC, 0))
+      .filter((copy) => copy >= 0)
+      .map((copy) => new ListeningSocket(copy));
   }
 
   /** @returns the descriptor of a new connection; undefined if no connection is waiting */

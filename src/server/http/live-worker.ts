@@ -74,7 +74,7 @@ function send(socket: Socket<End>): void {
 }
 
 self.onmessage = ({ data: { port, beats } }: MessageEvent<LiveStart>) => {
-  let listening: ListeningSocket | undefined;
+  let listening: ListeningSocket[] = [];
   let seen = -1;
   let seenAtMs = 0;
   const check = () => {
@@ -83,11 +83,12 @@ self.onmessage = ({ data: { port, beats } }: MessageEvent<LiveStart>) => {
     if (beat !== seen) [seen, seenAtMs] = [beat, now];
     const isHeld = now - seenAtMs >= HELD_MS;
     if (isHeld) {
-      listening ??= ListeningSocket.find(port);
-      for (let fd = listening?.accept(); fd !== undefined; fd = listening?.accept()) void adopt(fd);
+      if (listening.length === 0) listening = ListeningSocket.find(port);
+      for (const each of listening) {
+        for (let fd = each.accept(); fd !== undefined; fd = each.accept()) void adopt(fd);
+      }
     } else {
-      listening?.[Symbol.dispose]();
-      listening = undefined;
+      for (const each of listening.splice(0)) each[Symbol.dispose]();
       for (const socket of waiting) void forward(socket, port);
       waiting.clear();
     }
