@@ -5,9 +5,11 @@ import { chart } from "../src/cli/commands/bench/chart.ts";
 import { offer, saturate } from "../src/cli/commands/bench/offered-load.ts";
 import { figuresOf } from "../src/cli/commands/top/figures.ts";
 import { quantileBetween, Samples } from "../src/cli/commands/top/samples.ts";
+import { linesOf } from "../src/cli/commands/top/view.ts";
 import { cli } from "./helpers/cli.ts";
 import { startOnTerminal } from "./helpers/interactive-cli.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
 let server: TestServer;
@@ -54,6 +56,51 @@ describe("bench", () => {
     expect(stdout).toContain("OFFERED/S");
     expect(stdout).toMatch(/2 busy +[\d.]+/);
     expect(stdout).toContain("▪ p99, • p50");
+  });
+
+  test("names the problem of inputs that the server refuses, and of a model that it does not have", async () => {
+    await using dir = await tempDir();
+    await Bun.write(dir.join("inputs.json"), '[{"y": 1}]');
+    const refused = await cli(["bench", server.url.href, ...quick, "--input", dir.join("inputs.json")]);
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/POST http.*\/predictions was answered with 422: .*\/0\/x/),
+    });
+    const missing = await cli(["bench", new URL("/models/other", server.url).href]);
+    expect(missing).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("/models/other/ was answered with 404: there is"),
+    });
+  });
+
+  test("ends with an error when the server stops", async () => {
+    const own = await store.serve("parts");
+    const { port } = own.url;
+    // The proxy stops after some requests, so that the stop comes while a load runs.
+    let asked = 0;
+    await using proxy = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        const { pathname, search } = new URL(request.url);
+        if (pathname === "/predictions" && ++asked === 120) void proxy.stop(true);
+        return fetch(`http://127.0.0.1:${port}${pathname}${search}`, request);
+      },
+    });
+    const args = [
+      "bench",
+      proxy.url.href,
+      "--seconds",
+      "0.2",
+      "--connections",
+      "1",
+      "--rates",
+      "200,200,200,200,200,200",
+    ];
+    const { code, stderr } = await cli(args);
+    await own.stop();
+    expect(code).toBe(1);
+    expect(stderr).toContain("does not answer: nothing listens on this port");
   });
 
   test("names the problem if the server does not answer, or is not sconce", async () => {
@@ -186,6 +233,44 @@ test("top on a terminal shows the view until q is pressed", async () => {
   expect(await child.exited).toBe(0);
   expect(screen.startsWith("\x1b[?25l")).toBe(true);
   expect(screen.endsWith("\x1b[?25h")).toBe(true);
+});
+
+test("top has the figures of each model of a server with several models", () => {
+  const text = (seconds: number) => `sconce_model_info{model="a",repository="a",tag="1"} 1
+sconce_model_info{model="b",repository="b",tag="2"} 1
+sconce_build_info{version="9",device="cpu"} 1
+sconce_predictions_total{model="a",status="success"} ${10 * seconds}
+sconce_predictions_total{model="b",status="success"} ${2 * seconds}
+sconce_predictions_total{model="b",status="failed",reason="input"} ${seconds}
+sconce_prediction_seconds_bucket{model="a",le="1"} ${seconds}
+sconce_prediction_seconds_bucket{model="a",le="+Inf"} ${seconds}
+sconce_prediction_seconds_bucket{model="b",le="1"} 0
+sconce_prediction_seconds_bucket{model="b",le="2"} ${seconds}
+sconce_prediction_seconds_bucket{model="b",le="+Inf"} ${seconds}
+sconce_batch_limit_items{model="a"} 64
+sconce_batch_limit_items{model="b"} 4
+sconce_oldest_queued_item_age_seconds{model="a"} 3
+sconce_oldest_queued_item_age_seconds{model="b"} 4
+sconce_queued_items{model="b"} 7
+`;
+  const [before, after] = [new Samples(text(1)), new Samples(text(2))];
+  const read = figuresOf(before, after);
+  const lines = linesOf(read, "http://x");
+  const rate = 1000 / (after.atMs - before.atMs);
+  expect(read.models).toMatchObject([
+    {
+      name: "a",
+      succeeded: expect.closeTo(10 * rate, 3),
+      failed: 0,
+      queued: 0,
+      latencyMs: { p50: 500 },
+      batchLimit: 64,
+    },
+    { name: "b", succeeded: expect.closeTo(2 * rate, 3), queued: 7, latencyMs: { p50: 1500 }, batchLimit: 4 },
+  ]);
+  expect(read).toMatchObject({ model: "a:1, b:2", batches: { limit: undefined }, inputs: { oldestS: 4 } });
+  expect(lines[0]).toContain("2 models on cpu");
+  expect(lines.some((line) => /^b .* 7 .* - of 4$/.test(line))).toBe(true);
 });
 
 describe("metrics as text", () => {

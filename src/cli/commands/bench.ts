@@ -1,13 +1,14 @@
 /** `sconce bench [URL]`: measures the latency of a running server at growing loads. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
+import { codedError, oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds, rounded } from "../../base/milliseconds.ts";
 import { count, duration, flag, openOption, option } from "../../base/option.ts";
 import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 import { chart } from "./bench/chart.ts";
-import { type Load, offer, saturate } from "./bench/offered-load.ts";
+import { type Load, NO_ANSWER, offer, saturate } from "./bench/offered-load.ts";
 import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/server-client.ts";
 
 /** Loads that are offered without --rates, as shares of the server's capacity. */
@@ -20,25 +21,29 @@ const MAX_LOADS = 12;
 const CAPACITY_S = 3;
 /** Milliseconds to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
+/** Milliseconds to wait for the answer to the first request, which may load the model: more than the 60 s of `Prefer: wait`. */
+const FIRST_MS = 70_000;
 /**
  * Limit of the delay between the planned and the actual sending of a request, as a share of the median latency. Above
  * it a warning says that the latencies contain this delay.
  */
 const MAX_LATE_SHARE = 0.25;
 
+const failedSchema = z.looseObject({ status: z.literal("failed"), error_message: z.string() });
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
 
 export const bench = command({
-  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency.
+  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency. If the server stops, the command prints the loads so far and exits with 1.
 
 Run it on another machine than the server's, because otherwise both share the processor.`,
   example: `sconce bench
-sconce bench https://models.example.com/digits --rates 100,200,400 --seconds 10
+sconce bench https://models.example.com/models/digits --rates 100,200,400 --seconds 10
 sconce bench --input pictures.json --json > bench.json`,
   options: {
     rates: openOption<readonly number[]>({
       description: "Requests per second to offer",
       valueHint: "n,…",
+      variable: "SCONCE_BENCH_RATES",
       described: "10 to 120 % of the capacity",
       parse: z
         .string()
@@ -74,25 +79,28 @@ sconce bench --input pictures.json --json > bench.json`,
     json: option({ description: "Print JSON", default: false, parse: flag }),
     ...serverOptions,
   },
-  positionals: [{ name: "url", description: `Address of the server; default: ${DEFAULT_URL}`, required: false }],
+  positionals: [
+    {
+      name: "url",
+      description: `Address of the server, or of one of several models: ${DEFAULT_URL}/models/digits; default: ${DEFAULT_URL}`,
+      required: false,
+    },
+  ],
   async run({ options, positionals: [url = DEFAULT_URL] }) {
-    const client = new ServerClient(url, options.key);
+    const client = new ServerClient(url, options);
     const model = await client.json("", modelSchema);
     const bodies = bodiesOf(await inputsOf(client, options.input), options.inputs);
     let turn = 0;
-    const ask = async (signal: AbortSignal) => {
+    const predict = (signal: AbortSignal) => {
       const body = bodies[turn++ % bodies.length] ?? "[]";
-      return outcomeOf(
-        await client.fetch("predictions", {
-          method: "POST",
-          headers: { "Content-Type": "application/json", Prefer: "wait" },
-          body,
-          signal,
-        }),
-      );
+      const headers = { "Content-Type": "application/json", Prefer: "wait" };
+      return client.fetch("predictions", { method: "POST", headers, body, signal });
     };
+    const ask = async (signal: AbortSignal) => outcomeOf(await predict(signal));
+    await checkFirst(client, await predict(AbortSignal.timeout(FIRST_MS)));
     const { connections = Math.min(256, 4 * model.batch_size) } = options;
-    log.info(`Measuring ${model.name}:${model.tag} at ${client.url} with ${bodies.length} requests in turn`);
+    const requests = bodies.length === 1 ? "the same request each time" : `${bodies.length} requests in turn`;
+    log.info(`Measuring ${model.name}:${model.tag} at ${client.url} with ${requests}`);
     // Warms up: the first requests compile code, in this process and in the server.
     await saturate(ask, { connections, seconds: Math.min(1, options.seconds), graceMs: GRACE_MS });
     const capacity = await saturate(ask, {
@@ -100,15 +108,19 @@ sconce bench --input pictures.json --json > bench.json`,
       seconds: Math.min(CAPACITY_S, options.seconds),
       graceMs: GRACE_MS,
     });
+    const fault = await faultAfter(client, capacity);
+    if (fault !== undefined) throw fault;
     const rates = [...(options.rates ?? SHARES.map((share) => share * capacity.answered).filter((rate) => rate > 0))];
-    if (rates.length === 0) throw usage(`no request succeeded: ${outcomesOf(capacity)}`);
-    log.info(
-      `${connections} busy connections: ${rounded(capacity.answered)} requests a second, median ${milliseconds(capacity.p50Ms)}`,
-    );
+    if (rates.length === 0) throw new SconceError("not_ready", `no request succeeded: ${outcomesOf(capacity)}`);
+    const median = capacity.answered === 0 ? "none succeeded" : `median ${milliseconds(capacity.p50Ms)}`;
+    log.info(`${connections} busy connections: ${rounded(capacity.answered)} requests a second, ${median}`);
     const loads: Load[] = [];
+    let stopped: SconceError | undefined;
     for (let rate = rates.shift(); rate !== undefined; rate = rates.shift()) {
       const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: 4096, graceMs: GRACE_MS });
       loads.push(load);
+      stopped = await faultAfter(client, load);
+      if (stopped !== undefined) break;
       if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
       // Adds a higher load if the server keeps up with the last one. The measured capacity may be too small, if all
       // connections waited for one batch.
@@ -124,6 +136,7 @@ sconce bench --input pictures.json --json > bench.json`,
     } else {
       print(capacity, connections, loads);
     }
+    if (stopped !== undefined) throw stopped;
     const late = loads.find(({ lateMs, p50Ms }) => lateMs > MAX_LATE_SHARE * p50Ms && lateMs > 1);
     if (late !== undefined) {
       log.warn(
@@ -155,6 +168,25 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
 function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   return inputs.map((_, first) =>
     JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),
+  );
+}
+
+/** Checks the answer to the first request. Bodies that the server refuses measure nothing. @throws SconceError with the server's reason */
+async function checkFirst(client: ServerClient, response: Response): Promise<void> {
+  const text = await response.text();
+  // Servers without capacity answer 429 and 503. The measurement counts such answers.
+  if (!response.ok && response.status !== 429 && response.status !== 503)
+    throw client.refusal(`POST ${client.url}/predictions`, response.status, text);
+  const { error_message: message } = parsedJson(text, failedSchema) ?? {};
+  if (message !== undefined) throw new SconceError("not_ready", `the first prediction failed: ${oneLine(message)}`);
+}
+
+/** The error of a server that stopped during a load; undefined if the server answers. */
+async function faultAfter(client: ServerClient, { outcomes }: Load): Promise<SconceError | undefined> {
+  if (outcomes[NO_ANSWER] === undefined) return undefined;
+  return client.text("").then(
+    () => undefined,
+    (error: unknown) => codedError(error),
   );
 }
 

@@ -40,6 +40,7 @@ export interface Load {
   readonly lateMs: number;
 }
 
+export const NO_ANSWER = "no answer";
 /** Outcome of a request that was due while `maxOpen` requests had no answer. */
 const NOT_SENT = "not sent";
 
@@ -98,7 +99,7 @@ export async function saturate(
 }
 
 async function timed(ask: Ask, dueMs: number, signal: AbortSignal, count: Counter): Promise<void> {
-  const outcome = await ask(signal).catch(() => "no answer");
+  const outcome = await ask(signal).catch(() => NO_ANSWER);
   count.ended(outcome, performance.now() - dueMs);
 }
 

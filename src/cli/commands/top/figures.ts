@@ -1,8 +1,26 @@
 /** Computes the figures of `sconce top` from two readings of /metrics. */
 import { type Labels, quantileBetween, type Samples } from "./samples.ts";
 
+interface Latency {
+  readonly p50: number | undefined;
+  readonly p99: number | undefined;
+}
+
+export interface ModelFigures {
+  /** Name in paths: /models/{name}. */
+  readonly name: string;
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly active: number;
+  readonly queued: number;
+  readonly latencyMs: Latency;
+  readonly batchSize: number | undefined;
+  readonly batchLimit: number;
+}
+
 /** The figures of one interval. Rates are per second. A latency is undefined if no prediction ended in the interval. */
 export interface Figures {
+  /** Builds of the models, with commas between them. */
   readonly model: string;
   readonly device: string;
   readonly version: string;
@@ -12,7 +30,9 @@ export interface Figures {
     readonly byRoute: Readonly<Record<string, number>>;
   };
   readonly predictions: { readonly succeeded: number; readonly failed: number; readonly active: number };
-  readonly latencyMs: { readonly p50: number | undefined; readonly p99: number | undefined };
+  readonly latencyMs: Latency;
+  /** The models of a server with several models; empty for one model. */
+  readonly models: readonly ModelFigures[];
   readonly inputs: {
     readonly perSecond: number;
     readonly queued: number;
@@ -22,7 +42,8 @@ export interface Figures {
   readonly batches: {
     readonly perSecond: number;
     readonly size: number | undefined;
-    readonly limit: number;
+    /** Maximum inputs of a batch; undefined for several models, because each has another limit. */
+    readonly limit: number | undefined;
     readonly ms: number | undefined;
   };
   readonly stagesMs: Readonly<Record<string, number>>;
@@ -48,20 +69,40 @@ export function figuresOf(before: Samples, after: Samples): Figures {
     );
     return Object.fromEntries(each.filter(([, value]) => value > 0));
   };
-  const quantile = (share: number) => {
-    const found = 1000 * quantileBetween("sconce_prediction_seconds", share, before, after);
+  const quantile = (share: number, labels: Labels) => {
+    const found = 1000 * quantileBetween("sconce_prediction_seconds", share, before, after, labels);
     return Number.isNaN(found) ? undefined : found;
   };
+  /** The figures of predictions with some labels, such as those of one model. */
+  const predictions = (labels: Labels) => ({
+    succeeded: rate("sconce_predictions_total", { ...labels, status: "success" }),
+    failed: rate("sconce_predictions_total", { ...labels, status: "failed" }),
+    active: after.sum("sconce_predictions_active", labels),
+  });
+  const latencyMs = (labels: Labels) => ({ p50: quantile(0.5, labels), p99: quantile(0.99, labels) });
+  const batchLimit = (labels: Labels) => after.sum("sconce_batch_limit_items", labels);
   const ms = (value: number | undefined) => (value === undefined ? undefined : 1000 * value);
   const stages = [...after.by("sconce_stage_seconds_count", "stage").keys()].flatMap((stage) => {
     const found = ms(mean("sconce_stage_seconds", { stage }));
     return found === undefined ? [] : [[stage, found] as const];
   });
   const cpu = rates("process_cpu_seconds_total", "process");
-  const { repository = "?", tag = "?" } = after.labels("sconce_model_info") ?? {};
-  const { version = "?", device = "?" } = after.labels("sconce_build_info") ?? {};
+  const builds = after.labels("sconce_model_info");
+  const [{ version = "?", device = "?" } = {}] = after.labels("sconce_build_info");
+  const models = builds.flatMap(({ model: name }) => {
+    if (name === undefined) return [];
+    const labels = { model: name };
+    return {
+      name,
+      ...predictions(labels),
+      queued: after.sum("sconce_queued_items", labels),
+      latencyMs: latencyMs(labels),
+      batchSize: mean("sconce_batch_size", labels),
+      batchLimit: batchLimit(labels),
+    };
+  });
   return {
-    model: `${repository}:${tag}`,
+    model: builds.map(({ repository, tag }) => `${repository}:${tag}`).join(", ") || "?",
     device,
     version,
     requests: {
@@ -69,22 +110,19 @@ export function figuresOf(before: Samples, after: Samples): Figures {
       refused: rate("sconce_requests_rejected_total"),
       byRoute: rates("sconce_http_requests_total", "route"),
     },
-    predictions: {
-      succeeded: rate("sconce_predictions_total", { status: "success" }),
-      failed: rate("sconce_predictions_total", { status: "failed" }),
-      active: after.sum("sconce_predictions_active"),
-    },
-    latencyMs: { p50: quantile(0.5), p99: quantile(0.99) },
+    predictions: predictions({}),
+    latencyMs: latencyMs({}),
+    models,
     inputs: {
       perSecond: rate("sconce_items_total"),
       queued: after.sum("sconce_queued_items"),
       running: after.sum("sconce_running_items"),
-      oldestS: after.sum("sconce_oldest_queued_item_age_seconds"),
+      oldestS: after.max("sconce_oldest_queued_item_age_seconds"),
     },
     batches: {
       perSecond: rate("sconce_batches_total"),
       size: mean("sconce_batch_size"),
-      limit: after.sum("sconce_batch_limit_items"),
+      limit: models.length === 0 ? batchLimit({}) : undefined,
       ms: ms(mean("sconce_batch_seconds")),
     },
     stagesMs: Object.fromEntries(stages),

@@ -29,6 +29,11 @@ export class Samples {
     return this.#matching(name, labels).reduce((sum, { value }) => sum + value, 0);
   }
 
+  /** The largest value of the series; 0 without a series. */
+  max(name: string): number {
+    return Math.max(0, ...this.#matching(name, {}).map(({ value }) => value));
+  }
+
   /** Sums of the series, grouped by the values of a label. */
   by(name: string, label: string, labels: Labels = {}): Map<string, number> {
     const sums = new Map<string, number>();
@@ -39,13 +44,14 @@ export class Samples {
     return sums;
   }
 
-  labels(name: string): Labels | undefined {
-    return this.#byName.get(name)?.[0]?.labels;
+  /** The labels of each series. */
+  labels(name: string): Labels[] {
+    return this.#matching(name, {}).map(({ labels }) => labels);
   }
 
-  /** Upper bounds and cumulative counts of a histogram, added over all its series. */
-  buckets(name: string): [bound: number, count: number][] {
-    return [...this.by(`${name}_bucket`, "le")]
+  /** Upper bounds and cumulative counts of a histogram, added over the series that have the given labels. */
+  buckets(name: string, labels: Labels = {}): [bound: number, count: number][] {
+    return [...this.by(`${name}_bucket`, "le", labels)]
       .map(([le, count]): [number, number] => [le === "+Inf" ? Infinity : Number(le), count])
       .sort(([a], [b]) => a - b);
   }
@@ -71,9 +77,15 @@ function labelsOf(text: string): Labels {
  * @param share from 0 to 1
  * @returns NaN without values
  */
-export function quantileBetween(name: string, share: number, before: Samples, after: Samples): number {
-  const old = new Map(before.buckets(name));
-  const buckets = after.buckets(name).map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const);
+export function quantileBetween(
+  name: string,
+  share: number,
+  before: Samples,
+  after: Samples,
+  labels: Labels = {},
+): number {
+  const old = new Map(before.buckets(name, labels));
+  const buckets = after.buckets(name, labels).map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const);
   const total = buckets.at(-1)?.[1] ?? 0;
   if (total <= 0) return Number.NaN;
   let [lowBound, lowCount] = [0, 0];

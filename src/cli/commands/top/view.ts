@@ -8,7 +8,9 @@ const BAR = 24;
 
 /** The lines of the view. @param url address of the server */
 export function linesOf(figures: Figures, url: string): string[] {
-  const { model, device, version, requests, predictions, latencyMs, inputs, batches, memory, queue } = figures;
+  const { device, version, requests, predictions, latencyMs, inputs, batches, models, memory, queue } = figures;
+  const model = models.length === 0 ? figures.model : `${models.length} models`;
+  const number = (value: number | undefined) => (value === undefined ? "-" : rounded(value));
   const ms = (value: number | undefined) => (value === undefined ? "-" : `${rounded(value)} ms`);
   const listed = (all: Readonly<Record<string, number>>, unit: string) =>
     Object.entries(all)
@@ -30,9 +32,9 @@ export function linesOf(figures: Figures, url: string): string[] {
     ],
     [
       "batches",
-      `${rounded(batches.perSecond)}/s   ${batches.size === undefined ? "-" : rounded(batches.size)} of ${batches.limit} inputs   ${ms(batches.ms)}`,
+      `${rounded(batches.perSecond)}/s   ${number(batches.size)}${batches.limit === undefined ? "" : ` of ${batches.limit}`} inputs   ${ms(batches.ms)}`,
     ],
-    ["", bar((batches.size ?? 0) / batches.limit)],
+    ["", batches.limit === undefined ? "" : bar((batches.size ?? 0) / batches.limit)],
     ["stages", listed(figures.stagesMs, " ms")],
     ["memory", `${formatBytes(memory.bytes)} of ${formatBytes(memory.limitBytes)}`],
     ["", bar(memory.bytes / memory.limitBytes)],
@@ -44,12 +46,24 @@ export function linesOf(figures: Figures, url: string): string[] {
     ]);
   }
   if (figures.engineRestarts > 0) rows.push(["engine", `restarted ${figures.engineRestarts} times`]);
+  const modelRows = models.map((each) => [
+    each.name,
+    rounded(each.succeeded),
+    rounded(each.failed),
+    String(each.active),
+    String(each.queued),
+    number(each.latencyMs.p50),
+    number(each.latencyMs.p99),
+    `${number(each.batchSize)} of ${each.batchLimit}`,
+  ]);
+  const modelTitles = ["MODEL", "SUCCEEDED/S", "FAILED/S", "ACTIVE", "QUEUED", "MEDIAN MS", "P99 MS", "BATCH"];
   const processes = figures.processes.map(({ name, cores, bytes }) => [name, rounded(100 * cores), formatBytes(bytes)]);
   return [
     `sconce ${version}   ${model} on ${device}   ${url}`,
     "",
     ...rows.filter(([, text]) => text !== "").map(([name, text]) => `${name.padEnd(12)}${text}`),
     "",
+    ...(models.length === 0 ? [] : [...formatTable(modelTitles, modelRows).split("\n"), ""]),
     ...formatTable(["PROCESS", "CPU %", "MEMORY"], processes).split("\n"),
   ];
 }
