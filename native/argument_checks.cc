@@ -1,9 +1,11 @@
 #include "argument_checks.h"
 
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,14 @@ bool is_padded_lstm(torch::jit::Node* node) {
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;
 }
 
+/** Index of the element that a node takes from a tuple of this size; none if the node does something else. */
+std::optional<size_t> index_of(const torch::jit::Node* node, size_t size) {
+  if (node->kind() != c10::prim::TupleIndex) return std::nullopt;
+  const auto index = torch::jit::constant_as<int64_t>(node->input(1));
+  if (!index) return std::nullopt;
+  return static_cast<size_t>(*index < 0 ? *index + static_cast<int64_t>(size) : *index);
+}
+
 void check_remainder(torch::jit::Graph& graph, torch::jit::Node* node) {
   const torch::jit::WithInsertPoint before(node);
   auto* const is_zero = graph.insert(c10::aten::eq, {node->input(1), 0});
@@ -54,11 +64,33 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
   raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
 }
 
-/** Appends the tensors in a value: the value itself, or the elements of a tuple. */
-void add_tensors(torch::jit::Graph& graph, torch::jit::Value* value, std::vector<torch::jit::Value*>& tensors) {
-  if (value->type()->kind() == c10::TypeKind::TensorType) tensors.push_back(value);
-  if (value->type()->kind() != c10::TypeKind::TupleType) return;
-  for (auto* const element : graph.insertNode(graph.createTupleUnpack(value))->outputs()) add_tensors(graph, element, tensors);
+/** Uses a value of any type. `is` compares identities, and no value is this text, so the comparison is false. */
+void use(torch::jit::Graph& graph, torch::jit::Value* value) {
+  const std::string text = "sconce: the result of a call that nothing uses";
+  raise_if(graph, graph.insert(c10::aten::__is__, {value, text}), text);
+}
+
+/**
+ * Appends the results of a call that nothing uses: the value itself, or elements of a tuple. A tuple that the graph
+ * returns is a result of its caller.
+ */
+void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector<torch::jit::Value*>& unused) {
+  if (result->type()->kind() != c10::TypeKind::TupleType) {
+    if (!result->hasUses() && result->type()->kind() != c10::TypeKind::NoneType) unused.push_back(result);
+    return;
+  }
+  const auto uses = result->uses();
+  auto* const unpacked = graph.insertNode(graph.createTupleUnpack(result));
+  for (const auto& use : uses) {
+    if (use.user->kind() == c10::prim::TupleUnpack) {
+      for (size_t i = 0; i < unpacked->outputs().size(); ++i) use.user->output(i)->replaceAllUsesWith(unpacked->output(i));
+    } else if (const auto index = index_of(use.user, unpacked->outputs().size())) {
+      use.user->output()->replaceAllUsesWith(unpacked->output(*index));
+    } else if (use.user == graph.return_node()) {
+      return;
+    }
+  }
+  for (auto* const element : unpacked->outputs()) add_unused(graph, element, unused);
 }
 
 /**
@@ -66,35 +98,29 @@ void add_tensors(torch::jit::Graph& graph, torch::jit::Value* value, std::vector
  * would remove it.
  */
 void use_results_of_calls(torch::jit::Graph& graph) {
-  std::vector<torch::jit::Node*> unused;
+  std::vector<torch::jit::Node*> calls;
   any_node(graph.block(), [&](torch::jit::Node* node) {
-    const bool is_call = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
-    if (is_call && !node->output()->hasUses()) unused.push_back(node);
+    if (node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction) calls.push_back(node);
     return false;
   });
-  for (auto* const node : unused) {
-    const torch::jit::WithInsertPoint after(node->next());
-    std::vector<torch::jit::Value*> tensors;
-    add_tensors(graph, node->output(), tensors);
+  for (auto* const call : calls) {
+    const torch::jit::WithInsertPoint after(call->next());
+    std::vector<torch::jit::Value*> unused;
+    add_unused(graph, call->output(), unused);
     // A traced layer whose result is not used has only a call without a result.
-    if (tensors.empty()) {
-      for (auto* const input : node->inputs()) add_tensors(graph, input, tensors);
+    if (call->output()->type()->kind() == c10::TypeKind::NoneType) {
+      for (auto* const input : call->inputs()) {
+        if (input->type()->kind() != c10::TypeKind::ClassType && has_tensors(input->type())) unused.push_back(input);
+      }
     }
-    for (auto* const tensor : tensors) {
-      auto* const count = graph.insert(c10::aten::numel, {tensor});
-      raise_if(graph, graph.insert(c10::aten::lt, {count, 0}), "a tensor has a negative number of elements");
-    }
+    for (auto* const value : unused) use(graph, value);
   }
 }
 
-/** Applies `use_results_of_calls` to the methods of all modules, before any is inlined. Modules may share a method. */
+/** Applies `use_results_of_calls` to all methods and functions of the file, before any is inlined. */
 void use_results_of_calls(const torch::jit::Module& module) {
-  std::set<const torch::jit::Graph*> done;
-  for (const auto& each : module.modules()) {
-    for (const auto& method : each.get_methods()) {
-      const auto graph = method.graph();
-      if (done.insert(graph.get()).second) use_results_of_calls(*graph);
-    }
+  for (auto* const function : module._ivalue()->compilation_unit()->get_functions()) {
+    if (auto* const graph_function = torch::jit::tryToGraphFunction(*function)) use_results_of_calls(*graph_function->graph());
   }
 }
 

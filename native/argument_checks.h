@@ -7,8 +7,8 @@ namespace sconce {
 
 /**
  * Inserts a check before each operator whose wrong arguments would end the process or read foreign memory: an integer
- * remainder by zero, and an LSTM whose input has another width than its weights. A layer whose result is not used still
- * runs, because it may refuse an input. Inlines the methods of the module.
+ * remainder by zero, and an LSTM whose input has another width than its weights. A layer or function still runs if its
+ * result, or an element of its result, is not used, because it may refuse an input. Inlines the methods of the module.
  */
 void check_arguments(torch::jit::Module& module);
 

@@ -78,9 +78,9 @@ bool makes_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether a node reads only the sizes, or similar metadata, of its input with this index. */
+/** Whether a node reads only the sizes, the identity or similar metadata of its input with this index. */
 bool asks_for_sizes(const Node* node, size_t input) {
-  static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
+  static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "aten::__is__", "prim::dtype", "prim::device"};
   return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
 }
 

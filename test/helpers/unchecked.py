@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import List
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,42 @@ class Unused(nn.Module):
         return x * 2
 
 
+class Element(Unused):
+    """Uses one element of a tuple."""
+
+    def forward(self, x: Tensor):
+        total, _ = self.inner(x)
+        return x * 2 + total.unsqueeze(1) * 0
+
+
+class Index(Unused):
+    def forward(self, x: Tensor):
+        return x * 2 + self.inner(x)[-2].unsqueeze(1) * 0
+
+
+class Listed(Pair):
+    def forward(self, x: Tensor) -> List[Tensor]:
+        return [x.sum(1), self.layer(x)]
+
+
+@torch.jit.script
+def product(x: Tensor) -> Tensor:
+    return x @ torch.ones(3, 3)
+
+
+@torch.jit.script
+def doubled(x: Tensor) -> Tensor:
+    product(x)
+    return x * 2
+
+
+class Function(nn.Module):
+    """Calls a function that calls another, whose result it does not use."""
+
+    def forward(self, x: Tensor):
+        return doubled(x)
+
+
 def refuses(network: nn.Module, x: Tensor) -> bool:
     try:
         network(x)
@@ -50,17 +87,25 @@ def refuses(network: nn.Module, x: Tensor) -> bool:
     return False
 
 
+def save_unused(network: torch.jit.ScriptModule, path: str) -> None:
+    network.save(path)
+    # The executor of TorchScript removes layers without a use.
+    with torch.jit.optimized_execution(False):
+        assert network(torch.ones(2, 3)).eq(2).all() and refuses(network, torch.ones(2, 4))
+
+
 def main(folder: str) -> None:
     os.makedirs(folder)
     torch.manual_seed(1)
     torch.jit.trace(Recurrent().eval(), torch.randn(2, 5, 6)).save(os.path.join(folder, "lstm.pt"))
     torch.jit.script(Remainder()).save(os.path.join(folder, "remainder.pt"))
-    for name, layer in (("layer", nn.Linear(3, 3)), ("pair", Pair()), ("sequence", nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))):
-        unused = Unused(layer).eval()
-        assert unused(torch.ones(2, 3)).eq(2).all() and refuses(unused, torch.ones(2, 4))
-        torch.jit.script(unused).save(os.path.join(folder, f"unused-{name}-scripted.pt"))
+    sequence = Unused(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+    unused = {"layer": Unused(nn.Linear(3, 3)), "pair": Unused(Pair()), "list": Unused(Listed()), "sequence": sequence,
+              "element": Element(Pair()), "index": Index(Pair()), "function": Function()}
+    for name, network in unused.items():
+        save_unused(torch.jit.script(network.eval()), os.path.join(folder, f"unused-{name}-scripted.pt"))
     # A traced file has no unused layers, except within a sequence.
-    torch.jit.trace(unused, torch.ones(2, 3)).save(os.path.join(folder, "unused-sequence-traced.pt"))
+    save_unused(torch.jit.trace(sequence, torch.ones(2, 3)), os.path.join(folder, "unused-sequence-traced.pt"))
 
 
 main(sys.argv[1])
