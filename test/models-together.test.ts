@@ -210,6 +210,36 @@ test.skipIf(!hasRedis)(
   },
 );
 
+test.skipIf(!hasRedis)(
+  `with --queue, a stopping replica loads no model for predictions that wait${hasRedis ? "" : ": no redis-server here"}`,
+  async () => {
+    await using redis = await startRedis();
+    await using gate = hold();
+    const queue = ["--queue", redis.url, "--allow-private-urls"];
+    await using front = serve(["lab", "ten", ...queue, "--role", "front"]);
+    await using stopping = serve(["lab", "ten", ...queue, "--keep-alive", "60"]);
+    const [client, stopped] = [await clientOf(front), await clientOf(stopping)];
+    const held = (await (
+      await post(client, "lab", { x: 1, before: gate.url("a") }, { Prefer: "wait=0" })
+    ).json()) as PredictionBody;
+    await gate.arrived("a");
+    stopping.kill("SIGTERM");
+    await until(async () => (await stopped.fetch("/health/ready")).status === 503);
+    // Each figure that the replica shows comes from Redis, and with each of them it could load the model.
+    for (let waiting = 1; waiting <= 2; waiting++) {
+      await post(client, "ten", { x: 1 }, { Prefer: "wait=0" });
+      await until(async () => (await stopped.metric('sconce_queue_items{model="ten"}')) === waiting);
+    }
+    expect(await (await stopped.fetch("/models")).json()).toMatchObject({
+      models: [{ state: "ready" }, { state: "unloaded" }],
+    });
+    gate.release("a");
+    expect(await stopping.exited).toBe(0);
+    const end = await client.fetch(`/models/lab/predictions/${held.prediction_id}`);
+    expect(await end.json()).toMatchObject({ outputs: [{ y: 3 }] });
+  },
+);
+
 test("two models with one name of a queue are refused", async () => {
   await using server = serve(["lab", "ten", "--queue", "redis://127.0.0.1:1", "--queue-name", "both"]);
   expect(await server.exited).toBe(2);

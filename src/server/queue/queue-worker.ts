@@ -72,6 +72,11 @@ export class QueueWorker {
     return !this.#hasLeft && (engine.isReady || claims.unfinished.length > 0);
   }
 
+  /** Whether this replica leaves new predictions to others. */
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
   /** Stops claiming. Returns predictions that have not begun to the queue, and after `maxMs` milliseconds also the others. */
   async stop(maxMs: number): Promise<void> {
     const { queue, link, claims } = this.#options;

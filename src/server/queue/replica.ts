@@ -154,7 +154,7 @@ export class Replica implements Disposable {
     this.#state.isWorker = () => worker.isActive;
     this.#state.onTick(() => {
       const { waiting, workers, ageMs } = this.#state.facts;
-      if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) load();
+      if (!worker.isStopping && waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) load();
     });
   }
 
