@@ -38,7 +38,7 @@ test("a program whose example has two rows is compiled for batches of 32", async
   expect((await new ModelStore(dir.path).resolve("few")).config.batchSize).toBe(32);
 }, 300_000);
 
-test("a declared size of 1 runs compiled, and a size beyond the declared range is refused by name", async () => {
+test("a program with arguments that are no tensors runs compiled; a size beyond the declared range is refused by name", async () => {
   expect(await compile("widths.pt2")).toMatchObject({ code: 0 });
   const packaged = await new ModelStore(dir.path).resolve("widths");
   const specs = {

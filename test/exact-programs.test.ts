@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, float32, type Tensor } from "../src/author/tensor.ts";
+import { exportedText, inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { guardExpression } from "../src/engine/native/guard-expression.ts";
 import { programGuards } from "../src/engine/native/program-guards.ts";
@@ -79,6 +80,14 @@ async function opened(path: string) {
   const session = await openSession({ path, device: "cpu", threads: 1 });
   return { call: session.call.bind(session), [Symbol.asyncDispose]: () => session.dispose() };
 }
+
+test("a program with a number that can vary is refused by name", async () => {
+  const path = join(folder, "number.pt2");
+  expect(await failure(opened(path))).toBe(
+    "weights_invalid: number.pt2 can't be run uncompiled: its input by is not a tensor: export it with a fixed value, or as a tensor",
+  );
+  expect(() => inputsOfProgram(exportedText(path))).toThrow("its input by is not a tensor");
+});
 
 function fileOf(name: string): string {
   return join(folder, cases.find((one) => one.name === name)?.file ?? "");

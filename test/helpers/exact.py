@@ -69,6 +69,14 @@ class Speech(nn.Module):
         return self.lstm(windows)[1][0][-1]
 
 
+class Settings(nn.Module):
+    """Only one argument is a tensor."""
+
+    def forward(self, mask, x, by, mode):
+        y = x * by if mask is None else x * mask
+        return y + 1 if mode == "up" else y
+
+
 def parts(x):
     return x[:, : int(x.size(1) * 0.6)].mean(1)
 
@@ -182,8 +190,13 @@ CASES = {
     "a guard with a remainder": (remainder, [tables(4)], [[tables(1)], [tables(2)], [tables(3)]]),
     "an operator without a use": (unused, [tables(4)], [[tables(0)], [tables(7)]]),
     "bits as another dtype": (lambda x: x.view(torch.int64) + 1, [signs.double()], []),
+    "arguments that are no tensors": (Settings(), [None, tables(4), 2.5, "up"], [[None, tables(6), 2.5, "up"]]),
     "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
 }
+
+
+def is_tensor(value) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def encoded(tensor):
@@ -222,15 +235,17 @@ def main(folder: str) -> None:
             network = (Of if len(inputs) == 1 else OfTwo)(network)
         network.eval()
         sizes = {0: Dim.DYNAMIC, 1: Dim.AUTO} if others else {0: Dim.AUTO}
-        free = tuple(sizes if each.dim() > 0 else None for each in inputs)
+        free = tuple(sizes if is_tensor(each) and each.dim() > 0 else None for each in inputs)
         program = export(network, tuple(inputs), dynamic_shapes=free)
         for form, each in (("", program), (", decomposed", program.run_decompositions())):
             file = f"{number}{'d' if form else ''}.pt2"
             save(each, os.path.join(folder, file))
             module = each.module()
-            calls = [{"inputs": [encoded(one) for one in given], "outputs": outcome(module, given)} for given in [inputs, *others]]
+            calls = [{"inputs": [encoded(one) for one in given if is_tensor(one)], "outputs": outcome(module, given)} for given in [inputs, *others]]
             listed.append({"name": name + form, "file": file, "calls": calls})
     compile_even(folder)
+    number = export(Settings(), (None, tables(4), 3, ""), dynamic_shapes=(None, None, Dim.DYNAMIC, None))
+    save(number, os.path.join(folder, "number.pt2"))
     with open(os.path.join(folder, "cases.json"), "w") as file:
         json.dump(listed, file)
 

@@ -15,15 +15,15 @@ save(export(net.eval(), (torch.rand(2, 3, 16, 16),), dynamic_shapes=({0: Dim.DYN
 
 
 class Widths(nn.Module):
-    """One width has a declared range."""
+    """One width has a declared range. Two arguments and a result are no tensors."""
 
-    def forward(self, x, y):
-        return x * 2, y.mean(1)
+    def forward(self, mask, x, y, by):
+        return x * by if mask is None else x * mask, None, y.mean(1)
 
 
 width = Dim("width", min=1, max=20)
-shapes = ({0: Dim.DYNAMIC, 1: width}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC})
-program = export(Widths().eval(), (torch.rand(4, 5), torch.rand(4, 6)), dynamic_shapes=shapes)
+shapes = (None, {0: Dim.DYNAMIC, 1: width}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}, None)
+program = export(Widths().eval(), (None, torch.rand(4, 5), torch.rand(4, 6)), {"by": 2}, dynamic_shapes=shapes)
 save(program, os.path.join(folder, "widths.pt2"))
 
 

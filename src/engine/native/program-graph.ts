@@ -5,6 +5,7 @@ import { float, integer, truth } from "./program-literals.ts";
 import {
   type Argument,
   argument,
+  callInput,
   type ExportedProgram,
   innerGraph,
   inputSpec,
@@ -14,6 +15,7 @@ import {
   type Node,
   named,
   names,
+  notTensor,
   STRIDED,
   symbol,
   symbols,
@@ -43,9 +45,9 @@ export function programText(program: ExportedProgram): ProgramText {
       values.define(name, name);
       continue;
     }
-    if ("token" in data) continue;
-    const [arg, name] = weightOf(data);
-    values.define(arg, `self.w${weights.push(name) - 1}`);
+    const weight = weightOf(data);
+    if (weight === undefined) continue;
+    values.define(weight.value, `self.w${weights.push(weight.name) - 1}`);
   }
   const kinds = signature.output_specs.flatMap(Object.keys);
   const mutation = kinds.find((kind) => kind !== "user_output" && kind !== "token");
@@ -85,16 +87,25 @@ export function guardsOf({
 
 function inputOf(spec: Argument): z.infer<typeof inputSpec> {
   const { success, data } = inputSpec.safeParse(spec);
-  if (!success) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
-  return data;
+  if (success) return data;
+  const argument = callInput.safeParse(spec).data?.user_input?.arg;
+  if (argument === undefined) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
+  throw new Error(notTensor(argument));
 }
 
-function weightOf(
-  spec: Exclude<z.infer<typeof inputSpec>, { user_input: unknown } | { token: unknown }>,
-): readonly [string, string] {
-  if ("parameter" in spec) return [spec.parameter.arg.name, spec.parameter.parameter_name];
-  if ("buffer" in spec) return [spec.buffer.arg.name, spec.buffer.buffer_name];
-  return [spec.tensor_constant.arg.name, spec.tensor_constant.tensor_constant_name];
+interface Weight {
+  /** Name of the value in the graph. */
+  readonly value: string;
+  /** Name in the archive. */
+  readonly name: string;
+}
+
+/** The weight that an input stands for; undefined for other inputs. */
+function weightOf(spec: z.infer<typeof inputSpec>): Weight | undefined {
+  if ("parameter" in spec) return { value: spec.parameter.arg.name, name: spec.parameter.parameter_name };
+  if ("buffer" in spec) return { value: spec.buffer.arg.name, name: spec.buffer.buffer_name };
+  if (!("tensor_constant" in spec)) return undefined;
+  return { value: spec.tensor_constant.arg.name, name: spec.tensor_constant.tensor_constant_name };
 }
 
 const DEVICE = "_device";

@@ -33,13 +33,20 @@ export const inputSpec = z.union([
   z.object({ buffer: z.looseObject({ arg: named, buffer_name: z.string() }) }),
   z.object({ tensor_constant: z.looseObject({ arg: named, tensor_constant_name: z.string() }) }),
   z.object({ token: z.looseObject({ arg: named }) }),
+  // An argument that was no tensor in the export, e.g. None. The graph has its value.
+  z.object({ constant_input: named }),
 ]);
 
-/** An input of any kind. An argument of the Python call has one of these two keys; weights have neither. */
-export const callInput = z.looseObject({
-  user_input: z.looseObject({ arg: argument }).optional(),
-  constant_input: named.optional(),
-});
+/** An input of any kind. Only an argument that can vary has this key. */
+export const callInput = z.looseObject({ user_input: z.looseObject({ arg: argument }).optional() });
+
+const valueName = z.union([named, z.object({ as_name: z.string() }).transform(({ as_name: name }) => ({ name }))]);
+
+/** Message about an argument that can vary and is no tensor, e.g. a number. */
+export function notTensor(arg: Argument): string {
+  const name = valueName.safeParse(Object.values(arg)[0]).data?.name ?? "one";
+  return `its input ${name} is not a tensor: export it with a fixed value, or as a tensor`;
+}
 
 export const bufferMutation = z.looseObject({ buffer_mutation: z.looseObject({ buffer_name: z.string() }) });
 

@@ -20,44 +20,70 @@ const EXAMPLE_ROWS = 32;
 
 /**
  * Python script that compiles an exported program.
- * `enlarged` exports the program again with the rows of the example repeated. It keeps the program if that is
- * impossible: with a fixed batch, or if the program's guards refuse the example.
+ * `enlarged` exports the program again with the rows of the example repeated, and without arguments and results that
+ * are no tensors: compiled code has tensors only. It keeps the program if that is impossible: with a fixed batch, or if the
+ * program's guards refuse the example.
  * Compiled code usually refuses sizes below 2. `backed_size_oblivious` compiles for them where the program declares
  * such a size.
  * `precompile_headers` pays off only for many packages.
  * On a CPU, freezing repacks weights for the processor, and layout optimization chooses the memory format that
  * convolutions prefer. Linear layers then take less than half the time.
  */
-const script = `import sys, torch, torch._inductor.config as config
-from torch.utils._pytree import tree_map, tree_unflatten, tree_leaves
+const script = `import inspect, sys, torch, torch._inductor.config as config
+from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 def sizes_of(program):
     values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return {name: list(values[name].shape) for name in program.graph_signature.user_inputs}
+    arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    return {arg.name: list(values[arg.name].shape) for arg in arguments if isinstance(arg, TensorArgument)}
 def is_small(program, size):
     return not isinstance(size, int) and size.node.expr in program.range_constraints and program.range_constraints[size.node.expr].lower < 2
+def is_tensor(value):
+    return isinstance(value, torch.Tensor)
+def tensors_only(program):
+    leaves, spec = tree_flatten(program.example_inputs)
+    constants, module = [None if is_tensor(each) else (each,) for each in leaves], program.module()
+    def forward(*args, **kwargs):
+        tensors = iter(tree_leaves((args, kwargs)))
+        args, kwargs = tree_unflatten([next(tensors) if each is None else each[0] for each in constants], spec)
+        outputs = module(*args, **kwargs)
+        if isinstance(outputs, dict):
+            return {name: each for name, each in outputs.items() if each is not None}
+        return tuple(each for each in outputs if each is not None) if isinstance(outputs, (tuple, list)) else outputs
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in sizes_of(program)]
+    forward.__signature__ = inspect.Signature(parameters)
+    wrapper = torch.nn.Module()
+    wrapper.module, wrapper.forward = module, forward
+    return wrapper
 def enlarged(program, rows):
-    args, kwargs = program.example_inputs
-    sizes = list(sizes_of(program).values())
+    leaves, spec = tree_flatten(program.example_inputs)
+    tensors, sizes = [each for each in leaves if is_tensor(each)], list(sizes_of(program).values())
+    results = [spec.arg for spec in program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+    has_constants = len(tensors) < len(leaves) or any(not isinstance(each, TensorArgument) for each in results)
     batch = sizes[0][0]
-    if isinstance(batch, int) or any(tensor.shape[0] >= rows for tensor in tree_leaves((args, kwargs))):
+    is_large = isinstance(batch, int) or any(tensor.shape[0] >= rows for tensor in tensors)
+    if is_large and not has_constants:
         return program
     def more(tensor, shape):
         for dim, size in enumerate(shape):
-            if not isinstance(size, int) and str(size) == str(batch):
+            if not is_large and not isinstance(size, int) and str(size) == str(batch):
                 tensor = tensor.index_select(dim, torch.arange(rows, device=tensor.device) % tensor.shape[dim])
-        return tensor
-    spec = torch.utils._pytree.tree_structure((args, kwargs))
-    leaves = [more(*each) for each in zip(tree_leaves((args, kwargs)), sizes, strict=True)]
-    args, kwargs = tree_unflatten(leaves, spec)
+        return tensor.clone()
+    tensors = [more(*each) for each in zip(tensors, sizes, strict=True)]
+    module, given = tensors_only(program) if has_constants else program.module(), iter(tensors)
+    args, kwargs = tree_unflatten([next(given) if is_tensor(each) else each for each in leaves], spec)
+    if has_constants:
+        args, kwargs = tuple(filter(is_tensor, args)), {name: each for name, each in kwargs.items() if is_tensor(each)}
     def dimension(size):
         if not is_small(program, size):
             return torch.export.Dim.AUTO
         range = program.range_constraints[size.node.expr]
         return torch.export.Dim(str(size), min=int(range.lower), max=int(range.upper) if range.upper < 2**31 else None)
     def exported(dimension):
-        free = [{dim: dimension(size) for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in sizes]
-        shapes, named = tree_unflatten(free, spec)
-        return torch.export.export(program.module(), args, kwargs, dynamic_shapes=(*shapes, *named.values()), strict=False)
+        shapes = torch.export.ShapesCollection()
+        for tensor, shape in zip(tensors, sizes):
+            shapes[tensor] = {dim: dimension(size) for dim, size in enumerate(shape) if not isinstance(size, int)}
+        return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
     try:
         larger = exported(dimension)
     except Exception:

@@ -2,7 +2,7 @@
 import { SconceError } from "../../../base/errors.ts";
 import { Archive } from "../../../engine/native/archive.ts";
 import { programFile } from "../../../engine/native/program.ts";
-import { callInput, dtypeOf, named, programSchema } from "../../../engine/native/program-schema.ts";
+import { callInput, dtypeOf, named, notTensor, programSchema } from "../../../engine/native/program-schema.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
 /** The path itself if the file is an exported program, otherwise undefined. */
@@ -23,11 +23,10 @@ export function inputsOfProgram(json: string): TensorInput[] {
   /** Free sizes by their symbolic expression. A size gets its name from its first occurrence. */
   const free = new Map<string, FreeSize>();
   return module.signature.input_specs.flatMap((spec) => {
-    const { user_input: input, constant_input: constant } = callInput.parse(spec);
-    if (constant !== undefined) throw noTensor(constant.name);
+    const { user_input: input } = callInput.parse(spec);
     if (input === undefined) return [];
     const { success, data: argument } = named.safeParse(input.arg.as_tensor);
-    if (!success) throw noTensor(named.safeParse(Object.values(input.arg)[0]).data?.name);
+    if (!success) throw refused(notTensor(input.arg));
     const { name } = argument;
     const value = module.graph.tensor_values[name];
     const dtype = value && dtypeOf(value.dtype);
@@ -47,10 +46,6 @@ export function inputsOfProgram(json: string): TensorInput[] {
     });
     return [{ name, dtype, sizes }];
   });
-}
-
-function noTensor(name = "one"): SconceError {
-  return refused(`its input ${name} is not a tensor: export it with only tensors as arguments`);
 }
 
 function refused(why: string): SconceError {

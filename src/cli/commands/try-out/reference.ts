@@ -39,6 +39,7 @@ except ImportError:
     print(json.dumps({"missing": "it has no torch"})); sys.exit()
 if torch.__version__.split(".")[:2] != wanted.split(".")[:2]:
     print(json.dumps({"missing": f"its torch is {torch.__version__}, not {wanted}"})); sys.exit()
+from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 program = torch.export.load(path)
 module = program.module()
@@ -46,10 +47,11 @@ torch.set_num_threads(1)
 def tensor(one):
     dtype, data = getattr(torch, one["dtype"]), bytearray(open(f"{folder}/{one['file']}", "rb").read())
     return torch.frombuffer(data, dtype=dtype).reshape(one["shape"]) if data else torch.empty(one["shape"], dtype=dtype)
+arguments = [spec.arg for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
 results = []
 for number, call in enumerate(json.load(open(f"{folder}/calls.json"))):
     try:
-        flat = [tensor(call[name]) for name in program.graph_signature.user_inputs]
+        flat = [each.value if isinstance(each, ConstantArgument) else tensor(call[each.name]) for each in arguments]
         args, kwargs = pytree.tree_unflatten(flat, program.call_spec.in_spec)
         with torch.no_grad(): given = module(*args, **kwargs)
         outputs = []
