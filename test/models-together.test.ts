@@ -259,6 +259,22 @@ test("after a failed load, a request loads the model again, and then its predict
   expect((await predict(client, "ten", { x: 2 })).outputs).toEqual([{ y: 50 }]);
 });
 
+test("--store must name a folder for several models, and a file for one", async () => {
+  await using own = await tempDir();
+  await Bun.write(own.join("file"), "");
+  const refused = async (...args: string[]) => {
+    await using server = serve([...args]);
+    expect(await server.exited).toBe(2);
+    return server.lines.join("\n");
+  };
+  expect(await refused("lab", "ten", "--store", own.join("file"))).toContain(
+    "file is a file; with several models, name a folder",
+  );
+  expect(await refused("lab", "--store", own.path)).toContain(
+    `is a folder; with one model, name a file: ${own.join("lab.sqlite")}`,
+  );
+});
+
 describe("--models", () => {
   test("takes the folder of a model store, and serves each repository", async () => {
     await using empty = await tempDir();

@@ -194,12 +194,18 @@ export class Upgradable implements Disposable {
     const { pid, exited } = newer;
     const outcome = Promise.withResolvers<Reload>();
     const failure = Promise.withResolvers<Reload>();
-    this.#onOutcome = (found) => ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
+    let isKnown = false;
+    this.#onOutcome = (found) => {
+      isKnown = true;
+      ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
+    };
     // The answer waits for the exit of a server that failed: only then may another one start.
     void exited?.then(async (code) => {
       // The last message of the newer server may still be on its way.
       await this.#serving;
-      failure.resolve({ failed: `it ended with ${code} before it was ready, and the log has its error` });
+      const ended = `it ended with ${code} before it was ready`;
+      if (!isKnown) log.error(`The newer server did not start, and this one goes on: ${ended}`);
+      failure.resolve({ failed: `${ended}, and the log has its error` });
       outcome.resolve(failure.promise);
     });
     const waited = Bun.sleep(waitMs).then((): Reload => ({ pid, isReady: false }));

@@ -95,7 +95,7 @@ export const workOptions = {
   store: openOption<string>({
     description: "File that keeps predictions across restarts; memory keeps them until the server stops",
     valueHint: "file|memory",
-    described: "one for each model and port in your data directory; memory with --port 0",
+    described: "one for each model and port in predictions/ of SCONCE_HOME; memory with --port 0",
     isPath: true,
     parse: z.string().min(1, "must be a file, or memory"),
   }),

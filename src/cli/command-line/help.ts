@@ -63,7 +63,7 @@ export function programHelp({ name, description, width, commands, notes }: Progr
       "ENVIRONMENT",
       table(
         [
-          ["SCONCE_HOME", "Folder of the model store (default: sconce in your data directory)"],
+          ["SCONCE_HOME", "Folder of models and predictions (default: sconce in your data directory)"],
           ["SCONCE_…", "Any option: SCONCE_BATCH_SIZE is --batch-size; the option takes precedence"],
           ["NO_COLOR", "Any value turns colours off"],
         ],

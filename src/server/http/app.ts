@@ -154,7 +154,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   };
   const refusedBy = (c: Context, error: unknown) => {
     const problem = problemOf(error);
-    if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
+    if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
     return refused(c, problem);
   };
   const apiError = addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });

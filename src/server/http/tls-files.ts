@@ -54,7 +54,7 @@ export class TlsFiles {
     if (this.#stamps === before) return false;
     const content = checkedContent(this.#paths);
     try {
-      // A trial server finds faults that only Bun reports. The real port must not close for such files.
+      // A trial server finds faults that only Bun reports, before the port of the clients closes.
       void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: content, fetch: () => new Response() }).stop(true);
     } catch (error) {
       throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);

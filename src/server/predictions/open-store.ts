@@ -1,6 +1,7 @@
 /** Opens the store of predictions that the options name. */
+import { statSync } from "node:fs";
 import { join } from "node:path";
-import { messageOf } from "../../base/errors.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import type { ServeConfig } from "../config.ts";
@@ -13,6 +14,7 @@ import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 /**
  * Path of the SQLite database; undefined for a store in memory, which replaces an unwritable default folder.
  * @param isOneOfSeveral whether the server has several models. Then `--store` names a folder with a database for each model.
+ * @throws SconceError `usage` if `--store` names a file in place of this folder, or a folder in place of a file
  */
 export function storePath(
   name: string,
@@ -22,6 +24,7 @@ export function storePath(
   const file = encodeURIComponent(name).replaceAll("%3A", ":");
   if (store === "memory") return undefined;
   if (store !== undefined) {
+    checkKind(store, `${file}.sqlite`, isOneOfSeveral);
     const path = isOneOfSeveral ? join(store, `${file}.sqlite`) : store;
     if (isOneOfSeveral) prepareFolder(path);
     return path;
@@ -35,6 +38,19 @@ export function storePath(
   } catch (error) {
     log.warn(`Predictions are kept in memory and lost with the server: ${messageOf(error)}; name a file with --store`);
     return undefined;
+  }
+}
+
+function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
+  const found = statSync(store, { throwIfNoEntry: false });
+  if (isOneOfSeveral && found?.isFile()) {
+    throw new SconceError(
+      "usage",
+      `--store ${store} is a file; with several models, name a folder for the files of all`,
+    );
+  }
+  if (!isOneOfSeveral && found?.isDirectory()) {
+    throw new SconceError("usage", `--store ${store} is a folder; with one model, name a file: ${join(store, file)}`);
   }
 }
 
