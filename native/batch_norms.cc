@@ -90,11 +90,11 @@ std::optional<NormedLayer> layer_of(Node* node) {
   return NormedLayer{node, given, bias->toTensor()};
 }
 
-/** Whether only the batch norm reads the values of a layer's output. Other nodes may read its sizes. */
+/** Whether only the batch norm reads the values of a layer's output. Other nodes may read its metadata. */
 bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   const auto& uses = output->uses();
   return std::all_of(uses.begin(), uses.end(), [&](const auto& use) {
-    return (use.user == norm && use.offset == 0) || use.user->kind() == c10::aten::dim || use.user->kind() == c10::aten::size;
+    return (use.user == norm && use.offset == 0) || reads_only_metadata(use.user, use.offset);
   });
 }
 

@@ -27,6 +27,11 @@ bool writes(const torch::jit::Node* node) {
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
 
+bool reads_only_metadata(const torch::jit::Node* node, size_t input) {
+  static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "aten::__is__", "prim::dtype", "prim::device"};
+  return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
+}
+
 bool has_tensors(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::TensorType) return true;
   const auto inner = type->containedTypes();

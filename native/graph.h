@@ -28,6 +28,9 @@ using Kinds = std::unordered_set<std::string_view>;
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node);
 
+/** Whether a node reads only the sizes, the identity or similar metadata of its input with this index. */
+bool reads_only_metadata(const torch::jit::Node* node, size_t input);
+
 /** Whether values of this type are or contain tensors. */
 bool has_tensors(const c10::TypePtr& type);
 

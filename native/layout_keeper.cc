@@ -78,12 +78,6 @@ bool makes_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether a node reads only the sizes, the identity or similar metadata of its input with this index. */
-bool asks_for_sizes(const Node* node, size_t input) {
-  static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "aten::__is__", "prim::dtype", "prim::device"};
-  return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
-}
-
 /**
  * Lets convolutions return oneDNN's layout if the result only reaches nodes that do not depend on layout. All other
  * nodes get the original layout. The original layout must be known, so only values derived from inputs in dimension
@@ -129,7 +123,7 @@ class LayoutKeeper {
     }
     if ((keeps_layout(node) || (frees_parts_ && gives_parts(node))) && knows_all) return is_as_ever ? Layout::in_order : Layout::free;
     for (size_t i = 0; i < node->inputs().size(); ++i) {
-      if (layout_of(node->input(i)) == Layout::free && !asks_for_sizes(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
+      if (layout_of(node->input(i)) == Layout::free && !reads_only_metadata(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
     }
     return makes_order(node) || (keeps_order(node) && knows_all) ? Layout::in_order : Layout::unknown;
   }
