@@ -182,6 +182,25 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.exists("sconce:6:{expired}:hooks")).toBe(0);
   });
 
+  test("counts and runs predictions once although another program's text fails a script", async () => {
+    using one = await worker("partly", "a");
+    const base = "sconce:6:{partly}:";
+    const ids = ["_AAAAaaaa", "_BBBBbbbb"] as const;
+    const foreign = () => redis.client.hset(`${base}p:BBBB`, ids[1], "foreign");
+    await foreign();
+    await Promise.all(ids.map((id) => one.queue.create({ ...request, id, digest: "d" })));
+    expect((await one.take()).requests.map(({ id }) => id)).toEqual([...ids]);
+    await redis.client.hdel(`${base}p:BBBB`, ids[1]);
+    await foreign();
+    await one.queue.giveBack(ids.map((id) => ({ id, hasBegun: false })));
+    expect((await one.take()).requests.map(({ id }) => id)).toEqual([ids[0]]);
+    // Replaces a key that the script writes after it has removed the entry.
+    await redis.client.set(`${base}kept`, "foreign");
+    await one.queue.finish([{ ...endOf('"outputs":[1]'), record: { ...endOf("").record, id: ids[0] } }]);
+    await reclaim(one);
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+  });
+
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);

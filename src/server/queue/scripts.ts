@@ -21,11 +21,13 @@ export const createScript = queueScript(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
 local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local answer, deadlines, hashes = { allItems, now }, {}, {}
+local answer, deadlines, hashes, ids = { allItems, now }, {}, {}, {}
+for i = 6, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+-- Before the first write: text of another program ends the script, which then runs again.
+load(ids)
 for i = 6, #ARGV, 8 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
   local place, front, digest, checksum = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*) (%S*)$')
-  if digest ~= '' and not known[id] then load({ id }) end
   if digest ~= '' and known[id] then answer[#answer + 1] = -3
   elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
@@ -178,9 +180,12 @@ return ids
 /** Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it, which counts as an attempt. */
 export const giveBackScript = queueScript(`
 freeing()
+local ids = {}
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+-- Before the first write, as in createScript.
+load(ids)
 for i = 3, #ARGV, 2 do
   local id = ARGV[i]
-  load({ id })
   local entry = isOpen(id) and entryOf(id)
   local holder, tries
   if entry then holder, tries = holderOf(entry) end
@@ -312,6 +317,11 @@ redis.call('XTRIM', base .. 'mail:' .. me, 'MINID', ARGV[3])
 local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
 for i = 1, 5 do total[i] = tonumber(total[i] or 0) end
 local waiting, taken, age, delivered = redis.call('XLEN', work), 0, 0, '0-0'
+-- Without entries, no prediction is unfinished. A script that failed after some of its writes leaves wrong totals.
+if waiting == 0 and (total[1] ~= 0 or total[2] ~= 0) then
+  total[1], total[2] = 0, 0
+  redis.call('HSET', totals, 'items', 0, 'bytes', 0)
+end
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
   local group = {}
