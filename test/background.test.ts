@@ -22,8 +22,8 @@ const limited = ["prlimit", "--nice=20", "--"];
 
 /** Numbers of the scheduling policies SCHED_OTHER and SCHED_IDLE. */
 const [normal, idle] = [[0], [5]];
-const stayed = { entered: false, before: normal, inside: normal, alone: normal, after: normal };
-const left = { entered: true, before: normal, inside: idle, alone: normal, after: normal };
+const stayed = { entered: false, started: normal, before: normal, inside: normal, alone: normal, after: normal };
+const left = { entered: true, started: idle, before: normal, inside: idle, alone: normal, after: normal };
 
 test.skipIf(!mayLeaveBackground)("a process with the capability enters the background, and leaves it", () => {
   expect(run()).toEqual(left);
@@ -35,6 +35,22 @@ test.skipIf(!works(...plain))("a process that could not leave the background sta
 
 test.skipIf(!works(...limited, ...plain))("the limit of nice lets a process without the capability leave", () => {
   expect(run([...limited, ...plain])).toEqual(left);
+});
+
+const unlimited = ["prlimit", "--nice=0", "--"];
+
+test.skipIf(!mayLeaveBackground || !works(...unlimited, ...plain))(
+  "a program that does not inherit the capability starts outside the background",
+  () => {
+    expect(run(unlimited, "bounded")).toEqual({ ...left, started: normal });
+  },
+);
+
+const batch = [3];
+
+test.skipIf(!mayLeaveBackground)("a process with the policy SCHED_BATCH keeps this policy", () => {
+  const kept = { entered: false, started: batch, before: batch, inside: batch, alone: batch, after: batch };
+  expect(run(["chrt", "--batch", "0"])).toEqual(kept);
 });
 
 const pinned = ["taskset", "--cpu-list", "0"];

@@ -1,4 +1,9 @@
-/** Enters the background with a child process and a thread, and leaves it: first this process alone, then both. Prints the scheduling policies of all threads as JSON. */
+/**
+ * Enters the background with a child process and a thread, and leaves it: first this process alone, then both. Prints the scheduling policies of all threads as JSON.
+ * `started` has the policies of a process that `Background.start` starts. With the argument "bounded", programs that this process starts do not get
+ * the capability CAP_SYS_NICE.
+ */
+import { dlopen, FFIType } from "bun:ffi";
 import { Background } from "../../src/machine/processes/background.ts";
 import { children, policies, until } from "./running.ts";
 
@@ -8,6 +13,17 @@ const all = async () => {
 };
 
 const before = await all();
+if (process.argv[2] === "bounded") {
+  const [PR_CAPBSET_DROP, CAP_SYS_NICE] = [24, 23];
+  dlopen("libc.so.6", { prctl: { args: [FFIType.int, FFIType.u64], returns: FFIType.int } }).symbols.prctl(
+    PR_CAPBSET_DROP,
+    CAP_SYS_NICE,
+  );
+}
+const other = Background.start(() => Bun.spawn(["sleep", "60"]));
+const started = policies(other.pid);
+other.kill();
+await other.exited;
 const background = Background.enter();
 const child = Bun.spawn(["sleep", "60"]);
 const inside = await all();
@@ -23,4 +39,4 @@ if (process.argv[2] === "starved") {
   spinning.terminate();
 }
 child.kill();
-console.log(JSON.stringify({ entered: background !== undefined, before, inside, alone, after }));
+console.log(JSON.stringify({ entered: background !== undefined, started, before, inside, alone, after }));

@@ -38,18 +38,20 @@ export class Background implements Disposable {
   /**
    * Moves this process to the background. Child processes start there too. If the background gets hardly any time on a
    * core, all of them leave it.
-   * @returns undefined if the system would not let them leave
+   * @returns undefined if the system would not let them leave, or if the process has another policy, such as SCHED_BATCH,
+   * which `leave` would not restore
    */
   static enter(): Background | undefined {
-    if (!mayLeave()) return undefined;
+    // A process that `start` has started is in the background already.
+    if (![SCHED_OTHER, SCHED_IDLE].includes(policyOfProcess()) || !mayLeave()) return undefined;
     setPolicies(() => threadsOf(process.pid), SCHED_IDLE);
     setSessionNice(LAST_NICE);
     return new Background();
   }
 
-  /** Starts a process in the background; in the foreground if it could not leave the background later. */
+  /** Starts a process in the background; with the policy of this process if it could not leave the background later. */
   static start<T>(start: () => T): T {
-    if (!mayLeave()) return start();
+    if (policyOfProcess() !== SCHED_OTHER || !mayLeave() || !mayLeave(inheritedCapabilities())) return start();
     // A process begins with the policy of the thread that starts it.
     setPolicies(() => [process.pid], SCHED_IDLE);
     try {
@@ -122,15 +124,23 @@ const childrenOf = (pid: number, thread: number) => `/proc/${pid}/task/${thread}
 /**
  * Whether this process may restore the normal policy: with the capability CAP_SYS_NICE in the first user namespace, or
  * if RLIMIT_NICE allows the present `nice`.
+ * @param set the set of capabilities in /proc/self/status
  */
-function mayLeave(): boolean {
+function mayLeave(set = "CapEff"): boolean {
   if (process.platform !== "linux" || !existsSync(childrenOf(process.pid, process.pid))) return false;
   const [, limit = "0"] = /^Max nice priority\s+(\d+)/m.exec(systemText("/proc/self/limits")) ?? [];
   if (NICE_BASE - Number(limit) <= getPriority()) return true;
-  const [, capabilities = "0"] = /^CapEff:\s*([0-9a-f]+)/m.exec(systemText("/proc/self/status")) ?? [];
+  const status = systemText("/proc/self/status");
+  const [, capabilities = "0"] = new RegExp(`^${set}:\\s*([0-9a-f]+)`, "m").exec(status) ?? [];
   const isFirstNamespace = /^\s*0\s+0\s+4294967295\s*$/.test(systemText("/proc/self/uid_map"));
   return isFirstNamespace && ((BigInt(`0x${capabilities}`) >> CAP_SYS_NICE) & 1n) === 1n;
 }
+
+/**
+ * The set of capabilities that a program has when this process starts it. Capabilities of this process's file are not in
+ * it, because the file may have changed.
+ */
+const inheritedCapabilities = () => (process.getuid?.() === 0 ? "CapBnd" : "CapAmb");
 
 /**
  * Sets the `nice` of this process's session, because kernels with `autogroup` divide time between sessions first. Does
