@@ -315,6 +315,25 @@ test("an API key with share 3 gets three turns for each turn of another client",
   expect(order.slice(16)).toEqual(Array(8).fill("other"));
 });
 
+test("one prediction with many inputs of a key with share 3 gets three turns for each turn of another client", () => {
+  let number = 0;
+  const turns = new ClientTurns(() => ++number);
+  const listOf = (client: Sender) => new ItemList(new ReadyInputs([0]), { succeeded() {}, failed() {} }, { client });
+  const [key, other] = [listOf({ address: "key a", name: "1", share: 3 }), listOf({ address: "10.0.0.2", name: "1" })];
+  turns.add(key);
+  turns.add(other);
+  let order = "";
+  for (let i = 0; i < 9; i++) {
+    const { first } = turns;
+    if (first === undefined) break;
+    turns.take(first, false);
+    order += first === key ? "k" : "o";
+    // As an item flow does: the list returns until its last input has begun.
+    turns.add(first);
+  }
+  expect(order).toBe("kkkokkkok");
+});
+
 test("each list that is added gets one turn or is deleted, in any order", () => {
   const step = fc.record({
     does: fc.constantFrom("add", "add", "add", "first", "last", "delete"),

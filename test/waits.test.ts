@@ -12,6 +12,7 @@ function client(signal = new AbortController().signal): Client & { told: boolean
     signal,
     sender: undefined,
     idSuffix: "",
+    share: 1,
     told,
     nextTold: () => next.promise,
     held(isHeld) {

@@ -58,6 +58,11 @@ export class ClientTurns {
   /** Lists of unknown senders share the turns of one client. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
+  /**
+   * The address that had the last turn, if it has turns left but no list. A list that is added before the next turn
+   * gets these turns: a prediction with many inputs leaves at each turn, and returns at once.
+   */
+  #continuing: AddressClients | undefined;
 
   /** @param nextNumber numbers turns in ascending order, across all instances of this class */
   constructor(nextNumber: () => number) {
@@ -81,13 +86,16 @@ export class ClientTurns {
   add(list: ItemList): void {
     const client = this.#clientOf(list.client) ?? this.#addClient(list.client);
     const { address } = client;
+    const isContinuing = address === this.#continuing;
     list.turn = this.#nextNumber();
     if (client.ring === undefined) client.turn = list.turn;
-    if (address.ring === undefined) address.turn = list.turn;
+    if (address.ring === undefined && !isContinuing) address.turn = list.turn;
     client.add(list);
     address.add(client);
     address.lists += 1;
     this.#addresses.add(address);
+    if (isContinuing) this.#addresses.moveToStart(address);
+    this.#continuing = undefined;
     this.#size += 1;
   }
 
@@ -119,6 +127,7 @@ export class ClientTurns {
     if (isNewestFirst) address.moveToStart(client);
     else address.moveToEnd(client);
     address.remaining -= 1;
+    this.#continuing = address.remaining > 0 && address.size === 0 && !isNewestFirst ? address : undefined;
     if (address.remaining > 0) return true;
     address.remaining = address.share;
     address.turn = client.turn;
@@ -151,7 +160,9 @@ export class ClientTurns {
     if (sender === undefined) return this.#unknown;
     let address = this.#byAddress.get(sender.address);
     if (address === undefined) {
-      address = new AddressClients(sender.address, this, sender.share);
+      const continuing = this.#continuing;
+      address =
+        continuing?.key === sender.address ? continuing : new AddressClients(sender.address, this, sender.share);
       this.#byAddress.set(address.key, address);
     }
     const client = new ClientLists(keyOf(sender), address);

@@ -49,6 +49,8 @@ const MAX_HOLD_MS = 2;
  * continue.
  */
 const MAX_SLOW_OF_ONE = 32;
+/** Largest factor of this limit, for clients whose API key has a larger share. */
+const MAX_SLOW_SHARE = 4;
 /**
  * Limit for the inputs of one prediction that wait for a fetch. Below the limit, inputs without remote files overtake
  * them.
@@ -328,7 +330,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Queues a list for its next turn, if it has an input to begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
-    if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
+    if (list.isOver || list.preparing >= maxSlowOf(list)) return;
     // A list with many unfinished rows must wait: the rows of a slow `postprocess` would use up the credits.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
@@ -447,4 +449,9 @@ interface Prepared {
 /** Whether a list may fetch the files of one more input. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
+}
+
+/** Limit for pending `preprocess` promises of a list. A larger limit keeps a larger share of the threads that prepare inputs. */
+function maxSlowOf({ client }: ItemList): number {
+  return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.share ?? 1);
 }

@@ -39,6 +39,10 @@ export class RequestClient implements Client {
     return this.#request.signal;
   }
 
+  get share(): number {
+    return this.#key?.share ?? 1;
+  }
+
   get sender(): Sender | undefined {
     const peer = this.#options.peerOf(this.#request);
     // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.

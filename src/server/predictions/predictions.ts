@@ -17,6 +17,8 @@ export interface Client {
   readonly signal: AbortSignal;
   /** The client's address and name, for fair turns in the queue; undefined if the connection is closed. */
   readonly sender: Sender | undefined;
+  /** Turns of the client's API key for each turn of another client. */
+  readonly share: number;
   /** Last characters of the ids of this client's predictions, which its API key determines. Empty without a key. */
   readonly idSuffix: string;
   /** Called when a long wait begins and when it ends. Meanwhile the idle timeout must not close the connection. */

@@ -283,7 +283,8 @@ export class PredictionService implements Predictions {
         bytes,
         charge,
         isWaitedFor: waitMs > 0,
-        sender: flow.needsSender ? client.sender : undefined,
+        // A prediction that comes to an idle server may be long, and then shares turns with later ones.
+        sender: flow.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );
     live.span?.took("decode", beganMs);
