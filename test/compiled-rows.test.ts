@@ -60,6 +60,22 @@ test("a program with arguments that are no tensors runs compiled; a size beyond 
   }
 }, 300_000);
 
+test("a scalar tensor of an integer is float32 in a compiled program, as in PyTorch", async () => {
+  expect(await compile("scalar.pt2")).toMatchObject({ code: 0 });
+  const packaged = await new ModelStore(dir.path).resolve("scalar");
+  const session = await openSession({ path: packaged.layer("scalar.pt2").path, device: "cpu", threads: 1 });
+  try {
+    const x = { dtype: "float32" as const, shape: [2, 3], data: Float32Array.of(1, 0, 3, 0, 5, 6) };
+    expect(await session.call("forward", [x])).toEqual({
+      dtype: "float32",
+      shape: [2, 3],
+      data: Float32Array.of(2, 0, 2, 0, 2, 2),
+    });
+  } finally {
+    await session.dispose();
+  }
+}, 300_000);
+
 test("a call whose arguments differ in their first size is not taken for a batch, so it is not padded", async () => {
   const packaged = await new ModelStore(dir.path).resolve("widths");
   const session = await openSession({ path: packaged.layer("widths.pt2").path, device: "cpu", threads: 1 });
