@@ -21,15 +21,18 @@ beforeAll(async () => {
 afterAll(() => dir[Symbol.asyncDispose]());
 
 function compile(file: string) {
-  const env = {
+  // Compiling needs torch. Only the command line from the sources finds the torch of the checkout.
+  return cli(["build", join(folder, file), "--aot"], { env: env(), isSource: true });
+}
+
+function env() {
+  return {
     SCONCE_HOME: dir.path,
     // A cache beside the test's weights, which later runs use again: compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
-  // Compiling needs torch. Only the command line from the sources finds the torch of the checkout.
-  return cli(["build", join(folder, file), "--aot"], { env, isSource: true });
 }
 
 test("a program whose example has two rows is compiled for batches of 32", async () => {
@@ -74,6 +77,13 @@ test("a scalar tensor of an integer is float32 in a compiled program, as in PyTo
   } finally {
     await session.dispose();
   }
+}, 300_000);
+
+test("check compares a program that runs only compiled with PyTorch", async () => {
+  const args = ["check", join(folder, "widths.pt2"), "--compare"];
+  const { stdout, stderr } = await cli(args, { env: env(), isSource: true });
+  expect(stderr).toContain("widths.pt2 can't be run uncompiled");
+  expect(stdout).toMatch(/^\d+ batches have the same outputs as with PyTorch\.$/m);
 }, 300_000);
 
 test("a call whose arguments differ in their first size is not taken for a batch, so it is not padded", async () => {

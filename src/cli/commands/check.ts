@@ -41,8 +41,9 @@ sconce check . --json | jq '.findings[].python'`,
     try {
       const plain = { name: "model", weights: undefined, aot: false, batchSize: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
-      await withSource({ dir: folder.path, externals: options.external, timeoutS: options.timeout }, (source) =>
-        examine(source, examination, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),
+      const { path, fixedRows, program } = folder;
+      await withSource({ dir: path, externals: options.external, timeoutS: options.timeout }, (source) =>
+        examine(source, examination, { isMeasured: true, isCompared: options.compare, fixedRows, program }),
       );
     } catch (error) {
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
