@@ -63,22 +63,6 @@ test("a program with arguments that are no tensors runs compiled; a size beyond 
   }
 }, 300_000);
 
-test("a scalar tensor of an integer is float32 in a compiled program, as in PyTorch", async () => {
-  expect(await compile("scalar.pt2")).toMatchObject({ code: 0 });
-  const packaged = await new ModelStore(dir.path).resolve("scalar");
-  const session = await openSession({ path: packaged.layer("scalar.pt2").path, device: "cpu", threads: 1 });
-  try {
-    const x = { dtype: "float32" as const, shape: [2, 3], data: Float32Array.of(1, 0, 3, 0, 5, 6) };
-    expect(await session.call("forward", [x])).toEqual({
-      dtype: "float32",
-      shape: [2, 3],
-      data: Float32Array.of(2, 0, 2, 0, 2, 2),
-    });
-  } finally {
-    await session.dispose();
-  }
-}, 300_000);
-
 test("check compares a program that runs only compiled with PyTorch", async () => {
   const args = ["check", join(folder, "widths.pt2"), "--compare"];
   const { stdout, stderr } = await cli(args, { env: env(), isSource: true });

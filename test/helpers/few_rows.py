@@ -29,16 +29,6 @@ program = export(Widths().eval(), (None, torch.rand(4, 5), torch.rand(4, 6)), {"
 save(program, os.path.join(folder, "widths.pt2"))
 
 
-class Scalar(nn.Module):
-    """PyTorch makes a float32 tensor of the integer."""
-
-    def forward(self, x):
-        return (x > 0) * torch.scalar_tensor(2)
-
-
-save(export(Scalar().eval(), (torch.rand(2, 3),), dynamic_shapes=({0: Dim.DYNAMIC},)), os.path.join(folder, "scalar.pt2"))
-
-
 class Sum(nn.Module):
     """The first size is no batch."""
 
