@@ -22,7 +22,9 @@ local h = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
 local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local answer, deadlines, hashes, ids = { allItems, now }, {}, {}, {}
-for i = 6, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+for i = 6, #ARGV, 8 do
+  if string.match(ARGV[i + 5], '^%S* %S* (%S*) ') ~= '' then ids[#ids + 1] = ARGV[i] end
+end
 -- Before the first write: text of another program ends the script, which then runs again.
 load(ids)
 for i = 6, #ARGV, 8 do
