@@ -80,6 +80,22 @@ test("the service manager is told of the start, of the upgrade with its new main
   }
 }, 60_000);
 
+test("a stop during an upgrade also stops the newer server, which the server started", async () => {
+  await using dir = await tempDir();
+  await using server = serve(["setsid"], { dir, port: freePort() });
+  await server.line("Listening on");
+  server.kill("SIGHUP");
+  const newer = Number(/process (\d+)/.exec(await server.line("Starting the command line again"))?.[1]);
+  server.kill("SIGTERM");
+  try {
+    expect(await server.exited).toBe(0);
+    await until(() => !isRunning(newer));
+    expect(server.lines.filter((line) => line.includes("takes over:"))).toEqual([]);
+  } finally {
+    if (isRunning(newer)) process.kill(newer, "SIGKILL");
+  }
+}, 60_000);
+
 const unshare = ["unshare", "-Urpf", "--mount-proc", "--kill-child"];
 const hasNamespaces = Bun.spawnSync([...unshare, "true"], { stderr: "ignore" }).exitCode === 0;
 

@@ -63,7 +63,10 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       let isRetired = false;
       const stop = async () => {
         // After an upgrade, systemd follows the newer server, so this process reports nothing.
-        if (!isRetired) notifyManager("STOPPING=1");
+        if (!isRetired) {
+          notifyManager("STOPPING=1");
+          newer.stop("SIGTERM");
+        }
         await server?.stop();
       };
       stopOnSignals(stop, options.isolate, newer);
@@ -158,6 +161,11 @@ class NewerServers {
     return server;
   }
 
+  /** Stops the newer servers that this process started. */
+  stop(signal: "SIGTERM" | "SIGINT"): void {
+    for (const server of this.#running) server.kill(signal);
+  }
+
   /**
    * Passes signals to the newer servers until the last one ends. This process stays, because the end of a container's
    * first process would end them.
@@ -166,9 +174,7 @@ class NewerServers {
   async follow(): Promise<number> {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.removeAllListeners(signal);
-      process.on(signal, () => {
-        for (const server of this.#running) server.kill(signal);
-      });
+      process.on(signal, () => this.stop(signal));
     }
     process.removeAllListeners("SIGHUP");
     process.on("SIGHUP", () => this.onHangup(() => this.start()));
