@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../src/author/tensor.ts";
+import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
@@ -68,6 +69,24 @@ test("check compares a program that runs only compiled with PyTorch", async () =
   const { stdout, stderr } = await cli(args, { env: env(), isSource: true });
   expect(stderr).toContain("widths.pt2 can't be run uncompiled");
   expect(stdout).toMatch(/^\d+ batches have the same outputs as with PyTorch\.$/m);
+}, 300_000);
+
+test("a scalar tensor of an integer is float32 in a compiled program, as in PyTorch", async () => {
+  // A constant is no output of a model, but the package is compiled before this is found.
+  const { code, stderr } = await compile("constant.pt2");
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining("no batch dimension") });
+  process.env.SCONCE_CACHE_DIR = env().SCONCE_CACHE_DIR;
+  const path = await compiledPath(join(folder, "constant.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
+  const session = await openSession({ path, device: "cpu", threads: 1 });
+  try {
+    const x = { dtype: "float32" as const, shape: [3, 2], data: new Float32Array(6) };
+    expect(await session.call("forward", [x])).toEqual([
+      { dtype: "float32", shape: [], data: Float32Array.of(1) },
+      { dtype: "float32", shape: [], data: Float32Array.of(-1) },
+    ]);
+  } finally {
+    await session.dispose();
+  }
 }, 300_000);
 
 test("a call whose arguments differ in their first size is not taken for a batch, so it is not padded", async () => {

@@ -29,6 +29,15 @@ program = export(Widths().eval(), (None, torch.rand(4, 5), torch.rand(4, 6)), {"
 save(program, os.path.join(folder, "widths.pt2"))
 
 
+class Constant(nn.Module):
+    def forward(self, x):
+        number = torch.scalar_tensor(-1)
+        return number * number, number
+
+
+save(export(Constant(), (torch.rand(4, 2),), dynamic_shapes=({0: Dim.DYNAMIC},)), os.path.join(folder, "constant.pt2"))
+
+
 class Sum(nn.Module):
     """The first size is no batch."""
 

@@ -21,8 +21,10 @@ const EXAMPLE_ROWS = 32;
 /**
  * Python script that compiles an exported program.
  * `enlarged` exports the program again with the rows of the example repeated, and without arguments and results that
- * are no tensors: compiled code has tensors only. It keeps the program if that is impossible: with a fixed batch, or if the
- * program's guards refuse the example.
+ * are no tensors: compiled code has tensors only. `enlarged` keeps the program if that is impossible: with a fixed batch,
+ * or if the program's guards refuse the example.
+ * `with_dtypes` gives scalar tensors the dtype of the program. Inductor would make an int64 tensor of an integer, and
+ * PyTorch makes a float32 tensor.
  * Compiled code usually refuses sizes below 2. `backed_size_oblivious` compiles for them where the program declares
  * such a size.
  * `precompile_headers` pays off only for many packages.
@@ -91,6 +93,9 @@ def enlarged(program, rows):
     same = zip(sizes, sizes_of(larger).values(), strict=True)
     is_free = all(isinstance(old, int) == isinstance(new, int) for each in same for old, new in zip(*each, strict=True))
     return larger if is_free else program
+def with_dtypes(program):
+    for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten.scalar_tensor.default):
+        node.kwargs = {**node.kwargs, "dtype": node.meta["val"].dtype}
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
 program = torch.export.load(sys.argv[1])
 if any(is_small(program, size) for sizes in sizes_of(program).values() for size in sizes[1:]):
@@ -99,6 +104,7 @@ try:
     program = enlarged(program, int(sys.argv[5]))
 except Exception as error:
     print(f"the example is kept as it is: {error}", file=sys.stderr)
+with_dtypes(program)
 options["aot_inductor.metadata"] = {sys.argv[3]: sys.argv[4]}
 if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
