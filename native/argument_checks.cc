@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,20 @@ void use(torch::jit::Graph& graph, torch::jit::Value* value) {
   raise_if(graph, graph.insert(c10::aten::__is__, {value, text}), text);
 }
 
+bool is_call(const torch::jit::Node* node) {
+  return node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+}
+
+bool is_call_without_result(const torch::jit::Node* node) {
+  return is_call(node) && node->output()->type()->kind() == c10::TypeKind::NoneType;
+}
+
+/** Whether only calls without a result use a value. libtorch would remove the value with these calls. */
+bool goes_with_calls(const torch::jit::Value* value) {
+  const auto& uses = value->uses();
+  return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return is_call_without_result(use.user); });
+}
+
 /**
  * Appends the results of a call that nothing uses: the value itself, or elements of a tuple. A tuple that the graph
  * returns is a result of its caller.
@@ -100,7 +115,7 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
 void use_results_of_calls(torch::jit::Graph& graph) {
   std::vector<torch::jit::Node*> calls;
   any_node(graph.block(), [&](torch::jit::Node* node) {
-    if (node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction) calls.push_back(node);
+    if (is_call(node)) calls.push_back(node);
     return false;
   });
   for (auto* const call : calls) {
@@ -108,9 +123,10 @@ void use_results_of_calls(torch::jit::Graph& graph) {
     std::vector<torch::jit::Value*> unused;
     add_unused(graph, call->output(), unused);
     // A traced layer whose result is not used has only a call without a result.
-    if (call->output()->type()->kind() == c10::TypeKind::NoneType) {
+    if (is_call_without_result(call)) {
       for (auto* const input : call->inputs()) {
-        if (input->type()->kind() != c10::TypeKind::ClassType && has_tensors(input->type())) unused.push_back(input);
+        const bool is_module = input->type()->kind() == c10::TypeKind::ClassType;
+        if (!is_module && has_tensors(input->type()) && goes_with_calls(input)) unused.push_back(input);
       }
     }
     for (auto* const value : unused) use(graph, value);
