@@ -43,7 +43,10 @@ bool is_padded_lstm(torch::jit::Node* node) {
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;
 }
 
-/** Index of the element that a node takes from a tuple of this size; none if the node does something else. */
+/**
+ * Index of the element that a node takes from a tuple of `size` elements. Returns none if the node is no access to a
+ * tuple, or its index is not constant.
+ */
 std::optional<size_t> index_of(const torch::jit::Node* node, size_t size) {
   if (node->kind() != c10::prim::TupleIndex) return std::nullopt;
   const auto index = torch::jit::constant_as<int64_t>(node->input(1));
@@ -65,7 +68,10 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
   raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
 }
 
-/** Uses a value of any type. `is` compares identities, and no value is this text, so the comparison is false. */
+/**
+ * Adds a use of a value of any type to the graph, so that libtorch does not remove the node that computes the value.
+ * The operator `is` compares the value with a new text. The result is always false, so the graph never raises.
+ */
 void use(torch::jit::Graph& graph, torch::jit::Value* value) {
   const std::string text = "sconce: the result of a call that nothing uses";
   raise_if(graph, graph.insert(c10::aten::__is__, {value, text}), text);

@@ -15,8 +15,8 @@ export const PROTOCOL = 1;
 export const handoverMessage = z.union([
   // Newer server: asks to take over. `network` is its network namespace.
   z.object({ kind: z.literal("hello"), protocol: z.int(), version: z.string(), pid: z.int(), network: z.string() }),
-  // Older server: agrees. `server` is its name in the store, `fronts` are the Unix sockets of its HTTP processes, each of
-  // which listens on the port with `socketsPerFront` sockets.
+  // Older server: accepts the upgrade. `server` is its name in the store. `fronts` has one Unix socket for each of its
+  // HTTP processes. Each process listens on the port with `socketsPerFront` sockets.
   z.object({
     kind: z.literal("welcome"),
     server: z.string(),

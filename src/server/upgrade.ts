@@ -114,7 +114,7 @@ export class OlderServer {
     await fronts.steer({ first: 0, count });
   }
 
-  /** Number of the older server's sockets that listen on the port. The newer server needs as many. */
+  /** Number of sockets with which the older server listens on the port. The newer server needs at least this number. */
   get portSockets(): number {
     return this.relative.sockets.length * this.#socketsPerFront;
   }

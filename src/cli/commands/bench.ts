@@ -21,7 +21,10 @@ const MAX_LOADS = 12;
 const CAPACITY_S = 3;
 /** Milliseconds to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
-/** Milliseconds to wait for the answer to the first request, which may load the model: more than the 60 s of `Prefer: wait`. */
+/**
+ * Time limit for the first answer, in milliseconds. The first request may load the model. The limit exceeds the 60 s of
+ * `Prefer: wait`.
+ */
 const FIRST_MS = 70_000;
 /**
  * Limit of the delay between the planned and the actual sending of a request, as a share of the median latency. Above
@@ -171,10 +174,13 @@ function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   );
 }
 
-/** Checks the answer to the first request. Bodies that the server refuses measure nothing. @throws SconceError with the server's reason */
+/**
+ * Checks the first answer. If the server refuses the body of the request, the benchmark has nothing to measure.
+ * @throws SconceError with the server's reason
+ */
 async function checkFirst(client: ServerClient, response: Response): Promise<void> {
   const text = await response.text();
-  // Servers without capacity answer 429 and 503. The measurement counts such answers.
+  // A full server answers 429 or 503. These answers do not stop the benchmark: the measurement counts them.
   if (!response.ok && response.status !== 429 && response.status !== 503)
     throw client.refusal(`POST ${client.url}/predictions`, response.status, text);
   const { error_message: message } = parsedJson(text, failedSchema) ?? {};

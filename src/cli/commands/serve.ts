@@ -161,7 +161,7 @@ class NewerServers {
     return server;
   }
 
-  /** Stops the newer servers that this process started. */
+  /** Sends the signal to every newer server that this process started. */
   stop(signal: "SIGTERM" | "SIGINT"): void {
     for (const server of this.#running) server.kill(signal);
   }

@@ -100,7 +100,7 @@ interface Weight {
   readonly name: string;
 }
 
-/** The weight that an input stands for; undefined for other inputs. */
+/** The weight that an input represents: a parameter, a buffer or a tensor constant. Undefined for other inputs. */
 function weightOf(spec: z.infer<typeof inputSpec>): Weight | undefined {
   if ("parameter" in spec) return { value: spec.parameter.arg.name, name: spec.parameter.parameter_name };
   if ("buffer" in spec) return { value: spec.buffer.arg.name, name: spec.buffer.buffer_name };

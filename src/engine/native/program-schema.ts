@@ -37,12 +37,12 @@ export const inputSpec = z.union([
   z.object({ constant_input: named }),
 ]);
 
-/** An input of any kind. Only an argument that can vary has this key. */
+/** An input of any kind. Only an argument that changes between calls has the key `user_input`. */
 export const callInput = z.looseObject({ user_input: z.looseObject({ arg: argument }).optional() });
 
 const valueName = z.union([named, z.object({ as_name: z.string() }).transform(({ as_name: name }) => ({ name }))]);
 
-/** Message about an argument that can vary and is no tensor, e.g. a number. */
+/** Message about an argument that changes between calls and is no tensor, e.g. a number. */
 export function notTensor(arg: Argument): string {
   const name = valueName.safeParse(Object.values(arg)[0]).data?.name ?? "one";
   return `its input ${name} is not a tensor: export it with a fixed value, or as a tensor`;

@@ -44,9 +44,9 @@ export class TlsFiles {
   }
 
   /**
-   * Reads the files if one has changed since the last call.
+   * Reads the files again if any file has changed since the last call.
    * @returns whether `content` is new
-   * @throws SconceError `usage` for unusable files; `content` stays
+   * @throws SconceError `usage` for unusable files. `content` then keeps its old value
    */
   readChanged(): boolean {
     const before = this.#stamps;
@@ -83,7 +83,7 @@ function checkedContent({ tlsCert, tlsKey, tlsClientCa }: CheckedPaths): Bun.TLS
   return { cert, key, ca, requestCert: true, rejectUnauthorized: true };
 }
 
-/** The first certificate of a text. */
+/** The first certificate in PEM text. */
 function certificateIn(pem: string, path: string): X509Certificate {
   try {
     return new X509Certificate(pem);

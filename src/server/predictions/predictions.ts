@@ -17,7 +17,7 @@ export interface Client {
   readonly signal: AbortSignal;
   /** The client's address and name, for fair turns in the queue; undefined if the connection is closed. */
   readonly sender: Sender | undefined;
-  /** Turns of the client's API key for each turn of another client. */
+  /** Weight of the client's API key in the queue. With share 3, the client gets three turns while a client with share 1 gets one. */
   readonly share: number;
   /** Last characters of the ids of this client's predictions, which its API key determines. Empty without a key. */
   readonly idSuffix: string;

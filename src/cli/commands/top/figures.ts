@@ -42,7 +42,7 @@ export interface Figures {
   readonly batches: {
     readonly perSecond: number;
     readonly size: number | undefined;
-    /** Maximum inputs of a batch; undefined for several models, because each has another limit. */
+    /** Maximum number of inputs in a batch; undefined for several models, because their limits differ. */
     readonly limit: number | undefined;
     readonly ms: number | undefined;
   };

@@ -49,7 +49,7 @@ export class Samples {
     return this.#matching(name, {}).map(({ labels }) => labels);
   }
 
-  /** Upper bounds and cumulative counts of a histogram, added over the series that have the given labels. */
+  /** Upper bounds of a histogram, each with its cumulative count: the sum over all series with the given labels. */
   buckets(name: string, labels: Labels = {}): [bound: number, count: number][] {
     return [...this.by(`${name}_bucket`, "le", labels)]
       .map(([le, count]): [number, number] => [le === "+Inf" ? Infinity : Number(le), count])
