@@ -20,7 +20,7 @@ export interface ModelFigures {
 
 /** The figures of one interval. Rates are per second. A latency is undefined if no prediction ended in the interval. */
 export interface Figures {
-  /** Builds of the models, with commas between them. */
+  /** The models as `repository:tag`, with commas between them. */
   readonly model: string;
   readonly device: string;
   readonly version: string;
