@@ -58,7 +58,7 @@ function summaryOf({ path }: OptionsFile, faults: number): string {
 
 /** Faults in the files that options name, such as a missing file. */
 function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
-  const faults = Object.entries(serve.options).flatMap(([key, { isPath }]) => {
+  const found = Object.entries(serve.options).flatMap(([key, { isPath }]) => {
     const { text, origin } = read.get(key) ?? { text: undefined, origin: "" };
     // The store of predictions may be a file that does not exist yet.
     if (!isPath || text === undefined || key === "store") return [];
@@ -67,16 +67,19 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
       if (key === "apiKeys") parseKeys(content, text);
       return [];
     } catch (error) {
-      return [`${origin}: ${flagName(key)}: ${messageOf(error)}`];
+      return [{ key, fault: `${origin}: ${flagName(key)}: ${messageOf(error)}` }];
     }
   });
+  const faults = found.map(({ fault }) => fault);
   // A file that cannot be read is reported once.
-  return faults.some((fault) => fault.includes(": tls-")) ? faults : [...faults, ...tlsFaults(read)];
+  return found.some(({ key }) => tlsKeys.some((each) => each === key)) ? faults : [...faults, ...tlsFaults(read)];
 }
+
+const tlsKeys = ["tlsCert", "tlsKey", "tlsClientCa"] as const;
 
 /** A fault in the content of the TLS files, such as a key of another certificate. */
 function tlsFaults(read: ReadonlyMap<string, ReadOption>): string[] {
-  const [tlsCert, tlsKey, tlsClientCa] = ["tlsCert", "tlsKey", "tlsClientCa"].map((key) => read.get(key));
+  const [tlsCert, tlsKey, tlsClientCa] = tlsKeys.map((key) => read.get(key));
   try {
     TlsFiles.of({ tlsCert: tlsCert?.text, tlsKey: tlsKey?.text, tlsClientCa: tlsClientCa?.text });
     return [];

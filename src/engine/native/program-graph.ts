@@ -1,21 +1,19 @@
 /** Translates the graph of an exported program to a TorchScript method, one line per node. */
 import { z } from "zod";
-import { type GuardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
+import { type ProgramGuards, programGuards } from "./program-guards.ts";
+import { guardsOf, inputOf, TYPE_CHECK, weightOf } from "./program-inputs.ts";
 import { float, integer, truth } from "./program-literals.ts";
 import {
   type Argument,
   argument,
-  callInput,
   type ExportedProgram,
   innerGraph,
-  inputSpec,
   KEYWORD,
   libtorchDType,
   libtorchMemoryFormat,
   type Node,
   named,
   names,
-  notTensor,
   STRIDED,
   symbol,
   symbols,
@@ -65,56 +63,7 @@ export function programText(program: ExportedProgram): ProgramText {
   return { source, weights, operators: values.operators, guards };
 }
 
-/** Extracts the parts of a program that restrict its inputs. */
-export function guardsOf({
-  graph_module: { graph, signature },
-  range_constraints: ranges,
-  guards_code: code,
-}: ExportedProgram): GuardSource {
-  const checksTypes = graph.nodes.some(({ target }) => target === TYPE_CHECK);
-  const inputs = signature.input_specs.flatMap((spec) => {
-    if (!("user_input" in spec)) return [];
-    const data = inputOf(spec);
-    if (!("user_input" in data)) return [];
-    const { name } = data.user_input.arg.as_tensor;
-    if (!/^[A-Za-z]\w*$/.test(name) || name === "self") throw new Error(`${name} is no name for an input`);
-    const value = Object.hasOwn(graph.tensor_values, name) ? graph.tensor_values[name] : undefined;
-    if (value === undefined) throw new Error(`it does not say the sizes of its input ${name}`);
-    return [{ name, sizes: value.sizes, ...(checksTypes ? { dtype: libtorchDType(value.dtype) } : {}) }];
-  });
-  return { inputs, ranges, code };
-}
-
-function inputOf(spec: Argument): z.infer<typeof inputSpec> {
-  const { success, data } = inputSpec.safeParse(spec);
-  if (success) return data;
-  const argument = callInput.safeParse(spec).data?.user_input?.arg;
-  if (argument === undefined) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
-  throw new Error(notTensor(argument));
-}
-
-interface Weight {
-  /** Name of the value in the graph. */
-  readonly value: string;
-  /** Name in the archive. */
-  readonly name: string;
-}
-
-/** The weight that an input represents: a parameter, a buffer or a tensor constant. Undefined for other inputs. */
-function weightOf(spec: z.infer<typeof inputSpec>): Weight | undefined {
-  if ("parameter" in spec) return { value: spec.parameter.arg.name, name: spec.parameter.parameter_name };
-  if ("buffer" in spec) return { value: spec.buffer.arg.name, name: spec.buffer.buffer_name };
-  if (!("tensor_constant" in spec)) return undefined;
-  return { value: spec.tensor_constant.arg.name, name: spec.tensor_constant.tensor_constant_name };
-}
-
 const DEVICE = "_device";
-
-/**
- * Assertions on a tensor's dtype, which the translation drops. Only inputs can differ from the traced dtype, and the
- * guards check inputs.
- */
-const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
 /** Operators with another name in TorchScript. */
 const renamed: Readonly<Record<string, string>> = {
