@@ -93,8 +93,8 @@ class Server {
   }
 
   /**
-   * Adds `perSecond` predictions a second for 15 seconds, whose clients leave after three seconds. @returns inputs
-   * that were answered in time, as a share of the capacity
+   * Adds `perSecond` predictions a second for 15 seconds. Their clients leave after three seconds.
+   * @returns the inputs that were answered in time, as a share of the capacity
    */
   overload(perSecond: number, count = 1): number {
     let due = 0;
@@ -274,7 +274,7 @@ describe("a client with one prediction, beside a client with 1,000 predictions,"
       server.answeredAfterMs.length = 0;
       expect(server.turns.waitMs(true, server.nowMs, few).waitMs).toBeLessThanOrEqual(2 * TURN_MS);
       const list = server.add(1, true, few);
-      // Before it, the others may have two turns: one for a prediction that has begun, one for a new prediction.
+      // The other clients may have two turns before this list: one for a running prediction, one for a new prediction.
       for (let turns = 0; turns < 3 * TURN_MS; turns++) server.pass();
       expect(list?.next).toBe(1);
     }

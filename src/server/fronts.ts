@@ -100,7 +100,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly sockets: readonly string[];
   readonly socketsPerFront: number;
   readonly #prepared = Promise.withResolvers<void>();
-  /** Fronts that are ready to open the port, in an upgrade. */
+  /** In an upgrade, the fronts that can open the port. */
   readonly #ready = new Set<Supervised>();
   /** Whether fronts wait for a `listen` message before they open the port. */
   #waitsToListen: boolean;

@@ -27,7 +27,7 @@ export function predictCommand(source: ModelSource, example: string): Command {
 
 A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
 
-An ndarray() field, as in models built from a weights file, also accepts the path of a .json file with lists, of a NumPy file (.npy), or of the raw bytes of its elements; or a data URI of these bytes.
+An ndarray() field also accepts a path, or a data URI with the raw bytes of its elements. The file is JSON with lists, NumPy (.npy), or raw bytes. Models built from a weights file have such fields.
 
 The output goes to standard output: indented on a terminal, otherwise on one line. Standard error gets the parts of an output as they come, the console output of the model's code, and the logs of --demo.`,
     example,

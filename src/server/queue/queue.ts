@@ -267,7 +267,8 @@ export class Queue {
   }
 
   /**
-   * Ends predictions of all replicas whose time limit has passed. @returns the figures of the queue
+   * Ends predictions of all replicas whose time limit has passed.
+   * @returns the figures of the queue
    * @param lastMail id of the last notification that this replica has read
    * @param isWorker whether this replica runs predictions
    */

@@ -287,8 +287,8 @@ return 0
 `);
 
 /**
- * Ends predictions whose time limit has passed, and removes ended workers and read notifications. Arguments: last notification that this node has
- * read, lease, longest time limit, whether this node is a worker.
+ * Ends predictions whose time limit has passed. Removes ended workers and read notifications.
+ * Arguments: last notification that this node has read, lease, longest time limit, whether this node is a worker.
  * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
  * workers, retained predictions, their bytes, whether the memory of Redis is full
  */
