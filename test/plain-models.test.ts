@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
+import { compiledPath, isRefused } from "../src/cli/commands/plain/compiled-program.ts";
 import { inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
 import { inputsOfSource } from "../src/cli/commands/plain/package-source.ts";
 import { inputOption } from "../src/cli/commands/plain/tensor-input.ts";
@@ -125,6 +125,20 @@ describe("an exported program", () => {
         /masked\.pt2 is an exported program, and can't be compiled here \(\S+ stopped with a fatal error: .+\): install a C/,
       ),
     });
+  });
+
+  test("says of AOTInductor's error whether a tool is missing or the program is not supported", () => {
+    const [missing, unsupported] = [
+      "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'g++')",
+      "KeyError: s77",
+    ].map(
+      (why) => `Traceback (most recent call last):\n  …\ntorch._inductor.exc.InductorError: ${why}\n\nSet TORCHDYNAMO…`,
+    );
+    expect([missing, unsupported, "ModuleNotFoundError: No module named 'torch'"].map(String).map(isRefused)).toEqual([
+      false,
+      true,
+      false,
+    ]);
   });
 
   test("has the tensors among its arguments as inputs", () => {

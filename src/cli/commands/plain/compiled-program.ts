@@ -137,7 +137,9 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
     });
     const errors = await child.stderr.text();
     if ((await child.exited) !== 0)
-      throw newerProgram(path) ?? notCompiled(path, pythonFailure(command, errors, child));
+      throw (
+        newerProgram(path) ?? (isRefused(errors) ? refused : notCompiled)(path, pythonFailure(command, errors, child))
+      );
   });
 }
 
@@ -167,6 +169,18 @@ function newerProgram(path: string): SconceError | undefined {
   return new SconceError(
     "weights_invalid",
     `${name} was saved by torch ${saved}, and torch ${torchVersion()} of this sconce can't read it: save it with that one, in Python: pip install torch==${torchVersion()}; torch.export.save(torch.export.export(net.eval(), example, dynamic_shapes=…), "${name}")`,
+  );
+}
+
+/** Whether AOTInductor ran and does not support the program. Otherwise Python, torch or the C++ compiler is missing. */
+export function isRefused(errors: string): boolean {
+  return /^torch\._(?:inductor|dynamo)\.exc\.\w+: /m.test(errors) && !/CxxCompiler|CppCompileError/.test(errors);
+}
+
+function refused(path: string, why: string): SconceError {
+  return new SconceError(
+    "weights_invalid",
+    `AOTInductor of torch ${torchVersion()} can't compile ${basename(path)} (${why}): export the network without the operation that it does not support`,
   );
 }
 
