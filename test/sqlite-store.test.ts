@@ -30,6 +30,20 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
   return { store, posted, rows };
 }
 
+test("the newer server of an upgrade opens the file when the older one has closed it, or stops waiting when it ends", async () => {
+  await using dir = await tempDir();
+  const older = await open(dir);
+  const ending = new AbortController();
+  const [ended, heir] = [open(dir, { role: "heir", signal: ending.signal }), open(dir, { role: "heir" })];
+  ending.abort(new Error("the newer server ends"));
+  expect(await ended.then(() => "open", String)).toContain("the newer server ends");
+  older.finish(endOf("a1"));
+  await older.close();
+  const newer = await heir;
+  expect(await newer.get("a1")).toEqual(endOf("a1"));
+  await newer.close();
+});
+
 describe("a stored prediction", () => {
   test("is read unchanged, by its process and by the next", async () => {
     await using dir = await tempDir();

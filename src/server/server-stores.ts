@@ -12,18 +12,25 @@ export class ServerStores implements AsyncDisposable {
   readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
   /** Why stores cannot be opened or read. */
   readonly faults = new Map<FrontsModel, string>();
-  isClosed = false;
+  readonly #closing = new AbortController();
 
   constructor(models: readonly FrontsModel[]) {
     this.#models = models;
   }
 
+  get isClosed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   /** Opens the stores of all models. @throws SconceError `predictions_unusable` if no store can be opened */
   async open(role: StoreRole): Promise<void> {
+    const { signal } = this.#closing;
     for (const model of this.#models) {
       const { store: path, config } = model;
       if (path === undefined) continue;
-      await this.#try(model, async () => this.#opened.push({ model, store: await openStore(path, config, role) }));
+      await this.#try(model, async () => {
+        this.#opened.push({ model, store: await openStore(path, config, role, { signal }) });
+      });
     }
   }
 
@@ -56,6 +63,7 @@ export class ServerStores implements AsyncDisposable {
     try {
       await work();
     } catch (error) {
+      if (this.isClosed) throw error;
       const fault = codedError(error);
       this.faults.set(model, fault.message);
       if (this.faults.size === this.#models.length) throw fault;
@@ -64,7 +72,7 @@ export class ServerStores implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.isClosed = true;
+    this.#closing.abort();
     for (const { store } of this.#opened) await store.close();
   }
 }

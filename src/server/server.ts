@@ -267,7 +267,9 @@ async function openBeside(
       log.info("The older server has ended");
       upgrades.allow();
     };
-    inherit().catch((error) => log.error(error));
+    inherit().catch((error) => {
+      if (!stores.isClosed) log.error(error);
+    });
   }
   return fronts;
 }

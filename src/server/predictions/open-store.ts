@@ -5,10 +5,9 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import type { ServeConfig } from "../config.ts";
-import type { MemoryAccount } from "../memory/memory-account.ts";
 import { MemoryStore } from "./memory-store.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
-import { SqliteStore } from "./sqlite/sqlite-store.ts";
+import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
@@ -57,20 +56,22 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 /**
  * @param role `main` for the process that locks the database for the whole server
  * @param options.memory the memory that limits retained predictions; undefined for the process that only supervises HTTP processes
+ * @param options.signal ends the wait of an heir for the older server's lock
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(
   path: string | undefined,
   config: Pick<ServeConfig, "retainCount" | "retainAge" | "retainBytes" | "storeSync">,
   role: StoreRole,
-  { memory, server }: { readonly memory?: MemoryAccount; readonly server?: string | undefined } = {},
+  options: Pick<SqliteOptions, "memory" | "server" | "signal"> = {},
 ): Promise<PredictionStore> {
   const retention: RetentionLimits = {
     maxCount: config.retainCount ?? Infinity,
     maxAgeMs: config.retainAge * 1000,
     maxBytes: config.retainBytes,
   };
+  const { memory } = options;
   return path === undefined
     ? new MemoryStore(retention, memory && { memory })
-    : SqliteStore.open({ path, retention, sync: config.storeSync, role, memory, server });
+    : SqliteStore.open({ path, retention, sync: config.storeSync, role, ...options });
 }

@@ -1,19 +1,26 @@
 /** Locks the file of a database. Two servers with one file would run each other's predictions. */
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
+import { log } from "../../../base/log.ts";
 import { type FileLock, lockWhenFree, tryLock } from "../../../machine/files/lock.ts";
 import { databaseFault, unusable } from "./database-fault.ts";
 
+/** Milliseconds after which the wait for a lock is logged. */
+const SLOW_MS = 10_000;
+
 /**
  * Locks the database until this process exits. The kernel then releases the lock.
- * @param timeoutMs milliseconds to wait for another process that has the lock
+ * @param options.waits whether to wait for another process that has the lock, until `signal` is aborted
  * @throws SconceError `predictions_unusable`
  */
-export async function lockDatabase(path: string, timeoutMs = 0): Promise<FileLock> {
+export async function lockDatabase(
+  path: string,
+  { waits = false, signal }: { readonly waits?: boolean; readonly signal?: AbortSignal | undefined } = {},
+): Promise<FileLock> {
   let lock: FileLock | undefined;
   try {
     prepareFolder(path);
-    lock = timeoutMs === 0 ? tryLock(`${path}-lock`) : await lockWhenFree(`${path}-lock`, { timeoutMs });
+    lock = waits ? await lockLater(path, signal) : tryLock(`${path}-lock`);
     chmodSync(`${path}-lock`, 0o600);
   } catch (error) {
     lock?.release();
@@ -21,6 +28,18 @@ export async function lockDatabase(path: string, timeoutMs = 0): Promise<FileLoc
   }
   if (lock === undefined) throw unusable(path, "another server uses them; stop it, or name another file");
   return lock;
+}
+
+async function lockLater(path: string, signal: AbortSignal | undefined): Promise<FileLock | undefined> {
+  const slow = setTimeout(
+    () => log.error(`Another process uses ${path}: unfinished predictions of the older server run when it has ended`),
+    SLOW_MS,
+  );
+  try {
+    return await lockWhenFree(`${path}-lock`, { ...(signal && { signal }) });
+  } finally {
+    clearTimeout(slow);
+  }
 }
 
 /** Creates the folder of a database. Throws if the folder is not writable, which SQLite would report as a fault of the file. */

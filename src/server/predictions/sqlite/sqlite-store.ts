@@ -31,8 +31,6 @@ import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
 /** Maximum bytes of recent outcomes that are also kept in memory, where reading them needs no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
-/** Milliseconds to wait for the exit of the older server during an upgrade. */
-const HEIR_MS = 10_000;
 /** Stands for a body that does not match its checksum. */
 const DAMAGED = new Uint8Array();
 /** Milliseconds between attempts to write to a full disk. */
@@ -44,6 +42,8 @@ export interface SqliteOptions {
   /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
   readonly role?: StoreRole | undefined;
+  /** Ends the wait of an heir for the lock. */
+  readonly signal?: AbortSignal | undefined;
   readonly memory?: MemoryAccount | undefined;
   /** Name of the server, which is stored with its requests. During an upgrade two servers use the file, and have different names. */
   readonly server?: string | undefined;
@@ -80,12 +80,11 @@ export class SqliteStore implements PredictionStore {
 
   /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
-    const lock =
-      options.role === "member" ? undefined : await lockDatabase(options.path, options.role === "heir" ? HEIR_MS : 0);
+    const { path, role, signal } = options;
+    const lock = role === "member" ? undefined : await lockDatabase(path, { waits: role === "heir", signal });
     try {
       const store = new SqliteStore(options, lock);
       const { isLogDamaged, damagedRows, ...totals } = await store.#thread.open();
-      const { path } = options;
       if (isLogDamaged)
         log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
       if (damagedRows > 0)
@@ -94,7 +93,7 @@ export class SqliteStore implements PredictionStore {
       return store;
     } catch (error) {
       lock?.release();
-      throw error instanceof SconceError ? error : unusable(options.path, messageOf(error), error);
+      throw error instanceof SconceError ? error : unusable(path, messageOf(error), error);
     }
   }
 
