@@ -1,5 +1,5 @@
 /** HTTPS: the server's certificate, certificates of clients, and files that change. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setSystemTime, test } from "bun:test";
 import { createPrivateKey } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
@@ -101,6 +101,22 @@ test("unusable files are refused by name, each with its fault", async () => {
   expect(await faultOf({ tlsCert, tlsKey: junk })).toBe(`TLS: ${junk} has no private key in PEM format`);
   expect(await faultOf({ tlsCert, tlsKey, tlsClientCa: junk })).toBe(`TLS: ${junk} has no certificate in PEM format`);
   expect(await faultOf({ tlsCert, tlsKey: other.join("encrypted.key") })).toContain("encrypted.key is encrypted");
+});
+
+test("a certificate of another time is reported with its file", async () => {
+  const tls = TlsFiles.of(files());
+  const faultAt = (ms: number) => {
+    setSystemTime(Date.now() + ms);
+    try {
+      return tls?.dateFault;
+    } finally {
+      setSystemTime();
+    }
+  };
+  const dayMs = 24 * 3600 * 1000;
+  expect(faultAt(3600 * 1000)).toBeUndefined();
+  expect(faultAt(3 * dayMs)).toBe(`the certificate in ${files().tlsCert} expired at ${tls?.validUntil}`);
+  expect(faultAt(-dayMs)).toContain(`the certificate in ${files().tlsCert} is not valid before 20`);
 });
 
 test("changed files that do not fit together are refused once, and the content in use stays", async () => {

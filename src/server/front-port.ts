@@ -43,6 +43,7 @@ export class FrontPort implements AsyncDisposable {
   open(): Listener {
     const { config, listening } = this.#options;
     const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
+    listener.warnOfCertificate();
     // The health thread reads requests from the socket itself, without TLS.
     const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
     if (isPlain) this.#opened.use(new LiveThread(listener.port));

@@ -77,14 +77,14 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
 
 const tlsKeys = ["tlsCert", "tlsKey", "tlsClientCa"] as const;
 
-/** A fault in the content of the TLS files, such as a key of another certificate. */
+/** A fault in the content of the TLS files, such as a key of another certificate, or an expired certificate. */
 function tlsFaults(read: ReadonlyMap<string, ReadOption>): string[] {
   const [tlsCert, tlsKey, tlsClientCa] = tlsKeys.map((key) => read.get(key));
+  const { origin = "" } = [tlsCert, tlsKey, tlsClientCa].find((option) => option?.text !== undefined) ?? {};
   try {
-    TlsFiles.of({ tlsCert: tlsCert?.text, tlsKey: tlsKey?.text, tlsClientCa: tlsClientCa?.text });
-    return [];
+    const files = TlsFiles.of({ tlsCert: tlsCert?.text, tlsKey: tlsKey?.text, tlsClientCa: tlsClientCa?.text });
+    return files?.dateFault === undefined ? [] : [`${origin}: TLS: ${files.dateFault}`];
   } catch (error) {
-    const { origin = "" } = [tlsCert, tlsKey, tlsClientCa].find((option) => option?.text !== undefined) ?? {};
     return [`${origin}: ${messageOf(error)}`];
   }
 }

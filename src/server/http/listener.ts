@@ -156,6 +156,13 @@ export class Listener {
     void this.#close();
     this.#open(this.#options);
     log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
+    this.warnOfCertificate();
+  }
+
+  /** Warns if clients refuse the certificate at this time. */
+  warnOfCertificate(): void {
+    const fault = this.#tls?.dateFault;
+    if (fault !== undefined) log.warn(`Clients refuse port ${this.port}: ${fault}`);
   }
 
   #limitConnections(): void {

@@ -40,7 +40,20 @@ export class TlsFiles {
 
   /** The time from which clients refuse the certificate. */
   get validUntil(): string {
-    return new Date(new X509Certificate(String(this.#content.cert)).validTo).toISOString();
+    return this.#certificate.validToDate.toISOString();
+  }
+
+  /** Why clients refuse the certificate at this time: it has expired, or is not valid yet. */
+  get dateFault(): string | undefined {
+    const { validFromDate, validToDate } = this.#certificate;
+    const now = new Date();
+    if (now > validToDate) return `the certificate in ${this.#paths.tlsCert} expired at ${validToDate.toISOString()}`;
+    if (now >= validFromDate) return undefined;
+    return `the certificate in ${this.#paths.tlsCert} is not valid before ${validFromDate.toISOString()}`;
+  }
+
+  get #certificate(): X509Certificate {
+    return new X509Certificate(String(this.#content.cert));
   }
 
   /**
