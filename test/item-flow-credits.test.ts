@@ -8,6 +8,7 @@ import { Fetcher } from "../src/server/flow/fetcher.ts";
 import { ItemFlow } from "../src/server/flow/item-flow.ts";
 import { ItemList } from "../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import type { Sender } from "../src/server/flow/quarantine.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-engine.ts";
@@ -48,8 +49,8 @@ function heldFlow() {
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
   const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
-  const come = (count: number, isWaitedFor = false) => {
-    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor });
+  const come = (count: number, isWaitedFor = false, client?: Sender) => {
+    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor, client });
     flow.run(list);
     return list;
   };
@@ -75,6 +76,41 @@ test.each([
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);
+});
+
+test("while two large predictions take turns, the one of a key with share 3 prepares three inputs for each of the other", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const lists = [
+    held.come(10_000, true, { address: "key a", name: "1", share: 3 }),
+    held.come(10_000, true, { address: "10.0.0.2", name: "1" }),
+  ];
+  const counts = () => lists.map((list) => held.itemsOf(list).length);
+  const before = counts();
+  held.engine.finish();
+  const [key = 0, other = 0] = counts().map((count, i) => count - (before[i] ?? 0));
+  expect(other).toBeGreaterThan(50);
+  expect(Math.abs(key - 3 * other)).toBeLessThanOrEqual(3);
+});
+
+test("a prediction may have 32 pending preprocess calls, one of a key with a share that many times more, at most 128", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  const model = defineModel({
+    ...numbers,
+    name: "slow",
+    tensors,
+    preprocess: () => new Promise<never>(() => {}),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(model, fetcher));
+  const pending = [undefined, 3, 100].map((share) => {
+    const client: Sender = { address: `${share}`, name: "1", ...(share && { share }) };
+    const list = new ItemList(inputs(1000), { succeeded() {}, failed() {} }, { client });
+    flow.run(list);
+    return list.preparing;
+  });
+  expect(pending).toEqual([32, 96, 128]);
 });
 
 test("a list with more inputs than may be prepared does not delay the first inputs of small lists", () => {

@@ -58,11 +58,6 @@ export class ClientTurns {
   /** Lists of unknown senders share the turns of one client. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
-  /**
-   * The address that had the last turn, if it has turns left but no list. A list that is added before the next turn
-   * gets these turns: a prediction with many inputs leaves at each turn, and returns at once.
-   */
-  #continuing: AddressClients | undefined;
 
   /** @param nextNumber numbers turns in ascending order, across all instances of this class */
   constructor(nextNumber: () => number) {
@@ -86,16 +81,13 @@ export class ClientTurns {
   add(list: ItemList): void {
     const client = this.#clientOf(list.client) ?? this.#addClient(list.client);
     const { address } = client;
-    const isContinuing = address === this.#continuing;
     list.turn = this.#nextNumber();
     if (client.ring === undefined) client.turn = list.turn;
-    if (address.ring === undefined && !isContinuing) address.turn = list.turn;
+    if (address.ring === undefined) address.turn = list.turn;
     client.add(list);
     address.add(client);
     address.lists += 1;
     this.#addresses.add(address);
-    if (isContinuing) this.#addresses.moveToStart(address);
-    this.#continuing = undefined;
     this.#size += 1;
   }
 
@@ -116,24 +108,35 @@ export class ClientTurns {
     return true;
   }
 
-  /**
-   * Removes a list that has its turn. This also ends the turn of its client and, after `share` turns, of its address.
-   */
+  /** Removes a list that has its turn. @returns whether it was here */
   take(list: ItemList, isNewestFirst: boolean): boolean {
     const client = list.ring;
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
+    this.#endTurn(client, isNewestFirst);
+    return true;
+  }
+
+  /** Moves a list that has its turn behind the other lists. */
+  rotate(list: ItemList): void {
+    const client = list.ring;
+    if (!(client instanceof ClientLists) || client.address.owner !== this) return;
+    list.turn = this.#nextNumber();
+    client.moveToEnd(list);
+    this.#endTurn(client, false);
+  }
+
+  /** Ends the turn of a client and, after `share` turns, of its address. */
+  #endTurn(client: ClientLists, isNewestFirst: boolean): void {
     const { address } = client;
     client.turn = this.#nextNumber();
     if (isNewestFirst) address.moveToStart(client);
     else address.moveToEnd(client);
     address.remaining -= 1;
-    this.#continuing = address.remaining > 0 && address.size === 0 && !isNewestFirst ? address : undefined;
-    if (address.remaining > 0) return true;
+    if (address.remaining > 0) return;
     address.remaining = address.share;
     address.turn = client.turn;
     if (isNewestFirst) this.#addresses.moveToStart(address);
     else this.#addresses.moveToEnd(address);
-    return true;
   }
 
   /** All lists, address by address and client by client. Only the order of the addresses is their order of turns. */
@@ -160,9 +163,7 @@ export class ClientTurns {
     if (sender === undefined) return this.#unknown;
     let address = this.#byAddress.get(sender.address);
     if (address === undefined) {
-      const continuing = this.#continuing;
-      address =
-        continuing?.key === sender.address ? continuing : new AddressClients(sender.address, this, sender.share);
+      address = new AddressClients(sender.address, this, sender.share);
       this.#byAddress.set(address.key, address);
     }
     const client = new ClientLists(keyOf(sender), address);

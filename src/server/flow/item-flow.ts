@@ -274,8 +274,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
-      if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) list.refuse("late");
-      else this.#beginOne(list);
+      if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) {
+        this.#turns.delete(list);
+        list.refuse("late");
+      } else this.#beginOne(list);
       const now = performance.now();
       this.#heldMs += now - begin;
       begin = now;
@@ -328,14 +330,19 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Queues a list for its next turn, if it has an input to begin. Otherwise a later result queues it. */
+  /** Queues a list for its next turn while it has an input to begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
-    if (list.isOver || list.preparing >= maxSlowOf(list)) return;
+    if (this.#canBegin(list)) this.#turns.add(list, performance.now());
+    else this.#turns.delete(list);
+  }
+
+  #canBegin(list: ItemList): boolean {
+    if (list.isOver || list.preparing >= maxSlowOf(list)) return false;
     // A list with many unfinished rows must wait: the rows of a slow `postprocess` would use up the credits.
-    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
+    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return false;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
     const canFetch = list.unfetched.length > 0 && mayFetch(list);
-    if (isOpen || canFetch || list.fetched.length > 0) this.#turns.add(list, performance.now());
+    return isOpen || canFetch || list.fetched.length > 0;
   }
 
   /** Prepares a fetched input of a list, or else begins its next one. */

@@ -133,13 +133,13 @@ export class Turns {
     }
   }
 
-  /** Removes a list that has its turn. */
+  /** Ends the turn of a list. A list that had its first turn leaves; the others wait for the next one. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isStanding)) {
       this.#leaveArrivals(list);
       this.#countClient(false);
     } else {
-      for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.take(list, false);
+      for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.rotate(list);
     }
   }
 
