@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { errorCodes, SconceError } from "../src/base/errors.ts";
-import { reasonOf, refusals } from "../src/base/labels.ts";
-import { problemCodes, problemOf, refusalOf } from "../src/server/http/problem.ts";
+import { reasonOf } from "../src/base/labels.ts";
+import { problemCodes, problemOf, problemStatus } from "../src/server/http/problem.ts";
 
 const page = await Bun.file(join(import.meta.dir, "../docs/errors.md")).text();
 
@@ -19,10 +19,7 @@ const failed = tableOf("Failed inputs");
 const commands = tableOf("Commands and servers");
 
 test("Refused requests: every problem code with its status", () => {
-  const expected = problemCodes.map((code) => {
-    const refusal = refusalOf({ code, status: 500, detail: "" });
-    return [code, String(refusals[refusal])];
-  });
+  const expected = problemCodes.map((code) => [code, String(problemStatus({ code }))]);
   expect(Object.fromEntries([...refused].map(([code, [status]]) => [code, status]))).toEqual(
     Object.fromEntries(expected),
   );

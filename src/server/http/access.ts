@@ -20,7 +20,6 @@ export function requireKey(keys: ApiKeys): Check {
     const permission = permissionFor(c.req.method, context.path);
     if (key !== undefined && !key.may(permission)) {
       throw new ProblemError({
-        status: 403,
         code: "key_refused",
         detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
       });
@@ -58,7 +57,6 @@ function unauthorized(headers: Headers): ProblemError {
     : "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY";
   const challenge = hasKey ? 'Bearer realm="sconce", error="invalid_token"' : 'Bearer realm="sconce"';
   return new ProblemError({
-    status: 401,
     code: hasKey ? "key_unknown" : "key_required",
     detail,
     headers: { "WWW-Authenticate": challenge },

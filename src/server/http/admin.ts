@@ -26,7 +26,7 @@ export const separatePorts: Check = (c) => {
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
   if (isServed) return;
   const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
-  throw new ProblemError({ status: 404, code: "not_found", detail });
+  throw new ProblemError({ code: "not_found", detail });
 };
 
 export interface ControlOptions {
@@ -53,7 +53,7 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     if ("refused" in answer) throw notUpgraded(answer.refused);
     if ("failed" in answer) {
       const detail = `the newer server did not start, and this one goes on: ${answer.failed}`;
-      throw new ProblemError({ status: 500, code: "upgrade_failed", detail });
+      throw new ProblemError({ code: "upgrade_failed", detail });
     }
     const { pid, isReady } = answer;
     if (!isReady) return c.json({ status: "starting", pid }, 202);
@@ -63,5 +63,5 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
 }
 
 function notUpgraded(detail: string): ProblemError {
-  return new ProblemError({ status: 409, code: "upgrade_refused", detail });
+  return new ProblemError({ code: "upgrade_refused", detail });
 }

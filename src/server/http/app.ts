@@ -21,7 +21,7 @@ import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { describedModels } from "./openapi/model-routes.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
-import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
+import { type Problem, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
 import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
 import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
 import type { Lifecycle } from "./routes/health.ts";
@@ -183,12 +183,12 @@ export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): voi
  * probes are logged at `debug`, since they repeat.
  */
 export function logRefusal(c: Context, problem: Problem): void {
-  const { status, detail } = problem;
+  const status = problemStatus(problem);
   const context = contextOf(c);
   const { path } = context;
   const cause = refusalOf(problem);
   const line = () =>
-    `${c.req.method} ${context.encodedPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
+    `${c.req.method} ${context.encodedPath} was refused with ${status} (${cause}): ${JSON.stringify(problem.detail)}`;
   if ((status === 429 || status === 503) && !path.startsWith("/health/")) {
     logLimit.write(cause, (...more) => log.warn(line(), ...more, context.fields({ status })));
   } else if (isLogged("debug")) {
@@ -198,7 +198,7 @@ export function logRefusal(c: Context, problem: Problem): void {
 
 function nothingAt(path: string, hasDocs = false): Problem {
   const hint = hasDocs ? "; GET /docs shows what there is" : "";
-  return { status: 404, code: "not_found", detail: `there is nothing at ${path}${hint}` };
+  return { code: "not_found", detail: `there is nothing at ${path}${hint}` };
 }
 
 /** The error for a path or method without a route: 405 with `Allow` if the path has other methods, else 404. */
@@ -217,7 +217,6 @@ function unknownRoute(app: OpenAPIHono, c: Context): Problem {
     );
   const allow = (allowed.includes("GET") ? ["HEAD", ...allowed] : allowed).join(", ");
   return {
-    status: 405,
     code: "method_not_allowed",
     detail: `${path} takes ${allow}, not ${method}`,
     headers: { Allow: allow },

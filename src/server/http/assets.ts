@@ -33,7 +33,6 @@ export class ImmutableAssets {
       const asset = Object.hasOwn(this.#options.files, file) ? this.#options.files[file] : undefined;
       if (asset !== undefined && folder === (await this.folder())) return this.#answer(c, asset);
       throw new ProblemError({
-        status: 404,
         code: "not_found",
         detail: `there is no such part of GET ${this.#options.page}`,
       });

@@ -107,7 +107,7 @@ function checkMediaType(headers: Headers): string | undefined {
   const boundary = boundaryOf(given);
   if (boundary !== undefined) return boundary;
   const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}`;
-  throw new ProblemError({ status: 415, code: "unsupported_media_type", detail });
+  throw new ProblemError({ code: "unsupported_media_type", detail });
 }
 
 /** The Content-Length in bytes; undefined for a chunked body. For two equal headers Bun gives `5, 5`, of which parseInt reads the first number. */
@@ -160,7 +160,7 @@ async function readChunks(
 function incomplete(cause: unknown): unknown {
   if (cause instanceof ProblemError || cause instanceof SconceError) return cause;
   const detail = "the body ended before the length that was announced for it";
-  return new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
+  return new ProblemError({ code: "body_incomplete", detail }, { cause });
 }
 
 /**
@@ -171,7 +171,7 @@ function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
   const heldBytes = Math.floor(memory.maxBytes / HELD_PER_BYTE);
   if (bytes <= Math.min(maxBytes, heldBytes)) return;
   const limit = heldBytes < maxBytes ? `${heldBytes} bytes (--max-memory)` : `${maxBytes} bytes (--max-body-bytes)`;
-  throw new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${limit}` });
+  throw new ProblemError({ code: "body_too_large", detail: `a body may have at most ${limit}` });
 }
 
 /** When memory is full, the server drops uploads that are slower than this average rate. Each upload may be slower for its first five seconds. */
@@ -211,7 +211,7 @@ export class Upload implements InRing<Upload> {
     const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
     // Closes the connection, so that the client sends no more of the body.
     const headers = { Connection: "close" };
-    this.#refusal = new ProblemError({ status: 408, code: "body_too_slow", detail, headers });
+    this.#refusal = new ProblemError({ code: "body_too_slow", detail, headers });
     this.#reject?.(this.#refusal);
   }
 }

@@ -48,7 +48,6 @@ export function refuseOtherHosts({
           ? `a browser may use the host ${JSON.stringify(asked)} over HTTPS only, since any page can give its name this server's address`
           : `requests to the host ${JSON.stringify(asked)} are refused here`;
       throw new ProblemError({
-        status: 403,
         code: "host_refused",
         detail: `${refused}; --allowed-hosts ${asked} allows them`,
       });
@@ -111,7 +110,6 @@ export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
     const isAllowed = !contextOf(c).isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""));
     if (!isAllowed) {
       throw new ProblemError({
-        status: 403,
         code: "origin_refused",
         detail: `pages of ${origin ?? "another origin"} may not start or cancel work here; --cors-origin allows them`,
       });

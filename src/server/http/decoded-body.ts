@@ -46,7 +46,7 @@ export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Gr
     const known = contentEncodings.join(", ");
     const detail = `expected one Content-Encoding of ${known}, received ${JSON.stringify(encoding)}`;
     const headers = { "Accept-Encoding": known };
-    throw new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
+    throw new ProblemError({ code: "unsupported_media_type", detail, headers });
   }
   return (body, grow) => new DecodedChunks(body, { name, decoder, grow });
 }
@@ -82,7 +82,7 @@ class DecodedChunks implements BodyChunks {
       return done ? { done } : { value: new Uint8Array(value) };
     } catch (cause) {
       const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
-      throw new ProblemError({ status: 400, code: "body_unreadable", detail }, { cause });
+      throw new ProblemError({ code: "body_unreadable", detail }, { cause });
     }
   }
 

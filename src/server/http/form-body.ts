@@ -258,7 +258,7 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
 
 /** @param most the limit in words, such as "10000 parts" */
 function formTooLarge(most: string): ProblemError {
-  return new ProblemError({ status: 413, code: "body_too_large", detail: `a form may have at most ${most}` });
+  return new ProblemError({ code: "body_too_large", detail: `a form may have at most ${most}` });
 }
 
 function partOf(head: string, bytes: Uint8Array): Part {
@@ -279,5 +279,5 @@ function partOf(head: string, bytes: Uint8Array): Part {
 
 function notForm(): ProblemError {
   const detail = "the body is not the form that its Content-Type announces";
-  return new ProblemError({ status: 400, code: "body_unreadable", detail });
+  return new ProblemError({ code: "body_unreadable", detail });
 }

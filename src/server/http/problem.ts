@@ -1,9 +1,11 @@
 /** Error answers: problem details (RFC 9457), and their status for each error code. */
 import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../../base/errors.ts";
-import type { Refusal, Status } from "../../base/labels.ts";
+import { type Refusal, refusals } from "../../base/labels.ts";
 
-/** Titles of problem details by HTTP status. Error answers use no other status. */
+export type ProblemStatus = (typeof refusals)[Refusal];
+
+/** Titles of problem details by HTTP status. */
 export const titles = {
   400: "Bad request",
   401: "Unauthorized",
@@ -19,57 +21,12 @@ export const titles = {
   429: "Too many requests",
   500: "Internal server error",
   503: "Service unavailable",
-} as const satisfies Partial<Record<Status, string>>;
+} as const satisfies Record<ProblemStatus, string>;
 
-/** The last part of the `type` URN of problem details. Clients may depend on these codes. */
-export const problemCodes = [
-  "not_json",
-  "body_unreadable",
-  "body_incomplete",
-  "bad_header",
-  "key_required",
-  "key_unknown",
-  "key_refused",
-  "origin_refused",
-  "host_refused",
-  "not_found",
-  "prediction_not_found",
-  "file_not_found",
-  "range_not_satisfiable",
-  "method_not_allowed",
-  "body_too_large",
-  "body_too_slow",
-  "unsupported_media_type",
-  "inputs_invalid",
-  "prediction_differs",
-  "webhook_refused",
-  "queue_full",
-  "upgrade_refused",
-  "upgrade_failed",
-  "internal",
-  "not_ready",
-  "predictions_unusable",
-  "predictions_unwritable",
-  "queue_unavailable",
-] as const;
-
-export type ProblemCode = (typeof problemCodes)[number];
-
-export function problemType(code: ProblemCode): `urn:sconce:problem:${ProblemCode}` {
-  return `urn:sconce:problem:${code}`;
-}
-
-export interface Problem {
-  readonly status: keyof typeof titles;
-  readonly detail: string;
-  readonly code: ProblemCode;
-  readonly errors?: readonly Fault[] | undefined;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** The label that metrics count the refused request under; by default the label of the code. */
-  readonly refusal?: Refusal | undefined;
-}
-
-const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
+/**
+ * Problem codes, the last part of the `type` URN, which clients may depend on. Each has the label that metrics count the refused request under.
+ */
+const refusalOfCode = {
   not_json: "json",
   body_unreadable: "encoding",
   body_incomplete: "incomplete",
@@ -98,10 +55,32 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   predictions_unusable: "store",
   predictions_unwritable: "store",
   queue_unavailable: "replicas",
-};
+} as const satisfies Record<string, Refusal>;
+export type ProblemCode = keyof typeof refusalOfCode;
 
-export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Refusal {
+export const problemCodes = Object.keys(refusalOfCode).filter((code): code is ProblemCode => code in refusalOfCode);
+
+export function problemType(code: ProblemCode): `urn:sconce:problem:${ProblemCode}` {
+  return `urn:sconce:problem:${code}`;
+}
+
+export interface Problem {
+  readonly detail: string;
+  readonly code: ProblemCode;
+  readonly errors?: readonly Fault[] | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The label that metrics count the refused request under, which decides the HTTP status; by default the label of the code. */
+  readonly refusal?: Refusal | undefined;
+}
+
+type Kind = Pick<Problem, "code" | "refusal">;
+
+export function refusalOf({ code, refusal = refusalOfCode[code] }: Kind): Refusal {
   return refusal;
+}
+
+export function problemStatus(problem: Kind): ProblemStatus {
+  return refusals[refusalOf(problem)];
 }
 
 /** An error that the server answers with these problem details. */
@@ -116,7 +95,6 @@ export class ProblemError extends Error {
 
 export function unknownPrediction(): ProblemError {
   return new ProblemError({
-    status: 404,
     code: "prediction_not_found",
     detail: "there is no prediction with this id; it may have ended too long ago to be kept",
   });
@@ -130,22 +108,21 @@ export function memoryFull(): SconceError {
 
 /** Problem details by error code. Any other error becomes a 500 without details. */
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
-  body_invalid: { status: 400, code: "not_json" },
-  inputs_invalid: { status: 422, code: "inputs_invalid" },
-  prediction_differs: { status: 422, code: "prediction_differs" },
-  webhook_refused: { status: 422, code: "webhook_refused" },
-  queue_full: { status: 429, code: "queue_full", headers: { "Retry-After": "1" } },
+  body_invalid: { code: "not_json" },
+  inputs_invalid: { code: "inputs_invalid" },
+  prediction_differs: { code: "prediction_differs" },
+  webhook_refused: { code: "webhook_refused" },
+  queue_full: { code: "queue_full", headers: { "Retry-After": "1" } },
   predictions_unusable: {
-    status: 503,
     code: "predictions_unusable",
     // Replaces the message of the error, which reveals paths of files on the server.
     detail: "kept predictions cannot be read now",
     headers: { "Retry-After": "1" },
   },
-  predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
-  queue_unavailable: { status: 503, code: "queue_unavailable", headers: { "Retry-After": "1" } },
+  predictions_unwritable: { code: "predictions_unwritable", headers: { "Retry-After": "1" } },
+  queue_unavailable: { code: "queue_unavailable", headers: { "Retry-After": "1" } },
   // Closes the connection, since the client's next connection may reach another process that is ready.
-  not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
+  not_ready: { code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
 };
 
 export function problemOf(error: unknown): Problem {
@@ -156,11 +133,12 @@ export function problemOf(error: unknown): Problem {
     const headers = { ...entry.headers, ...retry };
     return { detail: error.message, errors: error.faults, refusal: error.refusal, ...entry, headers };
   }
-  return { status: 500, code: "internal", detail: "The server failed to answer this request." };
+  return { code: "internal", detail: "The server failed to answer this request." };
 }
 
 export function problemResponse(c: Context, problem: Problem): Response {
-  const { status, detail, code, errors, headers } = problem;
+  const { detail, code, errors, headers } = problem;
+  const status = problemStatus(problem);
   const body = {
     type: problemType(code),
     title: titles[status],

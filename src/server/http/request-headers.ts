@@ -102,5 +102,5 @@ export function idOfKey(key: string, path: string): string {
 function badHeader(expected: string, received?: string): ProblemError {
   const shown = received && received.length > 300 ? `${received.slice(0, 300)}…` : received;
   const detail = `expected ${expected}${shown === undefined ? "" : `, received ${JSON.stringify(shown)}`}`;
-  return new ProblemError({ status: 400, code: "bad_header", detail });
+  return new ProblemError({ code: "bad_header", detail });
 }

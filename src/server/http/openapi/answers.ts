@@ -2,7 +2,7 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../../../base/errors.ts";
 import { contentEncodings } from "../decoded-body.ts";
-import { type ProblemCode, problemType, titles } from "../problem.ts";
+import { type ProblemCode, type ProblemStatus, problemStatus, problemType, titles } from "../problem.ts";
 import { answered } from "./headers.ts";
 import { problemSchema } from "./schemas.ts";
 
@@ -15,7 +15,8 @@ export function json(schema: z.ZodType, description: string, examples: object = 
   };
 }
 
-const descriptions = {
+const descriptions: Readonly<Record<ProblemStatus, string>> = {
+  ...titles,
   400: "The request is malformed: its body is not JSON, or a header or an id is invalid",
   401: "The request has no API key, or an unknown one",
   403: "A page of another origin may not start or cancel work, or the API key does not permit the request",
@@ -28,11 +29,9 @@ const descriptions = {
   429: "The queue or the server's memory is full; Retry-After says when to try again",
   500: "The server failed to answer",
   503: "The server is setting up or stopping, or cannot store or read predictions now",
-} as const;
-type Status = keyof typeof descriptions;
+};
 
 interface Sample {
-  readonly status: Status;
   readonly detail: string;
   readonly errors?: readonly Fault[];
 }
@@ -44,60 +43,50 @@ type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgra
 
 /** An example of the problem details of each documented code. */
 const samples = {
-  not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
+  not_json: { detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
   body_unreadable: {
-    status: 400,
     detail: "the body cannot be read as gzip, which its Content-Encoding announces, or it ended too early",
   },
-  body_incomplete: { status: 400, detail: "the body ended before the length that was announced for it" },
-  bad_header: { status: 400, detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
+  body_incomplete: { detail: "the body ended before the length that was announced for it" },
+  bad_header: { detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
   key_required: {
-    status: 401,
     detail: "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY",
   },
-  key_unknown: { status: 401, detail: "the API key is unknown" },
+  key_unknown: { detail: "the API key is unknown" },
   key_refused: {
-    status: 403,
     detail: "the API key team-a does not permit metrics (`only` in the file of the keys)",
   },
   origin_refused: {
-    status: 403,
     detail: "pages of https://other.example may not start or cancel work here; --cors-origin allows them",
   },
   prediction_not_found: {
-    status: 404,
     detail: "there is no prediction with this id; it may have ended too long ago to be kept",
   },
-  file_not_found: { status: 404, detail: "the output has no faces/1" },
-  body_too_slow: { status: 408, detail: "the body came at less than 32 kB/s while others waited for memory" },
-  body_too_large: { status: 413, detail: "a body may have at most 67108864 bytes (--max-body-bytes)" },
+  file_not_found: { detail: "the output has no faces/1" },
+  body_too_slow: { detail: "the body came at less than 32 kB/s while others waited for memory" },
+  body_too_large: { detail: "a body may have at most 67108864 bytes (--max-body-bytes)" },
   unsupported_media_type: {
-    status: 415,
     detail:
       'expected the header Content-Type: application/json, or multipart/form-data with its boundary, received "application/xml"',
   },
-  range_not_satisfiable: { status: 416, detail: "there are 512 bytes, and none of those that were asked for" },
-  inputs_invalid: { status: 422, detail: `${missing.pointer}: ${missing.detail}`, errors: [missing] },
+  range_not_satisfiable: { detail: "there are 512 bytes, and none of those that were asked for" },
+  inputs_invalid: { detail: `${missing.pointer}: ${missing.detail}`, errors: [missing] },
   prediction_differs: {
-    status: 422,
     detail: "there is a prediction of another body with this id or Idempotency-Key: send this one with a new one",
   },
   webhook_refused: {
-    status: 422,
     detail: "this server tells nobody of predictions: it has no --webhook-secret to sign messages with",
   },
   queue_full: {
-    status: 429,
     detail: "the queue is full (10000 inputs of predictions that have not ended); try again later",
   },
-  internal: { status: 500, detail: "The server failed to answer this request." },
-  not_ready: { status: 503, detail: "the model is being set up" },
-  predictions_unusable: { status: 503, detail: "kept predictions cannot be read now" },
+  internal: { detail: "The server failed to answer this request." },
+  not_ready: { detail: "the model is being set up" },
+  predictions_unusable: { detail: "kept predictions cannot be read now" },
   predictions_unwritable: {
-    status: 503,
     detail: "the prediction cannot be kept now: the store says that the disk is full",
   },
-  queue_unavailable: { status: 503, detail: "the queue of the replicas cannot be used now; try again later" },
+  queue_unavailable: { detail: "the queue of the replicas cannot be used now; try again later" },
 } satisfies Record<Exclude<ProblemCode, Undocumented>, Sample>;
 
 type SampleCode = keyof typeof samples;
@@ -111,7 +100,7 @@ const retryAfter = {
     .min(0)
     .openapi({ description: "Seconds to wait before the next try", examples: [1] }),
 };
-const headers: Partial<Record<Status, z.ZodRawShape>> = {
+const headers: Partial<Record<ProblemStatus, z.ZodRawShape>> = {
   401: { "WWW-Authenticate": z.string().openapi({ examples: ['Bearer realm="sconce"'] }) },
   415: {
     "Accept-Encoding": z
@@ -128,9 +117,8 @@ const headers: Partial<Record<Status, z.ZodRawShape>> = {
 
 /** Describes the error answers with these codes, by HTTP status. Every route may also answer `bad_header` and `internal`. */
 export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"] {
-  const byStatus = Map.groupBy(
-    new Set<SampleCode>(["bad_header", ...codes, "internal"]),
-    (code) => samples[code].status,
+  const byStatus = Map.groupBy(new Set<SampleCode>(["bad_header", ...codes, "internal"]), (code) =>
+    problemStatus({ code }),
   );
   return Object.fromEntries(
     Array.from(byStatus, ([status, codes]) => [
@@ -147,6 +135,6 @@ export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"]
 }
 
 function named(code: SampleCode) {
-  const { status, ...rest } = samples[code];
-  return [code, { value: { type: problemType(code), title: titles[status], status, ...rest } }];
+  const status = problemStatus({ code });
+  return [code, { value: { type: problemType(code), title: titles[status], status, ...samples[code] } }];
 }

@@ -103,7 +103,7 @@ const reasons: Readonly<Record<Unready, Reason>> = {
 };
 
 function notReady(unready: Unready): ProblemError {
-  return new ProblemError({ status: 503, code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
+  return new ProblemError({ code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
 }
 
 export interface WorkerAppOptions extends ControlOptions {
@@ -123,7 +123,7 @@ export function createWorkerApp(options: WorkerAppOptions): Hono {
   if (hasAdminPort) addControlRoutes(app, options);
   app.notFound((c) => {
     const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
-    return problemResponse(c, { status: 404, code: "not_found", detail });
+    return problemResponse(c, { code: "not_found", detail });
   });
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   return app;

@@ -77,7 +77,7 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string, serve
 }
 
 export function brokenModel(reason: string): ProblemError {
-  return new ProblemError({ status: 503, code: "not_ready", detail: `the model cannot be served: ${reason}` });
+  return new ProblemError({ code: "not_ready", detail: `the model cannot be served: ${reason}` });
 }
 
 export function createModelsApp(options: ModelsAppOptions): Hono {
@@ -169,9 +169,9 @@ function unknown(models: readonly ListedModel[], name: string): ProblemError {
 }
 
 function missing(detail: string): ProblemError {
-  return new ProblemError({ status: 404, code: "not_found", detail });
+  return new ProblemError({ code: "not_found", detail });
 }
 
 function refused(detail: string): ProblemError {
-  return new ProblemError({ status: 405, code: "method_not_allowed", detail });
+  return new ProblemError({ code: "method_not_allowed", detail });
 }

@@ -126,7 +126,7 @@ function isKnown(ifNoneMatch: string | null, etag: string): boolean {
 }
 
 function missing(detail: string): ProblemError {
-  return new ProblemError({ status: 404, code: "file_not_found", detail });
+  return new ProblemError({ code: "file_not_found", detail });
 }
 
 export interface ByteRange {
@@ -150,7 +150,6 @@ function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | 
   // RFC 9110 says to ignore a range whose last byte precedes its first.
   if (first && last && Number(last) < begin) return undefined;
   throw new ProblemError({
-    status: 416,
     code: "range_not_satisfiable",
     detail: `there are ${size} bytes, and none of those that were asked for`,
     headers: { "Content-Range": `bytes */${size}` },

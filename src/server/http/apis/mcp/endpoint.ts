@@ -10,7 +10,7 @@ import {
 } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import type { Watcher } from "../../../predictions/predictions.ts";
-import type { Problem } from "../../problem.ts";
+import { type Problem, problemStatus } from "../../problem.ts";
 import type { ApiOptions } from "../apis.ts";
 import type { Begun, Ended } from "../waited-predictions.ts";
 import type { ModelTool } from "./model-tool.ts";
@@ -87,7 +87,7 @@ export class Endpoint {
         return server.projectCallToolResult(this.#tool.result(begun.ended), outputSchema);
       } catch (error) {
         const problem = call.refused(error);
-        if (problem.status === 422) return this.#tool.refusal(problem);
+        if (problemStatus(problem) === 422) return this.#tool.refusal(problem);
         const { code, message, data } = rpcError(problem);
         throw new ProtocolError(code, message, data);
       }

@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { utf8 } from "../../../inputs/input-decoder.ts";
-import type { Problem } from "../../problem.ts";
+import { type Problem, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -36,7 +36,7 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
 }
 
 function errorAnswer(_: Context, problem: Problem): Response {
-  const { status } = problem;
+  const status = problemStatus(problem);
   const headers = new Headers(problem.headers);
   return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
 }

@@ -1,5 +1,5 @@
 /** Converts problem details to JSON-RPC errors. */
-import type { Problem } from "../../problem.ts";
+import { type Problem, problemStatus } from "../../problem.ts";
 
 const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
 /** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
@@ -21,8 +21,9 @@ export function rpcError(problem: Problem): RpcError {
   };
 }
 
-function rpcCode({ status, code }: Problem): number {
+function rpcCode(problem: Problem): number {
+  const status = problemStatus(problem);
   if (status === 429 || status === 503) return TRY_LATER;
   if (status >= 500) return INTERNAL_ERROR;
-  return code === "not_json" ? PARSE_ERROR : INVALID_REQUEST;
+  return problem.code === "not_json" ? PARSE_ERROR : INVALID_REQUEST;
 }

@@ -78,7 +78,7 @@ export async function predict<T extends Inputs>(
 function checkSize(bytes: number): void {
   if (bytes <= MAX_BYTES) return;
   const detail = `a body may have at most ${MAX_BYTES} bytes; send fewer inputs at once, or use POST /predictions`;
-  throw new RequestFault(detail, { status: 413, code: "body_too_large" });
+  throw new RequestFault(detail, { problem: "body_too_large", code: "body_too_large" });
 }
 
 function parsed(text: string): Given {
@@ -107,7 +107,7 @@ export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(
   if (found !== undefined) return found;
   const names = all.map(({ model }) => `"${model.name}"`).join(", ");
   const detail = `there is no model ${JSON.stringify(asked)}; this server has ${names} (GET /v1/models)`;
-  throw new RequestFault(detail, { status: 404, param: "model", code: "model_not_found" });
+  throw new RequestFault(detail, { problem: "not_found", param: "model", code: "model_not_found" });
 }
 
 /** Converts a string or a list of strings to a list. @throws RequestFault for other values */

@@ -1,31 +1,28 @@
 /** Error answers in the format of OpenAI's API. */
 import type { Context } from "hono";
 import type { Fault } from "../../../../base/errors.ts";
-import { type Problem, ProblemError } from "../../problem.ts";
+import { type Problem, type ProblemCode, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
 
 interface FaultOptions {
   /** Name of the request's member that is wrong. */
   readonly param?: string;
-  readonly status?: 400 | 404 | 405 | 413;
+  /** Code of the problem details, which decides the HTTP status. */
+  readonly problem?: ProblemCode;
   /** Code that clients may compare, such as `model_not_found`. */
   readonly code?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
-
-const problemCodes = {
-  400: "inputs_invalid",
-  404: "not_found",
-  405: "method_not_allowed",
-  413: "body_too_large",
-} as const;
 
 /** An error of a request that the OpenAI API refuses. */
 export class RequestFault extends ProblemError {
   readonly param: string | null;
   readonly code: string;
 
-  constructor(detail: string, { param, status = 400, code = "invalid_value", headers }: FaultOptions = {}) {
-    super({ status, code: problemCodes[status], detail, ...(headers && { headers }) });
+  constructor(
+    detail: string,
+    { problem = "inputs_invalid", param, code = "invalid_value", headers }: FaultOptions = {},
+  ) {
+    super({ code: problem, detail, ...(headers && { headers }) });
     this.param = param ?? null;
     this.code = code;
   }
@@ -44,7 +41,8 @@ export function faultOfInputs(faults: readonly Fault[], param: string): RequestF
 export function errorResponse(c: Context, problem: Problem, error?: unknown): Response {
   const { param, code } = error instanceof RequestFault ? error : { param: null, code: problem.code };
   // OpenAI's clients do not know the status 422.
-  const status = problem.status === 422 ? 400 : problem.status;
+  const usual = problemStatus(problem);
+  const status = usual === 422 ? 400 : usual;
   return answer(c, { message: problem.detail, type: typeOf(status), param, code }, status, problem.headers);
 }
 
@@ -69,7 +67,7 @@ interface ErrorBody {
 function answer(
   c: Context,
   error: ErrorBody,
-  status: Problem["status"],
+  status: ProblemStatus,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   return c.body(JSON.stringify({ error }), status, { ...headers, "Content-Type": "application/json" });

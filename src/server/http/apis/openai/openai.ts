@@ -23,7 +23,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
-      { status: 404, code: "unsupported_model" },
+      { problem: "not_found", code: "unsupported_model" },
     );
   const post = <U extends keyof typeof needs>(path: string, use: U, answer: Answer<NonNullable<OpenAi[U]>>) => {
     app.post(path, async (c) => {
@@ -54,7 +54,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   // The pattern `.+` also matches slashes, which names of models contain.
   app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
   app.all("/v1/*", (c) => {
-    throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });
+    throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { problem: "not_found", code: "unknown_url" });
   });
   return { hasPath: isOpenaiPath, answer: errorResponse };
 }
@@ -76,5 +76,9 @@ function describedModel({ name, createdS }: ServedModel) {
 
 function otherMethod({ req: { path, method } }: Context, allow: string): never {
   const detail = `${path} takes ${allow}, not ${method}`;
-  throw new RequestFault(detail, { status: 405, code: "method_not_allowed", headers: { Allow: allow } });
+  throw new RequestFault(detail, {
+    problem: "method_not_allowed",
+    code: "method_not_allowed",
+    headers: { Allow: allow },
+  });
 }

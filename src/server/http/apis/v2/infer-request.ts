@@ -65,7 +65,7 @@ export function readRequest(bytes: Uint8Array, headerLength: string | null, mode
   const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
   if (headerLength !== null && (!/^\d+$/.test(headerLength) || jsonLength > bytes.length)) {
     const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${bytes.length} bytes`;
-    throw new ProblemError({ status: 400, code: "bad_header", detail });
+    throw new ProblemError({ code: "bad_header", detail });
   }
   if (headerLength !== null && jsonLength === 0) return rawRequest(bytes, model);
   const body = parse(bytes.subarray(0, jsonLength));
@@ -93,7 +93,7 @@ function parse(bytes: Uint8Array): RequestBody {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
     const detail = "failed to parse the request JSON buffer: it is not JSON in UTF-8";
-    throw new ProblemError({ status: 400, code: "not_json", detail }, { cause });
+    throw new ProblemError({ code: "not_json", detail }, { cause });
   }
   const { data, error } = requestSchema.safeParse(value);
   if (data !== undefined) return data;

@@ -117,5 +117,5 @@ export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
 
 /** The error for a request that does not match the model. */
 export function unfit(detail: string): ProblemError {
-  return new ProblemError({ status: 400, code: "inputs_invalid", detail });
+  return new ProblemError({ code: "inputs_invalid", detail });
 }

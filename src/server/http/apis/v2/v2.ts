@@ -5,7 +5,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
-import { memoryFull, type Problem, ProblemError } from "../../problem.ts";
+import { memoryFull, type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
 import { compressedAnswer } from "./compressed-answer.ts";
@@ -116,7 +116,6 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const [method, answer] = route;
     if (c.req.method === method) return answer(c);
     throw new ProblemError({
-      status: 405,
       code: "method_not_allowed",
       detail: `Method Not Allowed: /v2/${path} takes ${method}`,
       headers: { Allow: method === "GET" ? "HEAD, GET" : method },
@@ -130,18 +129,19 @@ const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
 type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
 
 /** Statuses that Triton uses instead of the server's usual statuses. */
-const statuses: Partial<Readonly<Record<Problem["status"], 400 | 503>>> = { 422: 400, 429: 503 };
+const statuses: Partial<Readonly<Record<ProblemStatus, 400 | 503>>> = { 422: 400, 429: 503 };
 
 /** Answers an error. KServe's client parses the error only with exactly this media type. */
-export function errorAnswer(c: Context, { status, detail, headers }: Problem): Response {
-  return c.body(JSON.stringify({ error: detail }), statuses[status] ?? status, {
-    ...headers,
+export function errorAnswer(c: Context, problem: Problem): Response {
+  const status = problemStatus(problem);
+  return c.body(JSON.stringify({ error: problem.detail }), statuses[status] ?? status, {
+    ...problem.headers,
     "Content-Type": "application/json",
   });
 }
 
 function notFound(detail: string): ProblemError {
-  return new ProblemError({ status: 404, code: "not_found", detail });
+  return new ProblemError({ code: "not_found", detail });
 }
 
 function metadataOf(field: TensorField) {
