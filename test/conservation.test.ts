@@ -148,12 +148,12 @@ test("all memory charges of predictions are released", async () => {
     };
     await Promise.all(requests.map(send));
     // The work for clients that closed their connection ends after the last answer.
-    await until(() => flow.ready.bytes + memory.parts.files + memory.parts.tensors === 0);
+    await until(() => flow.credits.ready.bytes + memory.parts.files + memory.parts.tensors === 0);
     const { results, ...parts } = memory.parts;
     expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });
     expect(results).toBe(store.retained.bytes);
     expect(service.live.unfinished).toEqual({ items: 0, bytes: 0, predictions: 0 });
-    expect([flow.ready.items, flow.credits.unsent, flow.credits.running]).toEqual([0, 0, 0]);
+    expect([flow.credits.ready.items, flow.credits.unsent, flow.credits.running]).toEqual([0, 0, 0]);
   });
   await fc.assert(property, { numRuns: 30 });
 });

@@ -146,10 +146,10 @@ test("items of clients whose items fail (quarantined items) leave space for othe
   };
   come(good, 1);
   for (let i = 0; i < 50; i++) come(bad, 10);
-  expect(flow.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
+  expect(flow.credits.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
   come(good, 200);
   expect(engine.items.filter(({ lane }) => lane.client === good)).toHaveLength(100);
-  expect(flow.ready.items).toBe(100 + 25);
+  expect(flow.credits.ready.items).toBe(100 + 25);
   for (let ended = 0; left > 0; ) {
     const batch = engine.items.slice(ended);
     expect(batch).not.toBeEmpty();
@@ -157,7 +157,7 @@ test("items of clients whose items fail (quarantined items) leave space for othe
     engine.listener?.dispatched(batch);
     for (const item of batch) engine.listener?.finished(item, {});
   }
-  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+  expect(flow.credits.ready).toEqual({ items: 0, bytes: 0 });
 });
 
 test("quarantined items overtake items that the model's code never finishes, as other items do", () => {
@@ -190,7 +190,7 @@ test("lists with one failed item leave space for other items, too", () => {
   const { engine, flow, come, itemsOf } = held;
   const failing = Array.from({ length: 30 }, () => come(20));
 
-  expect(flow.ready.items).toBeGreaterThanOrEqual(3 * 128);
+  expect(flow.credits.ready.items).toBeGreaterThanOrEqual(3 * 128);
   for (const list of failing) {
     const [first] = itemsOf(list);
     if (first === undefined) throw new Error("none was begun");
@@ -200,7 +200,7 @@ test("lists with one failed item leave space for other items, too", () => {
   const good = come(200);
   expect(itemsOf(good)).toHaveLength(200);
   for (const list of [...failing, good]) flow.end(list);
-  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+  expect(flow.credits.ready).toEqual({ items: 0, bytes: 0 });
 });
 
 test("a list with one failed input still fills its batches", () => {
@@ -215,6 +215,6 @@ test("a list with one failed input still fills its batches", () => {
   for (const item of good) engine.listener?.finished(item, {});
   // The earlier items were prepared before the failure; the flow prepares the following items after it.
   engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
-  expect(flow.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
+  expect(flow.credits.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
   flow.end(list);
 });

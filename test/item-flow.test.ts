@@ -90,7 +90,7 @@ test("while outputs of a batch are slow, the event loop turns, and lists make th
       madeBefore = made;
     }),
   );
-  for (let i = 0; flow.ready.items <= COUNT && i < COUNT; i++) await new Promise(setImmediate);
+  for (let i = 0; flow.credits.ready.items <= COUNT && i < COUNT; i++) await new Promise(setImmediate);
   engine.finish();
   expect(made).toBeLessThan(COUNT / 2);
   await large.promise;

@@ -112,8 +112,8 @@ export function gaugesOf(front: FrontModel): Gauges {
     oldestWebhookSeconds: (webhooks?.oldestMs ?? 0) / 1000,
     retained: retained.count,
     retainedBytes: retained.bytes,
-    readyItems: flow?.ready.items ?? 0,
-    readyBytes: flow?.ready.bytes ?? 0,
+    readyItems: flow?.credits.ready.items ?? 0,
+    readyBytes: flow?.credits.ready.bytes ?? 0,
     memory: memory.parts,
     queue: replica?.gauges,
     limits: {

@@ -124,11 +124,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** Queued items, and bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
-  get ready(): { readonly items: number; readonly bytes: number } {
-    return this.credits.ready;
-  }
-
   /** Expected milliseconds until a new prediction begins, and the longest wait that is admitted. */
   waitMs(
     isWaitedFor: boolean,
