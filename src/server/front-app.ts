@@ -12,8 +12,7 @@ import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
 import { createWorkerApp, type Hindrance, type Lifecycle } from "./http/routes/health.ts";
-import { gpusFor } from "./metrics/gpus.ts";
-import type { Gauges, Metrics } from "./metrics/metrics.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 
 interface ModelAppOptions {
@@ -91,46 +90,6 @@ export function appOf(
   });
 }
 
-/** The current values of the model's gauges, for GET /metrics. */
-export function gaugesOf(front: FrontModel): Gauges {
-  const { options, parts, shared } = front;
-  const { store, flow, service, webhooks, running, replica } = parts;
-  const { config, packaged } = options;
-  const { memory } = shared;
-  const { countsStore = true, processes } = shared.options;
-  const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
-  const enginePid = running?.engine.pid;
-  const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
-  return {
-    unready: front.lifecycle.unready,
-    active: service?.live.unfinished.predictions ?? 0,
-    waitingItems: flow?.credits.unsent ?? 0,
-    runningItems: flow?.credits.running ?? 0,
-    oldestItemSeconds: (service?.live.oldestWaitMs ?? 0) / 1000,
-    queuedBytes: service?.live.unfinished.bytes ?? 0,
-    waitingWebhooks: webhooks?.waiting ?? 0,
-    oldestWebhookSeconds: (webhooks?.oldestMs ?? 0) / 1000,
-    retained: retained.count,
-    retainedBytes: retained.bytes,
-    readyItems: flow?.credits.ready.items ?? 0,
-    readyBytes: flow?.credits.ready.bytes ?? 0,
-    memory: memory.parts,
-    queue: replica?.gauges,
-    limits: {
-      memoryBytes: memory.maxBytes,
-      batchItems: batchSizeOf(front),
-      queuedItems: config.maxQueuedItems,
-      queuedBytes: config.maxQueuedBytes,
-      readyBytes: config.maxReadyBytes,
-      predictionSeconds: config.timeout,
-    },
-    build: { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" },
-    model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
-    gpus: () => gpusFor(running?.facts?.devices ?? []),
-    processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
-  };
-}
-
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
 export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindrance | undefined {
   const { running, replica, store } = parts;
@@ -139,7 +98,7 @@ export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindran
   if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
-  if (replica?.isFull) return "full";
+  if (replica?.facts.isFull) return "full";
   if (store.isDetached) return "store";
   if (store.isUnwritable) return "disk";
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
@@ -180,6 +139,6 @@ function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel
 }
 
 /** The current batch size: the engine lowers the configured one if the device has too little memory. */
-function batchSizeOf({ parts: { running, model }, options }: FrontModel): number {
+export function batchSizeOf({ parts: { running, model }, options }: FrontModel): number {
   return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
 }

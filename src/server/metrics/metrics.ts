@@ -16,8 +16,6 @@ import {
   shadowResults,
   stages,
   statuses,
-  type Unready,
-  unreadyReasons,
   type WebhookResult,
   webhookResults,
 } from "../../base/labels.ts";
@@ -39,54 +37,13 @@ import { gpuFamilies } from "./gpus.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
-/** Current values, which are read at each scrape. */
+/** Current values of a process, which are read at each scrape. */
 export interface Gauges {
-  /** Why the server is not ready; undefined while it is ready. */
-  readonly unready: Unready | undefined;
-  readonly active: number;
-  /** Count of inputs that wait for their forward pass. */
-  readonly waitingItems: number;
-  /** Count of inputs in a forward pass. */
-  readonly runningItems: number;
-  readonly oldestItemSeconds: number;
-  readonly queuedBytes: number;
-  readonly waitingWebhooks: number;
-  readonly oldestWebhookSeconds: number;
-  readonly retained: number;
-  readonly retainedBytes: number;
-  readonly readyItems: number;
-  readonly readyBytes: number;
-  /** Bytes that this process holds for clients, by part of the memory account. */
-  readonly memory: Readonly<Record<string, number>>;
-  /** Limits of the whole server, not of this process. */
-  readonly limits: Limits;
-  readonly build: Labels;
-  readonly model: Labels;
-  /** Figures of the queue in Redis that replicas share; undefined without a queue. */
-  readonly queue?: QueueGauges | undefined;
+  readonly families: readonly Family[];
   /** Use of this machine's GPUs; empty if the model runs on the CPU. */
   gpus(): readonly GpuUsage[];
   /** Process ids of the whole server, by name. */
   readonly processes: Readonly<Record<string, number>>;
-}
-
-/** Figures of the queue in Redis. All replicas report the same values, except `isConnected`. */
-export interface QueueGauges {
-  readonly isConnected: boolean;
-  readonly items: number;
-  readonly waiting: number;
-  readonly taken: number;
-  readonly ageMs: number;
-  readonly workers: number;
-}
-
-export interface Limits {
-  readonly memoryBytes: number;
-  readonly batchItems: number;
-  readonly queuedItems: number;
-  readonly queuedBytes: number;
-  readonly readyBytes: number;
-  readonly predictionSeconds: number;
 }
 
 const stagePlaces = new Map(stages.map((stage, i) => [stage, places.stages + SECONDS_STRIDE * i]));
@@ -225,8 +182,8 @@ export class Metrics implements BatchObserver {
   }
 
   /** Gauges of this process alone. Counters need no other process: they are in shared memory. */
-  gauges(): Family[] {
-    return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
+  gauges(): readonly Family[] {
+    return this.#gauges?.().families ?? [];
   }
 }
 
@@ -250,60 +207,4 @@ export const ofServer: ReadonlySet<string> = new Set([
 
 function outcome(reason: FailureReason | undefined): number {
   return reason === undefined ? 0 : 1 + failureReasons.indexOf(reason);
-}
-
-function gaugesOf(read: Gauges): Family[] {
-  const { limits } = read;
-  const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
-  // A gauge of which the server reports the largest value of its processes, such as a limit that all share.
-  const max = (name: string, help: string, value: number, labels: Labels = {}) =>
-    gauge(name, help, "max", [{ labels, value }]);
-  const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));
-  const unready = unreadyReasons.map((reason) => ({ labels: { reason }, value: Number(reason === read.unready) }));
-  return [
-    gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
-    sum("sconce_predictions_active", "Predictions that have not ended.", read.active),
-    sum("sconce_queued_items", "Inputs that wait for their forward pass.", read.waitingItems),
-    sum("sconce_running_items", "Inputs that are in a batch.", read.runningItems),
-    max(
-      "sconce_oldest_queued_item_age_seconds",
-      "Age of the oldest prediction with an input that waits; 0 without.",
-      read.oldestItemSeconds,
-    ),
-    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", read.queuedBytes),
-    sum("sconce_waiting_webhooks", "Ends of predictions that webhooks are still to be told.", read.waitingWebhooks),
-    max("sconce_oldest_webhook_age_seconds", "For how long the oldest of them has waited.", read.oldestWebhookSeconds),
-    sum("sconce_ready_items", "Items that are ready and wait for a batch.", read.readyItems),
-    sum("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", read.readyBytes),
-    sum("sconce_retained_predictions", "Ended predictions that can still be read.", read.retained),
-    sum("sconce_retained_bytes", "Bytes of their results.", read.retainedBytes),
-    gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memory),
-    ...(read.queue === undefined ? [] : queueGauges(read.queue)),
-    max("sconce_memory_limit_bytes", "Maximum bytes that are held for clients.", limits.memoryBytes),
-    max("sconce_batch_limit_items", "Maximum items of a batch.", limits.batchItems),
-    max("sconce_queue_limit_items", "Maximum inputs that are accepted and have not ended.", limits.queuedItems),
-    max("sconce_queue_limit_bytes", "Maximum body bytes of predictions that have not ended.", limits.queuedBytes),
-    max("sconce_ready_limit_bytes", "Maximum tensor bytes that wait for a batch.", limits.readyBytes),
-    max("sconce_prediction_limit_seconds", "Longest time that a prediction may take.", limits.predictionSeconds),
-    max("sconce_build_info", "The server; always 1.", 1, read.build),
-    max("sconce_model_info", "The model; always 1.", 1, read.model),
-  ];
-}
-
-function queueGauges({ isConnected, items, waiting, taken, ageMs, workers }: QueueGauges): Family[] {
-  const max = (name: string, help: string, value: number) => gauge(name, help, "max", [{ labels: {}, value }]);
-  return [
-    max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),
-    max("sconce_queue_age_seconds", "Age of the oldest prediction that no worker has; 0 without.", ageMs / 1000),
-    max("sconce_queue_items", "Inputs of all replicas that were accepted and have not ended.", items),
-    max("sconce_queue_workers", "Workers that have given a sign of late.", workers),
-    gauge("sconce_queue_entries", "Predictions in the queue, by whether a worker has them.", "max", [
-      { labels: { state: "waiting" }, value: waiting },
-      { labels: { state: "taken" }, value: taken },
-    ]),
-  ];
-}
-
-function gauge(name: string, help: string, aggregator: Family["aggregator"], values: Family["values"]): Family {
-  return { name, help, type: "gauge", aggregator, values };
 }

@@ -3,7 +3,7 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { ServeConfig } from "../config.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics, QueueGauges } from "../metrics/metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
@@ -13,6 +13,7 @@ import { ClaimedPredictions } from "./claimed-predictions.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
 import { QueueDirectory } from "./queue-directory.ts";
+import type { QueueFacts } from "./queue-messages.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueueWorker } from "./queue-worker.ts";
 import { QueuedPredictions, type QueuedPredictionsOptions } from "./queued-predictions.ts";
@@ -96,13 +97,9 @@ export class Replica implements Disposable {
     return this.#state.isConnected;
   }
 
-  /** Whether Redis refuses new predictions because its memory is full. */
-  get isFull(): boolean {
-    return this.#state.facts.isFull;
-  }
-
-  get gauges(): QueueGauges {
-    return { ...this.#state.facts, isConnected: this.isConnected };
+  /** Figures of the queue at the last poll. */
+  get facts(): QueueFacts {
+    return this.#state.facts;
   }
 
   /** Number and bytes of retained predictions, over all replicas. */

@@ -1,0 +1,100 @@
+/** The gauges of a model in one HTTP process, as metrics for GET /metrics. */
+import { version } from "../../package.json";
+import { unreadyReasons } from "../base/labels.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import { batchSizeOf } from "./front-app.ts";
+import type { FrontModel } from "./front-model.ts";
+import type { Family, Labels } from "./metrics/counts.ts";
+import { gpusFor } from "./metrics/gpus.ts";
+import type { Gauges } from "./metrics/metrics.ts";
+import type { Replica } from "./queue/replica.ts";
+
+/** Reads the current values of the gauges. */
+export function gaugesOf(front: FrontModel): Gauges {
+  const { options, parts, shared } = front;
+  const { processes } = shared.options;
+  const { running } = parts;
+  const enginePid = running?.engine.pid;
+  const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
+  return {
+    families: familiesOf(front),
+    gpus: () => gpusFor(running?.facts?.devices ?? []),
+    processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
+  };
+}
+
+function familiesOf(front: FrontModel): Family[] {
+  const { options, parts, shared } = front;
+  const { store, flow, service, webhooks, running, replica } = parts;
+  const { config, packaged } = options;
+  const { memory } = shared;
+  const { countsStore = true } = shared.options;
+  const unfinished = service?.live.unfinished;
+  const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
+  const memoryParts = Object.entries(memory.parts).map(([part, value]) => ({ labels: { part }, value }));
+  const unready = unreadyReasons.map((reason) => ({
+    labels: { reason },
+    value: Number(reason === front.lifecycle.unready),
+  }));
+  const build = { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" };
+  const model = { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest };
+  return [
+    gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
+    sum("sconce_predictions_active", "Predictions that have not ended.", unfinished?.predictions ?? 0),
+    sum("sconce_queued_items", "Inputs that wait for their forward pass.", flow?.credits.unsent ?? 0),
+    sum("sconce_running_items", "Inputs that are in a batch.", flow?.credits.running ?? 0),
+    max(
+      "sconce_oldest_queued_item_age_seconds",
+      "Age of the oldest prediction with an input that waits; 0 without.",
+      (service?.live.oldestWaitMs ?? 0) / 1000,
+    ),
+    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", unfinished?.bytes ?? 0),
+    sum("sconce_waiting_webhooks", "Ends of predictions that webhooks are still to be told.", webhooks?.waiting ?? 0),
+    max(
+      "sconce_oldest_webhook_age_seconds",
+      "For how long the oldest of them has waited.",
+      (webhooks?.oldestMs ?? 0) / 1000,
+    ),
+    sum("sconce_ready_items", "Items that are ready and wait for a batch.", flow?.credits.ready.items ?? 0),
+    sum("sconce_ready_bytes", "Tensor bytes of the items that wait for a batch.", flow?.credits.ready.bytes ?? 0),
+    sum("sconce_retained_predictions", "Ended predictions that can still be read.", retained.count),
+    sum("sconce_retained_bytes", "Bytes of their results.", retained.bytes),
+    gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memoryParts),
+    ...(replica === undefined ? [] : queueGauges(replica)),
+    max("sconce_memory_limit_bytes", "Maximum bytes that are held for clients.", memory.maxBytes),
+    max("sconce_batch_limit_items", "Maximum items of a batch.", batchSizeOf(front)),
+    max("sconce_queue_limit_items", "Maximum inputs that are accepted and have not ended.", config.maxQueuedItems),
+    max("sconce_queue_limit_bytes", "Maximum body bytes of predictions that have not ended.", config.maxQueuedBytes),
+    max("sconce_ready_limit_bytes", "Maximum tensor bytes that wait for a batch.", config.maxReadyBytes),
+    max("sconce_prediction_limit_seconds", "Longest time that a prediction may take.", config.timeout),
+    max("sconce_build_info", "The server; always 1.", 1, build),
+    max("sconce_model_info", "The model; always 1.", 1, model),
+  ];
+}
+
+/** The gauges of the queue in Redis. All replicas report the same values, except `sconce_queue_connected`. */
+function queueGauges({ isConnected, facts }: Replica): Family[] {
+  return [
+    max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),
+    max("sconce_queue_age_seconds", "Age of the oldest prediction that no worker has; 0 without.", facts.ageMs / 1000),
+    max("sconce_queue_items", "Inputs of all replicas that were accepted and have not ended.", facts.items),
+    max("sconce_queue_workers", "Workers that have given a sign of late.", facts.workers),
+    gauge("sconce_queue_entries", "Predictions in the queue, by whether a worker has them.", "max", [
+      { labels: { state: "waiting" }, value: facts.waiting },
+      { labels: { state: "taken" }, value: facts.taken },
+    ]),
+  ];
+}
+
+function sum(name: string, help: string, value: number): Family {
+  return gauge(name, help, "sum", [{ labels: {}, value }]);
+}
+
+/** A gauge of which the server reports the largest value of its processes, such as a limit that all share. */
+function max(name: string, help: string, value: number, labels: Labels = {}): Family {
+  return gauge(name, help, "max", [{ labels, value }]);
+}
+
+function gauge(name: string, help: string, aggregator: Family["aggregator"], values: Family["values"]): Family {
+  return { name, help, type: "gauge", aggregator, values };
+}
