@@ -215,8 +215,7 @@ export class ServedModels {
 
   get #guards(): Omit<BrokenAppOptions, "basePath"> {
     const { keys, metrics, options } = this.#shared;
-    const { corsOrigin, allowedHosts, host, adminHost, adminPort } = options.config;
-    return { corsOrigin, allowedHosts, host, adminHost, adminPort, keys, metrics };
+    return { config: options.config, keys, metrics };
   }
 
   #listed(): readonly ListedModel[] {

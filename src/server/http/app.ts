@@ -64,21 +64,10 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly home?: string;
   readonly lifecycle: Lifecycle;
   readonly version: string;
-  readonly corsOrigin?: readonly string[] | undefined;
+  readonly config: ServeConfig;
   /** Undefined for a server without API keys. */
   readonly keys?: ApiKeys | undefined;
-  readonly allowedHosts: ServeConfig["allowedHosts"];
-  readonly host: ServeConfig["host"];
-  readonly adminHost: ServeConfig["adminHost"];
-  readonly adminPort: ServeConfig["adminPort"];
-  /** Whether the app has the model's page. `docs` is the same for /docs. */
-  readonly page: boolean;
-  readonly docs: boolean;
   readonly control: ServerControl;
-  readonly api: ServeConfig["api"];
-  readonly retainAge: ServeConfig["retainAge"];
-  readonly taskAfterMs: ServeConfig["taskAfterMs"];
-  readonly webhookSecret: ServeConfig["webhookSecret"];
   /** Called with errors whose details the answer does not show. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
@@ -99,23 +88,23 @@ const exposeHeaders = [
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {
-  const { model, metrics, lifecycle, siblings, version, onInternalError } = options;
+  const { model, metrics, lifecycle, siblings, version, config, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathsBelow(options.basePath) });
   guard(app, options);
-  const hasAdminPort = options.adminPort !== undefined;
+  const hasAdminPort = config.adminPort !== undefined;
   const schemas = modelSchemas(model);
   const hasKeys = options.keys !== undefined;
   const { modelNames: names } = options;
   const apis = [
     ...(names === undefined ? [] : [describedModels({ names, hasKeys, hasAdminPort })]),
-    ...describedApis(model, { apis: options.api, hasKeys }),
+    ...describedApis(model, { apis: config.api, hasKeys }),
   ];
   describeRoutes(app, {
     schemas,
     example: model.shortExample,
     hasLinks: options.links !== undefined,
     hasKeys,
-    hasWebhooks: options.webhookSecret.length > 0,
+    hasWebhooks: config.webhookSecret.length > 0,
     apis,
   });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
@@ -123,10 +112,10 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
   addFavicon(app);
-  if (options.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
+  if (config.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
   // The page needs no API key. On a server with keys, it therefore does not show the model's name and description.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
-  if (options.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
+  if (config.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
   else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));
   app.get("/", (c) =>
     c.json({
@@ -145,7 +134,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addMetricsRoute(app, options.allMetrics, siblings);
   const { onHold = () => {}, peerOf = () => undefined } = options;
   if (hasAdminPort) addControlRoutes(app, { ...options, onHold });
-  if (options.docs)
+  if (config.docs)
     app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
@@ -157,7 +146,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
     return refused(c, problem);
   };
-  const apiError = addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });
+  const apiError = addApis(app, config.api, { ...options, onHold, peerOf, refused: refusedBy });
   app.notFound((c) => problemResponse(c, refused(c, unknownRoute(app, c))));
   app.onError((error, c) => {
     const problem = refusedBy(c, error);
@@ -168,7 +157,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
 
 /** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port and API key. */
 export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): void {
-  const { corsOrigin } = options;
+  const { corsOrigin } = options.config;
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];

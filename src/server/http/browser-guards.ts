@@ -15,14 +15,7 @@ import { type Check, contextOf } from "./request.ts";
  * names unless --allowed-hosts lists them. Another server without API keys and without --allowed-hosts refuses a browser over plain HTTP that uses a
  * name of the public DNS.
  */
-export function refuseOtherHosts({
-  allowedHosts,
-  host,
-  adminHost,
-  keys,
-}: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost"> & {
-  readonly keys?: ApiKeys | undefined;
-}): Check {
+export function refuseOtherHosts({ allowedHosts, host, adminHost }: ServeConfig, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
   // Nearly all requests have the same Host header, so the last name is cached.

@@ -6,17 +6,16 @@ import { requireKey } from "./access.ts";
 import { separatePorts } from "./admin.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 
-export interface CheckOptions extends Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort"> {
-  readonly corsOrigin?: readonly string[] | undefined;
+export interface CheckOptions {
+  readonly config: ServeConfig;
   /** Undefined for a server without API keys. */
   readonly keys?: ApiKeys | undefined;
 }
 
 /** One Hono middleware for all checks: each further middleware costs every request some promises. */
-export function checksOf(options: CheckOptions): MiddlewareHandler {
-  const { corsOrigin, keys, adminPort } = options;
-  const checks = [refuseOtherHosts(options), refuseForeignOrigins(corsOrigin)];
-  if (adminPort !== undefined) checks.push(separatePorts);
+export function checksOf({ config, keys }: CheckOptions): MiddlewareHandler {
+  const checks = [refuseOtherHosts(config, keys), refuseForeignOrigins(config.corsOrigin)];
+  if (config.adminPort !== undefined) checks.push(separatePorts);
   if (keys !== undefined) checks.push(requireKey(keys));
   return (c, next) => {
     for (const check of checks) check(c);

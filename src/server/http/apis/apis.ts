@@ -1,7 +1,7 @@
 /** Adds the routes of other servers' APIs. Each folder beside this file translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { ApiName } from "../../config.ts";
+import type { ApiName, ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
 import type { ServedModel } from "../app.ts";
@@ -36,10 +36,7 @@ export interface ApiOptions {
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
-  /** Seconds for which clients can read a prediction after its end. */
-  readonly retainAge: number;
-  /** Milliseconds after which a call of a tool (Model Context Protocol) may become a task. */
-  readonly taskAfterMs: number;
+  readonly config: ServeConfig;
   /** Counts and logs an error. @returns its status, code and message */
   readonly refused: (c: Context, error: unknown) => Problem;
 }
@@ -72,7 +69,6 @@ export function addApis(
     predictions,
     siblings,
     memory,
-    maxBodyBytes,
     onHold,
     peerOf,
     named,
@@ -80,7 +76,7 @@ export function addApis(
   }: Omit<ApiOptions, "predictions" | "named"> &
     WaitedOptions & { readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined },
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const shared = { siblings, memory, maxBodyBytes, onHold, peerOf };
+  const shared = { siblings, memory, config: options.config, onHold, peerOf };
   const waited = new WaitedPredictions({ ...shared, predictions });
   const all = named?.map((each) =>
     "refusal" in each

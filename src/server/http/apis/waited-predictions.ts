@@ -1,5 +1,6 @@
 /** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end. */
 import type { Context } from "hono";
+import type { ServeConfig } from "../../config.ts";
 import type { ItemFault } from "../../flow/item-fault.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
@@ -25,7 +26,7 @@ export interface WaitedOptions extends ClientOptions {
   readonly predictions: Predictions;
   readonly siblings?: Siblings | undefined;
   readonly memory: MemoryAccount;
-  readonly maxBodyBytes: number;
+  readonly config: ServeConfig;
 }
 
 /** The inputs of a request, and the memory that is counted for them. */
@@ -78,9 +79,9 @@ export class WaitedPredictions {
   readonly #limits: BodyLimits;
 
   constructor(options: WaitedOptions) {
-    const { memory, maxBodyBytes: maxBytes } = options;
+    const { memory, config } = options;
     this.#options = options;
-    this.#limits = { maxBytes, memory, uploads: new Uploads(), isAnyMedia: true };
+    this.#limits = { maxBytes: config.maxBodyBytes, memory, uploads: new Uploads(), isAnyMedia: true };
   }
 
   /**
@@ -104,10 +105,10 @@ export class WaitedPredictions {
   }
 
   #admit(c: Context): void {
-    const { predictions, maxBodyBytes } = this.#options;
+    const { predictions, config } = this.#options;
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
     // Skips the check of the queue for a body above the limit, which gets 413 later. A 429 would invite a retry, which cannot succeed.
-    if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
+    if (bytes <= config.maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
   }
 
   /**

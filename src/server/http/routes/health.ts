@@ -109,7 +109,7 @@ function notReady(unready: Unready): ProblemError {
 export interface WorkerAppOptions extends ControlOptions {
   readonly metrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;
-  readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort" | "basePath">;
+  readonly config: ServeConfig;
   readonly keys: ApiKeys | undefined;
 }
 
@@ -117,7 +117,7 @@ export function createWorkerApp(options: WorkerAppOptions): Hono {
   const { metrics, siblings, lifecycle, config, keys } = options;
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
   const hasAdminPort = config.adminPort !== undefined;
-  app.use(checksOf({ ...config, keys }));
+  app.use(checksOf({ config, keys }));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
   if (hasAdminPort) addControlRoutes(app, options);

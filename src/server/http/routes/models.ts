@@ -68,7 +68,7 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string, serve
   if (server !== undefined) {
     addHealthRoutes(app, server.lifecycle);
     addMetricsRoute(app, server.allMetrics, server.siblings);
-    if (options.adminPort !== undefined) addControlRoutes(app, server);
+    if (options.config.adminPort !== undefined) addControlRoutes(app, server);
   }
   app.notFound(() => {
     throw brokenModel(reason);

@@ -1,5 +1,6 @@
 /** The routes of predictions and demo predictions. Translates between HTTP and the interface `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { ServeConfig } from "../../config.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
@@ -28,8 +29,8 @@ export interface PredictionRoutes {
   readonly predictions: Predictions;
   /** Forwards requests to the server's other HTTP processes, since each prediction belongs to one process. */
   readonly siblings?: Siblings | undefined;
-  readonly maxBodyBytes: number;
-  /** Path prefix that a proxy removes, for `Location` headers; empty without a prefix. */
+  readonly config: ServeConfig;
+  /** Path before the routes, for `Location` headers: `config.basePath`, and `/models/NAME` if the request names a model. */
   readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;
   /** Replaces files by links to a bucket; undefined without a bucket. */
@@ -63,7 +64,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     peerOf = () => undefined,
   } = options;
   const clientOptions = { onHold, peerOf };
-  const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads(), decoder };
+  const bodyLimits = { maxBytes: options.config.maxBodyBytes, memory, uploads: new Uploads(), decoder };
   const locationOf = (family: Family, id: string) => `${basePath}${recordPath(family, id)}`;
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
   const preferred = (

@@ -81,7 +81,11 @@ export class Endpoint {
               return mcpReq.notify({ method: "notifications/progress", params });
             });
       try {
-        const begun = await call.begin(args, knowsTasks(server) ? this.#options.taskAfterMs : undefined, progress);
+        const begun = await call.begin(
+          args,
+          knowsTasks(server) ? this.#options.config.taskAfterMs : undefined,
+          progress,
+        );
         await progress?.flush();
         if (begun.ended === undefined) return { content: [], resultType: "task", ...this.#task(begun) };
         return server.projectCallToolResult(this.#tool.result(begun.ended), outputSchema);
@@ -116,7 +120,7 @@ export class Endpoint {
   }
 
   #task({ id, createdAtMs, updatedAtMs, ended }: Begun) {
-    const { retainAge } = this.#options;
+    const { retainAge } = this.#options.config;
     return {
       taskId: id,
       createdAt: new Date(createdAtMs).toISOString(),
