@@ -1,5 +1,6 @@
 /** A prediction with an id or key of the client is created once, however often the client sends it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chosenId, idOfKey } from "../src/server/http/request-headers.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -153,6 +154,12 @@ test.each(["short", "x".repeat(65), "with%20a%20blank%20in%20it", "not.of.these.
     expect(detail).toContain("16 to 64 of A-Z, a-z, 0-9, _ and -");
   },
 );
+
+test("an id made from a key could also be chosen by a client, and is no option on a command line", () => {
+  const ids = Array.from({ length: 500 }, (_, i) => idOfKey(`key-${i}-0123456789`, "/predictions"));
+  expect(ids.filter((id) => !chosenId.test(id))).toEqual([]);
+  expect(new Set(ids).size).toBe(500);
+});
 
 test.each(["short", "k".repeat(256), "k".repeat(8000)])("a key of invalid length is refused", async (key) => {
   expect(await problemOf(await ways["Idempotency-Key"](key, [{ x: 1 }]))).toMatchObject({ status: 400 });

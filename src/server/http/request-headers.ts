@@ -95,7 +95,9 @@ export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">):
 export function idOfKey(key: string, path: string): string {
   const [, text] = idempotencyKeyPattern.exec(key) ?? [];
   if (text === undefined) throw badHeader("Idempotency-Key to be 16 to 255 characters of ASCII without blanks", key);
-  return new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
+  const hash = new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
+  // Command lines read a word with a hyphen in front as an option. PUT also takes only ids that begin like this one.
+  return hash.replace(/^[-_]/, "0");
 }
 
 /** The error for a header or an id that is not as expected. */
