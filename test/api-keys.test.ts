@@ -11,6 +11,7 @@ import { makeKey, type NewKey, parseKeys } from "../src/server/access/key-file.t
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -222,7 +223,7 @@ describe("the file of keys", () => {
       (await changing.client.fetch("/", { headers: { "X-API-Key": secret } })).status;
     expect([await statusOf(first), await statusOf(second)]).toEqual([200, 401]);
     writeFileSync(file, second.entry);
-    while ((await statusOf(second)) !== 200);
+    await until(async () => (await statusOf(second)) === 200);
     expect(await statusOf(first)).toBe(401);
   });
 
@@ -240,7 +241,7 @@ describe("the file of keys", () => {
     // The counters of a key are in a slot of shared memory. 1000 more keys move the counters to another slot.
     const more = Array.from({ length: 1000 }, (_, i) => makeKey({ name: `a${i}` }).entry);
     writeFileSync(file, [entry, other.entry, ...more].join("\n"));
-    while (!(await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);
+    await until(async () => (await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);
     gate.release("a");
     await client.read(id, { Prefer: "wait", ...headers });
     for (let i = 0; i < 3; i++) expect((await client.predict([{ x: 2 }], headers)).status).toBe("success");

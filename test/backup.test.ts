@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, cp, mkdir } from "node:fs/promises";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -62,7 +63,7 @@ describe.skipIf(!hasRedis)(`a snapshot of Redis (with redis-server${hasRedis ? "
     {
       await using loading = await startRedis("--dir", folders.second, "--appendonly", "no");
       await loading.client.config("SET", "appendonly", "yes");
-      while (!/aof_rewrite_in_progress:0\b/.test(await loading.client.info("persistence")));
+      await until(async () => /aof_rewrite_in_progress:0\b/.test(await loading.client.info("persistence")));
     }
     await using restarted = await startRedis("--dir", folders.second, "--appendonly", "yes");
     await using restored = await models.serve("lab", { queue: restarted.url, queueName: "backup", queueLease: 1 });

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type Client, type PredictionBody, problemOf } from "./helpers/client.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 let store: TestStore;
@@ -231,7 +232,9 @@ describe("a truncated body", () => {
   ])("(%s) creates no prediction, and is no server error", async (_, bytes) => {
     const before = await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}');
     await sendRaw(server.url, bytes, { end: true });
-    while ((await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) === before);
+    await until(
+      async () => (await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) !== before,
+    );
     expect(await client.metric("sconce_predictions_active")).toBe(1);
     expect(await client.metric('sconce_requests_rejected_total{code="500",cause="internal"}')).toBe(0);
   });

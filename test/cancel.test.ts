@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
@@ -113,7 +114,7 @@ describe("a client that leaves", () => {
     expect(await server.client.metric("sconce_predictions_active")).toBe(1);
     leaving.abort();
     await expect(answer).rejects.toThrow();
-    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
     expect(await server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}')).toBe(
       canceled + 1,
     );

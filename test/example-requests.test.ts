@@ -12,6 +12,7 @@ import { problemOf } from "./helpers/client.ts";
 import { type Answer, Family, paths } from "./helpers/family.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 const examples = join(import.meta.dir, "../examples");
@@ -135,7 +136,10 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       const before = await server.client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}');
       const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n`;
       await sendRaw(server.url, `${head}[{"${field}": "`, { end: true });
-      while ((await server.client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) === before);
+      await until(
+        async () =>
+          (await server.client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) !== before,
+      );
       expect(await server.client.metric('sconce_requests_rejected_total{code="500",cause="internal"}')).toBe(0);
     });
 

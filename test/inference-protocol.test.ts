@@ -21,6 +21,7 @@ import {
   refusalOf,
 } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
@@ -315,7 +316,7 @@ describe("an inference", () => {
     await gate.arrived("a");
     leaving.abort();
     await request.catch(() => {});
-    while ((await lab.client.metric(canceled)) === before);
+    await until(async () => (await lab.client.metric(canceled)) !== before);
     gate.release("a");
   });
 });

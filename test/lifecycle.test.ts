@@ -220,7 +220,7 @@ describe("a stopping server", () => {
     const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
       isOver = true;
     });
-    while (!isOver && (await client.metric("sconce_predictions_active")) === 0);
+    await until(async () => isOver || (await client.metric("sconce_predictions_active")) !== 0);
     server.kill("SIGTERM");
     expect((await waiting).status).toBe("success");
     expect(await server.exited).toBe(0);

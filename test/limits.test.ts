@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 
 let store: TestStore;
@@ -102,7 +103,7 @@ describe("a full queue", () => {
     const large = [{ x: 1, note: { text: "n".repeat(200) } }];
     expect((await server.client.refused(large)).status).toBe(429);
     gate.release("a");
-    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
     expect((await server.client.predict(large)).status).toBe("success");
   });
 
@@ -217,7 +218,7 @@ describe("ended predictions", () => {
   test("are retained for a time", async () => {
     await using server = await store.serve("lab", { retainAge: 0.05 });
     const { prediction_id: id } = await server.client.predict([{ x: 1 }]);
-    while ((await server.client.fetch(`/predictions/${id}`)).status === 200);
+    await until(async () => (await server.client.fetch(`/predictions/${id}`)).status !== 200);
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
   });
 

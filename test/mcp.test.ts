@@ -5,6 +5,7 @@ import { z } from "zod";
 import { hold } from "./helpers/hold.ts";
 import { knowsTasks, mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -98,7 +99,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     if (era === "modern") leave.abort();
     else await connection.client.close();
     expect(await ended).toBeInstanceOf(Error);
-    while ((await canceled()) === before);
+    await until(async () => (await canceled()) !== before);
     expect(await canceled()).toBe(before + 1);
   });
 

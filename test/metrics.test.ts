@@ -17,6 +17,7 @@ import {
 } from "../src/base/labels.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
@@ -223,7 +224,7 @@ test("the reason of a server that is not ready is a gauge", async () => {
   await fresh.client.create([{ x: 1, before: gate.url("a") }]);
   await gate.arrived("a");
   const stopped = fresh.stop();
-  while ((await fresh.client.metric('sconce_unready{reason="draining"}')) === 0);
+  await until(async () => (await fresh.client.metric('sconce_unready{reason="draining"}')) !== 0);
   gate.release("a");
   await stopped;
 });

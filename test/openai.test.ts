@@ -7,6 +7,7 @@ import { foundFields, openAiFaults } from "../src/author/openai.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { float32, image, ndarray, z } from "../src/index.ts";
 import { hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["texts", "lab"], "texts");
@@ -150,7 +151,7 @@ describe("POST /v1/embeddings", () => {
     client.abort();
     await answer.catch(() => {});
     const canceled = () => other.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
-    while ((await canceled()) === 0);
+    await until(async () => (await canceled()) !== 0);
     expect(await canceled()).toBe(1);
   });
 });

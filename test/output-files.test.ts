@@ -7,6 +7,7 @@ import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -82,7 +83,10 @@ test("a file can be read once its output is complete", async () => {
   const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);
   const path = `/predictions/${id}/outputs`;
   let first = await get(`${path}/0/pages/0/page`);
-  while (first.status === 404) first = await get(`${path}/0/pages/0/page`);
+  await until(async () => {
+    if (first.status === 404) first = await get(`${path}/0/pages/0/page`);
+    return first.status !== 404;
+  });
   expect(await first.text()).toBe(smallPage);
   expect((await problemOf(await get(`${path}/1/pages/0/page`))).detail).toBe("input 1 has no output yet");
 });
@@ -150,7 +154,7 @@ test("memory of large files is released, also if the client leaves", async () =>
   const held = () => server.client.metric('sconce_memory_bytes{part="answers"}');
   for await (const _ of (await get(path)).body ?? []) break;
   await (await get(path)).bytes();
-  while ((await held()) > 0);
+  await until(async () => (await held()) === 0);
 });
 
 test("elements of a list are found in the text of its JSON, whatever they contain", () => {

@@ -42,7 +42,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await unready(server);
     gate.release("a");
     gate.release("b");
-    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
     await redis.start();
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await server.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
@@ -76,7 +76,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("notify waiting clients within two seconds that the queue was emptied", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "emptied", role: "front" });
     const waiting = front.client.post([{ x: 1 }], { Prefer: "wait" }, AbortSignal.timeout(2000));
-    while ((await redis.client.xlen("sconce:6:{emptied}:work")) === 0);
+    await until(async () => (await redis.client.xlen("sconce:6:{emptied}:work")) !== 0);
     await redis.client.flushall();
     const response = await waiting;
     expect(response.headers.get("retry-after")).toBe("1");
@@ -88,7 +88,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
     // No worker runs the first prediction, so the expected wait grows until it exceeds two seconds.
     const patience = { Prefer: "wait=2" };
-    while ((await front.client.post([{ x: 1 }], patience)).status !== 429);
+    await until(async () => (await front.client.post([{ x: 1 }], patience)).status === 429);
     for (const headers of [patience, { "Cancel-After": "1" }]) {
       const refused = await front.client.post([{ x: 1 }], headers);
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
@@ -97,7 +97,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await front.client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(3);
     expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
     await using short = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 2 });
-    while ((await short.client.post([{ x: 1 }])).status !== 429);
+    await until(async () => (await short.client.post([{ x: 1 }])).status === 429);
     expect(await redis.client.hget("sconce:6:{slow}:totals", "items")).not.toBe("0");
   });
 
@@ -110,7 +110,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis.client.replicaof("127.0.0.1", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     gate.release("a");
-    while ((await server.client.metric("sconce_predictions_active")) > 0);
+    await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
     await unready(server);
     await redis.client.replicaof("NO", "ONE");
     await ready(server);
@@ -170,7 +170,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const begun = await front.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     const other = await front.client.create([{ x: 2 }]);
-    while ((await stopped.client.metric("sconce_queue_deliveries_total")) < 2);
+    await until(async () => (await stopped.client.metric("sconce_queue_deliveries_total")) >= 2);
     const stopping = stopped.stop();
     await using _other = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker" });
     expect(await front.client.end(other.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
@@ -187,9 +187,9 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const begun = last.client.predict([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     const waiting = last.client.predict([{ x: 2 }]);
-    while ((await last.client.metric("sconce_queue_deliveries_total")) < 2);
+    await until(async () => (await last.client.metric("sconce_queue_deliveries_total")) >= 2);
     const stopping = last.stop();
-    while ((await redis.client.xpending("sconce:6:{last}:work", "workers"))[0] !== 1);
+    await until(async () => (await redis.client.xpending("sconce:6:{last}:work", "workers"))[0] === 1);
     gate.release("a");
     expect((await begun).status).toBe("success");
     const { prediction_id: id, status } = await waiting;

@@ -16,6 +16,7 @@ import {
   type TestCluster,
   type TestSentinel,
 } from "./helpers/redis-groups.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -131,7 +132,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     if (owner === undefined) throw new Error("no node has the list");
     await owner.client("PAUSE", 60_000, "WRITE");
     const pushed = link.call("rpush", "list", "second").catch(messageOf);
-    while (!/flags=b .*cmd=rpush/.test(`${await owner.client("LIST")}`));
+    await until(async () => /flags=b .*cmd=rpush/.test(`${await owner.client("LIST")}`));
     await owner.call("client", "kill", "type", "normal", "skipme", "yes");
     await owner.client("UNPAUSE");
     expect(await pushed).toContain("the queue of the replicas cannot be used");

@@ -4,6 +4,7 @@ import { clientOf, startCli } from "./helpers/cli.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
@@ -64,7 +65,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     for (const stream of [events, late, resumed]) {
       expect((await Array.fromAsync(stream)).map(({ event }) => event)).toEqual(["part", "output", "completed"]);
     }
-    while ((await front.client.metric('sconce_memory_bytes{part="outputs"}')) > 0);
+    await until(async () => (await front.client.metric('sconce_memory_bytes{part="outputs"}')) === 0);
   });
 
   test("have each part of a fast prediction", async () => {

@@ -12,6 +12,7 @@ import type { PredictionBody } from "./helpers/client.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
+import { until } from "./helpers/running.ts";
 import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -65,7 +66,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     load.use({ server: newFront, version: "v2" });
     await load.ended(20);
     await oldFront.stop();
-    while ((await redis.client.hget(oldTotals, "items")) !== "0");
+    await until(async () => (await redis.client.hget(oldTotals, "items")) === "0");
     await oldWorker.stop();
     await load.ended(20);
     await load.stop();

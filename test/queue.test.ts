@@ -4,6 +4,7 @@ import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
@@ -103,8 +104,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await gate.arrived("a");
     leaving.abort();
     await expect(left).rejects.toThrow();
-    while ((await both.client.metric("sconce_predictions_active")) > 0);
-    while ((await redis.client.hget(await totals(redis), "items")) !== "0");
+    await until(async () => (await both.client.metric("sconce_predictions_active")) === 0);
+    await until(async () => (await redis.client.hget(await totals(redis), "items")) === "0");
   });
 
   test("refuse a body as a single server does, and do not find a demo as a prediction", async () => {

@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { eventsOf } from "./helpers/events.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
+import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -48,7 +49,7 @@ const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unk
   "cancels it": (id) => server.client.cancel(id),
   "reads it again and again": async (id, end) => {
     end();
-    while (!("finished_at" in (await server.client.read(id))));
+    await until(async () => "finished_at" in (await server.client.read(id)));
   },
   "follows its events": async (id, end) => {
     for await (const { event } of eventsOf(await server.client.fetch(`/predictions/${id}/events`))) {

@@ -2,6 +2,7 @@
  * A client for predictions or for demo predictions: the two have the same API, with other paths and names of the id.
  */
 import { type Client, type ProblemBody, problemOf } from "./client.ts";
+import { until } from "./running.ts";
 
 export const paths = ["/predictions", "/demo"] as const;
 export type FamilyPath = (typeof paths)[number];
@@ -62,9 +63,9 @@ export class Family {
     return this.#client.fetch(`${this.path}/${id}/cancel`, { method: "POST" }).then(answerOf);
   }
 
-  /** Resolves once the prediction has this status. Polls without sleeping, since each request takes time. */
+  /** Resolves once the prediction has this status. */
   async until(id: string, status: Answer["status"]): Promise<void> {
-    while ((await this.read(id)).status !== status);
+    await until(async () => (await this.read(id)).status === status);
   }
 }
 
