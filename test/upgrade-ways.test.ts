@@ -17,9 +17,14 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
+/** Pause of each client while a newer server starts, in the background: clients without a pause would delay the start. */
+const PAUSE_MS = 30;
+
 /** Four clients. Each sends one request after another, each request on a new connection. */
 class Load {
   readonly statuses: string[] = [];
+  /** Pause of each client after an answer. */
+  pauseMs = PAUSE_MS;
   #isOver = false;
   readonly #clients: Promise<unknown>;
 
@@ -32,7 +37,10 @@ class Load {
       return ((await answer.json()) as { status: string }).status;
     };
     const client = async () => {
-      while (!this.#isOver) this.statuses.push(await send().catch(String));
+      while (!this.#isOver) {
+        this.statuses.push(await send().catch(String));
+        if (this.pauseMs > 0) await Bun.sleep(this.pauseMs);
+      }
     };
     this.#clients = Promise.all(Array.from({ length: 4 }, client));
   }
@@ -66,6 +74,8 @@ async function upgrade({ start, dir, port, input, more = [], scheme = "http" }: 
   const load = new Load(origin, await input(origin));
   await load.more(100);
   await using second = start([...options, ...more]);
+  await first.line("The newer server takes over");
+  load.pauseMs = 0;
   await second.line("Listening on");
   await load.more(100);
   expect(await first.exited).toBe(0);

@@ -58,7 +58,7 @@ test("no request fails during an upgrade and its rollback under load, and each i
   const place = { dir, port: await freePort() };
   await using first = serve("v1", place);
   const client = await clientOf(first);
-  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3 });
+  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3, pauseMs: 30 });
   // A prediction that runs when the upgrade begins.
   const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
   await gate.arrived("a");
@@ -70,6 +70,7 @@ test("no request fails during an upgrade and its rollback under load, and each i
       body: JSON.stringify([{ x: 9, before: gate.url("a") }]),
     });
   expect((await put()).status).toBe(200);
+  const firstEnd = load.acrossTakeover(first);
   await using second = serve("v2", place);
   await second.line("Listening on");
   // The chosen id still names the same prediction, in whichever server the repeated request arrives.
@@ -86,12 +87,13 @@ test("no request fails during an upgrade and its rollback under load, and each i
   gate.release("a");
   expect(await (await waited).json()).toMatchObject({ status: "success", outputs: [{ y: 15 }] });
   expect((await client.end(chosen)).outputs).toMatchObject([{ y: 19 }]);
-  expect(await first.exited).toBe(0);
+  expect(await firstEnd).toBe(0);
   await second.line("The older server has ended");
   const before = load.sent;
+  const secondEnd = load.acrossTakeover(second);
   await using third = serve("v1", place);
   await third.line("Listening on");
-  expect(await second.exited).toBe(0);
+  expect(await secondEnd).toBe(0);
   await until(() => load.sent > before + 500);
   await load.stop();
   expect(load.failures).toEqual([]);
@@ -115,16 +117,18 @@ test("no request fails if a newer server has fewer HTTP processes than the older
   // The first process opens the port again, after the second one, and also closes the port after the second one.
   process.kill((await inRole(first.pid, "front"))[0] ?? 0, "SIGKILL");
   await first.line("front process 1 is ready again");
-  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3 });
+  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3, pauseMs: 30 });
   const processes = await descendants(first.pid);
+  const firstEnd = load.acrossTakeover(first);
   await using second = serveFronts("v2", 1);
   await second.line("Listening on");
-  expect(await first.exited).toBe(0);
+  expect(await firstEnd).toBe(0);
   expect(processes.filter(isRunning)).toEqual([]);
   await second.line("The older server has ended");
+  const secondEnd = load.acrossTakeover(second);
   await using third = serveFronts("v1", 2);
   await third.line("Listening on");
-  expect(await second.exited).toBe(0);
+  expect(await secondEnd).toBe(0);
   await third.line("The older server has ended");
   await load.stop();
   expect(load.failures).toEqual([]);

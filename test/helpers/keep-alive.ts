@@ -3,6 +3,7 @@
  * HTTP clients do.
  */
 import { connect, type Socket } from "node:net";
+import type { RunningCli } from "./cli.ts";
 import type { PredictionBody } from "./client.ts";
 
 /** A client with one connection at a time. It uses the connection again unless an answer says `Connection: close`. */
@@ -65,6 +66,11 @@ export interface LoadOptions {
   /** Number of clients that keep their connection, and of clients that open a new one for each request. */
   readonly keeping: number;
   readonly renewing: number;
+  /**
+   * Pause of each client after an answer, outside of takeovers; default: 0. A newer server starts in the background, so
+   * clients without a pause would delay its start.
+   */
+  readonly pauseMs?: number;
 }
 
 export class ConnectionLoad {
@@ -76,15 +82,27 @@ export class ConnectionLoad {
   }[] = [];
   readonly failures: string[] = [];
   #isStopping = false;
+  #pauseMs: number;
   readonly #clients: Promise<unknown>;
 
-  constructor({ port, keeping, renewing }: LoadOptions) {
+  constructor({ port, keeping, renewing, pauseMs = 0 }: LoadOptions) {
+    this.#pauseMs = pauseMs;
     const clients = Array.from({ length: keeping + renewing }, (_, i) => this.#run(new Connection(port), i < keeping));
     this.#clients = Promise.all(clients);
   }
 
   get sent(): number {
     return this.answers.length + this.failures.length;
+  }
+
+  /** Sends without pauses from the takeover to the end of the older server. @returns the exit code of that server */
+  async acrossTakeover(older: RunningCli): Promise<number> {
+    const pauseMs = this.#pauseMs;
+    await older.line("The newer server takes over");
+    this.#pauseMs = 0;
+    const code = await older.exited;
+    this.#pauseMs = pauseMs;
+    return code;
   }
 
   async stop(): Promise<void> {
@@ -105,6 +123,7 @@ export class ConnectionLoad {
         this.failures.push(`${keeps ? "kept" : "new"} connection: ${error}`);
         connection.close();
       }
+      if (this.#pauseMs > 0) await Bun.sleep(this.#pauseMs);
     }
     connection.close();
   }
