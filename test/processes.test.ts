@@ -206,7 +206,7 @@ for (const way of ["idle", "stuck in a loop"] as const) {
   });
 }
 
-test("twenty deaths leave no process, descriptor, file or folder behind", async () => {
+test("ten deaths leave no process, descriptor, file or folder behind", async () => {
   using _logged = lines();
   await using folder = await tempDir();
   const descriptors = () => readdirSync("/proc/self/fd").length;
@@ -216,7 +216,7 @@ test("twenty deaths leave no process, descriptor, file or folder behind", async 
   process.supervised.restart("once, for what is opened once");
   await process.ready();
   const before = descriptors();
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < 10; i++) {
     process.supervised.restart("for the test");
     await process.end();
     await process.ready();
