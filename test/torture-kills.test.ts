@@ -1,7 +1,4 @@
-/**
- * Kills and crashes the processes of real servers: the second half of the short fault injection (torture.test.ts has
- * the first).
- */
+/** Kills and crashes the processes of real servers: a part of the short fault injection (torture.test.ts has the others). */
 import { kills } from "./torture/faults.ts";
 import { testFaults } from "./torture/short-form.ts";
 

@@ -1,8 +1,8 @@
 /**
- * Injects faults into real servers: the first half of the short form of `npm run torture`. The other half,
- * torture-kills.test.ts, runs in parallel.
+ * Injects faults into real servers: a part of the short form of `npm run torture`. torture-kills.test.ts and
+ * torture-stores.test.ts have the other parts, which run in parallel.
  */
-import { faults, kills } from "./torture/faults.ts";
+import { faults, kills, storeFaults } from "./torture/faults.ts";
 import { testFaults } from "./torture/short-form.ts";
 
-testFaults(faults.filter((fault) => !kills.includes(fault)));
+testFaults(faults.filter((fault) => ![...kills, ...storeFaults].includes(fault)));

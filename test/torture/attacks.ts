@@ -21,16 +21,25 @@ const MB = 1_000_000;
 /** Seconds after which a prediction of an attack is canceled. */
 const CANCEL_AFTER_S = 5;
 
-const scanned = await Bun.file(new URL("../data/media/progressive.jpg", import.meta.url)).bytes();
-const photograph = await new Bun.Image(await Bun.file(new URL("../data/media/baseline.jpg", import.meta.url)).bytes())
-  .resize(4000, 3000, { fit: "fill" })
-  .jpeg({ quality: 80 })
-  .bytes();
-const png = palettePng(7000, 7000);
-const scans = withScans(scanned, 5000);
+const mediaFile = (name: string) => Bun.file(new URL(`../data/media/${name}`, import.meta.url)).bytes();
 
-const deepForm = formOf((part) => `name=${part}${".a".repeat(31)}`);
-const parametersForm = gzipSync(formOf((part) => `name=${part}${";a=a".repeat(1250)}`));
+// Files that import this one do not run all attacks, so each attack makes its material.
+const photograph = memoized(async () =>
+  new Bun.Image(await mediaFile("baseline.jpg")).resize(4000, 3000, { fit: "fill" }).jpeg({ quality: 80 }).bytes(),
+);
+const scans = memoized(async () => withScans(await mediaFile("progressive.jpg"), 5000));
+const png = memoized(() => palettePng(7000, 7000));
+const deepForm = memoized(() => formOf((part) => `name=${part}${".a".repeat(31)}`));
+const parametersForm = memoized(() => gzipSync(formOf((part) => `name=${part}${";a=a".repeat(1250)}`)));
+
+/** A function that calls `make` once, at its first call. */
+function memoized<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
 
 /** A multipart form of 9,998 parts. @param disposition Content-Disposition of each part */
 function formOf(disposition: (part: number) => string): Buffer<ArrayBuffer> {
@@ -43,18 +52,16 @@ function formOf(disposition: (part: number) => string): Buffer<ArrayBuffer> {
 
 /** A server with large files: `/bytes/N` with N bytes, and pictures that are expensive to decode. */
 export function attackerFiles(): Bun.Server<undefined> {
-  const pictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
-    "/photograph": new Uint8Array(photograph),
-    "/scans": scans,
-  };
+  const pictures: Readonly<Record<string, () => Promise<Uint8Array>>> = { "/photograph": photograph, "/scans": scans };
   return Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
     idleTimeout: 0,
-    fetch(request) {
+    async fetch(request) {
       const { pathname } = new URL(request.url);
       const bytes = Number(/^\/bytes\/(\d+)$/.exec(pathname)?.[1]);
-      return new Response(Number.isNaN(bytes) ? (pictures[pathname] ?? null) : new Uint8Array(bytes));
+      const picture = await pictures[pathname]?.();
+      return new Response(picture === undefined ? new Uint8Array(bytes) : new Uint8Array(picture));
     },
   });
 }
@@ -63,7 +70,7 @@ export const attacks: readonly Attack[] = [
   {
     name: "32 PNGs of 6 kB with 7000 × 7000 pixels",
     run: (target) => {
-      const picture = `data:image/png;base64,${png.toString("base64")}`;
+      const picture = `data:image/png;base64,${png().toString("base64")}`;
       return together(8, () => post(target, times(4, { pictures: [picture] })));
     },
   },
@@ -93,11 +100,11 @@ export const attacks: readonly Attack[] = [
   },
   {
     name: "12 forms of 9,998 parts in 32 places each",
-    run: (target) => together(12, () => sendForm(target, deepForm)),
+    run: (target) => together(12, () => sendForm(target, deepForm())),
   },
   {
     name: "14 forms of 50 MB of parameters, compressed",
-    run: (target) => together(14, () => sendForm(target, parametersForm, { "Content-Encoding": "gzip" })),
+    run: (target) => together(14, () => sendForm(target, parametersForm(), { "Content-Encoding": "gzip" })),
   },
   {
     name: "9,000 gzip uploads that stop after 12 bytes",

@@ -22,21 +22,19 @@ import { upgrades } from "./faults/upgrades.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
 
+/** Faults of disks, clocks, upgrades and queues. */
+export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks, foreignKeys, replicas];
+
 export const faults: readonly Fault[] = [
   ...kills,
+  ...storeFaults,
   frontKills,
   orphans,
   stops,
-  upgrades,
-  disks,
-  powerLoss,
-  clocks,
   large,
   memory,
   outsiders,
   malformed,
   patience,
   models,
-  foreignKeys,
-  replicas,
 ];

@@ -9,7 +9,7 @@ const MAX_MEMORY = 512 * 2 ** 20;
 /** Bytes outside the server's account: freed pages that allocators keep, code that runs for the first time, threads. */
 const ALLOWANCE = 128 * 2 ** 20;
 /** Milliseconds of one attack, or of one combination of attacks. */
-const ATTACK_MS = { short: 4000, long: 15_000 };
+const ATTACK_MS = { short: 2000, long: 15_000 };
 const MIXTURES = 12;
 const OF_ONE_MIXTURE = 5;
 /** Names of the attacks that the short form runs at once. The long form combines attacks at random. */
