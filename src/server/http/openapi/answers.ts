@@ -121,17 +121,28 @@ export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"]
     problemStatus({ code }),
   );
   return Object.fromEntries(
-    Array.from(byStatus, ([status, codes]) => [
-      status,
-      {
-        description: descriptions[status],
-        headers: z.object({ ...headers[status], ...answered }),
-        content: {
-          "application/problem+json": { schema: problemSchema, examples: Object.fromEntries(codes.map(named)) },
-        },
-      },
-    ]),
+    Array.from(byStatus, ([status, codes]) => {
+      const examples = Object.fromEntries(codes.map(named));
+      return [status, failed(status, { "application/problem+json": { schema: problemSchema, examples } })];
+    }),
   );
+}
+
+/**
+ * Describes the error answers of an API of another server, whose bodies have the schema `schema`.
+ * @param own descriptions that replace the usual ones
+ */
+export function failsWith(
+  statuses: readonly ProblemStatus[],
+  schema: z.ZodType,
+  own: Partial<Record<ProblemStatus, string>>,
+): RouteConfig["responses"] {
+  const content = { "application/json": { schema } };
+  return Object.fromEntries(statuses.map((status) => [status, failed(status, content, own[status])]));
+}
+
+function failed<C>(status: ProblemStatus, content: C, description = descriptions[status]) {
+  return { description, headers: z.object({ ...headers[status], ...answered }), content };
 }
 
 function named(code: SampleCode) {

@@ -4,6 +4,8 @@ import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
 import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../apis/v2/tensors.ts";
 import type { ServedModel } from "../app.ts";
+import type { ProblemStatus } from "../problem.ts";
+import { failsWith } from "./answers.ts";
 import { answered, modelHeader, text, traced } from "./headers.ts";
 
 /** The tag and the routes of one API, for the OpenAPI document. */
@@ -39,21 +41,17 @@ interface Post {
   readonly answer: z.ZodType;
   readonly error: z.ZodType;
   /** HTTP statuses of the errors that the route may answer. */
-  readonly statuses: readonly (keyof typeof faults)[];
+  readonly statuses: readonly ProblemStatus[];
   readonly headers?: z.ZodRawShape;
 }
 
 const faults = {
   400: "The request does not fit the model, or cannot be read",
-  401: "The request has no API key, or an unknown one",
-  403: "A page of another origin may not start work here, or the API key does not permit the request",
   404: "The request names another model",
-  408: "The body arrived too slowly while other requests waited for memory",
-  413: "The body is too large",
   429: "The queue is full; Retry-After says when to try again",
   500: "The model failed for an input",
   503: "The server is setting up or stopping, or its queue is full",
-} as const;
+};
 
 function post({
   path,
@@ -68,12 +66,6 @@ function post({
 }: Post): RouteConfig {
   const { error, statuses, headers = {} } = answers;
   const shown = example === undefined ? {} : { example };
-  const retry = { "Retry-After": z.int().min(0).openapi({ description: "Seconds to wait before the next try" }) };
-  const failed = statuses.map((status) => {
-    const more = status === 429 || status === 503 ? retry : {};
-    const content = { "application/json": { schema: error } };
-    return [status, { description: faults[status], headers: z.object({ ...more, ...answered }), content }] as const;
-  });
   return {
     method: "post",
     path,
@@ -91,7 +83,7 @@ function post({
         headers: z.object({ ...headers, ...modelHeader, ...answered }),
         content: { "application/json": { schema: answer } },
       },
-      ...Object.fromEntries(failed),
+      ...failsWith(statuses, error, faults),
     },
   };
 }

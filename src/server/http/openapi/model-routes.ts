@@ -1,7 +1,7 @@
 /** Describes the routes of a server with several models in the OpenAPI document: the list of models, and loading and unloading a model. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { modelStates } from "../../../base/labels.ts";
-import { fails, json } from "./answers.ts";
+import { fails, failsWith, json } from "./answers.ts";
 import type { DescribedApi } from "./api-routes.ts";
 import { answered, traced } from "./headers.ts";
 
@@ -38,12 +38,10 @@ const listSchema = z
 const errorSchema = z.object({ error: z.string() }).openapi("RepositoryError");
 const moveFaults = {
   400: "The request is malformed",
-  401: "The request has no API key, or an unknown one",
   403: "A page of another origin may not change the server, or the API key does not permit it",
   404: "The server has no model of this name",
-  500: "The server failed to answer",
   503: "The model could not be loaded",
-} as const;
+};
 
 export function describedModels({ names, hasKeys, hasAdminPort }: ModelRoutesOptions): DescribedApi {
   const tag = { name: "Models", description: "The models of this server" };
@@ -67,12 +65,6 @@ export function describedModels({ names, hasKeys, hasAdminPort }: ModelRoutesOpt
 
 function moveRoute(move: "load" | "unload", names: readonly string[], hasKeys: boolean): RouteConfig {
   const statuses = ([400, 401, 403, 404, 500, 503] as const).filter((status) => hasKeys || status !== 401);
-  const retry = { "Retry-After": z.int().min(0).openapi({ description: "Seconds to wait before the next try" }) };
-  const failed = statuses.map((status) => {
-    const headers = z.object({ ...(status === 503 ? retry : {}), ...answered });
-    const content = { "application/json": { schema: errorSchema } };
-    return [status, { description: moveFaults[status], headers, content }] as const;
-  });
   return {
     method: "post",
     path: `/v2/repository/models/{model}/${move}`,
@@ -89,6 +81,9 @@ function moveRoute(move: "load" | "unload", names: readonly string[], hasKeys: b
       }),
       headers: z.object(traced),
     },
-    responses: { 200: { description: "Done", headers: z.object(answered) }, ...Object.fromEntries(failed) },
+    responses: {
+      200: { description: "Done", headers: z.object(answered) },
+      ...failsWith(statuses, errorSchema, moveFaults),
+    },
   };
 }
