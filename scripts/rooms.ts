@@ -82,7 +82,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/telemetry": {
     imports: "server/metrics",
-    doors: "open-telemetry settings tracing",
+    doors: "open-telemetry settings spans",
   },
   "server/inputs": {
     imports: "server/memory",

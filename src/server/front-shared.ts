@@ -21,7 +21,7 @@ import type { Unfinished } from "./predictions/admission.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
 import type { ServerControl } from "./server-control.ts";
 import { telemetrySettings } from "./telemetry/settings.ts";
-import type { Tracing } from "./telemetry/tracing.ts";
+import type { Spans } from "./telemetry/spans.ts";
 
 export interface FrontOptions {
   /** The first model answers at the root. */
@@ -87,7 +87,7 @@ export interface FrontShared {
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
   /** Undefined if no variable of OpenTelemetry asks for spans. */
-  readonly tracing: Tracing | undefined;
+  readonly tracing: Spans | undefined;
 }
 
 /**
@@ -126,7 +126,7 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
 async function openTracing(
   read: (() => Promise<readonly Family[]>) | undefined,
   opened: AsyncDisposableStack,
-): Promise<Tracing | undefined> {
+): Promise<Spans | undefined> {
   const settings = telemetrySettings(process.env);
   if (settings === undefined) return undefined;
   // Dynamic, so that only servers with telemetry load OpenTelemetry.

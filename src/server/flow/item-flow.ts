@@ -9,7 +9,7 @@ import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Stage } from "../../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../../engine/engine.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
-import type { BatchSpan } from "../telemetry/tracing.ts";
+import type { BatchSpan } from "../telemetry/spans.ts";
 import { earlierOf } from "./client-turns.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";

@@ -7,7 +7,7 @@ import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Item } from "../../engine/engine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
-import type { BatchSpan, PredictionSpan } from "../telemetry/tracing.ts";
+import type { BatchSpan, PredictionSpan } from "../telemetry/spans.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { Encoded } from "./output-encoder.ts";

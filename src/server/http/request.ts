@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
-import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
+import type { RequestSpan, Spans } from "../telemetry/spans.ts";
 import { logAccess, probePath } from "./access-log.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
@@ -166,7 +166,7 @@ export function originalOf(request: Request): Request {
 
 export interface ContextOptions {
   /** Starts a span for each request except probes; undefined for forwarded requests. */
-  readonly tracing?: Tracing | undefined;
+  readonly tracing?: Spans | undefined;
   /** Counts each request; undefined for forwarded requests, because the forwarding process counts them. */
   readonly metrics?: Metrics | undefined;
   /** Logs each request at the level `info`; by default at `trace`. */
@@ -215,7 +215,7 @@ interface Begun {
   readonly span: RequestSpan | undefined;
 }
 
-function traced(tracing: Tracing, request: Request, context: RequestContext): RequestSpan | undefined {
+function traced(tracing: Spans, request: Request, context: RequestContext): RequestSpan | undefined {
   const { pathname } = new URL(urlOf(request));
   if (probePath.test(pathname) || pathname.endsWith("/metrics")) return undefined;
   const span = tracing.request(request, pathname, context);

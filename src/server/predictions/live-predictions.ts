@@ -13,7 +13,7 @@ import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import type { Tracing } from "../telemetry/tracing.ts";
+import type { Spans } from "../telemetry/spans.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -68,7 +68,7 @@ export interface LivePredictionsOptions {
   /** Called at the start and at the end of a prediction if the log level is `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
   /** Undefined for a server without tracing. */
-  readonly tracing?: Tracing | undefined;
+  readonly tracing?: Spans | undefined;
 }
 
 export interface Beginning {

@@ -3,7 +3,7 @@ import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
 import type { ApiKey } from "../access/api-key.ts";
 import type { Charge } from "../memory/charge.ts";
-import type { PredictionSpan } from "../telemetry/tracing.ts";
+import type { PredictionSpan } from "../telemetry/spans.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";

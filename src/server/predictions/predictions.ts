@@ -4,7 +4,7 @@ import type { Sender } from "../flow/quarantine.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { InputValues } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
-import type { SpanIds } from "../telemetry/tracing.ts";
+import type { SpanIds } from "../telemetry/spans.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";

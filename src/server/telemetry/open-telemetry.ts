@@ -26,14 +26,13 @@ import type { Family } from "../metrics/counts.ts";
 import { ServerMetrics } from "./otlp-metrics.ts";
 import type { SamplerName, TelemetrySettings } from "./settings.ts";
 import { Spans } from "./spans.ts";
-import type { Tracing } from "./tracing.ts";
 
 /** Time limit in milliseconds for the last export: a stop does not wait for an unreachable collector. */
 const STOP_MS = 2000;
 
 export interface Telemetry extends AsyncDisposable {
   /** Undefined if the settings export no spans. */
-  readonly tracing: Tracing | undefined;
+  readonly tracing: Spans | undefined;
 }
 
 /**
@@ -52,7 +51,7 @@ export function openTelemetry(
     .merge(resourceFromAttributes({ "service.name": "sconce", "service.version": version, "host.name": hostname() }))
     .merge(detectResources({ detectors: [envDetector] }));
   const stops: (() => Promise<void>)[] = [];
-  let tracing: Tracing | undefined;
+  let tracing: Spans | undefined;
   if (traces !== undefined) {
     const exporter = traces.protocol === "http/json" ? new JsonTraceExporter() : new OTLPTraceExporter();
     const provider = new TracerProvider({

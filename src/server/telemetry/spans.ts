@@ -1,4 +1,7 @@
-/** Creates spans of requests, predictions and batches with OpenTelemetry's API. */
+/**
+ * Creates spans of requests, predictions, inputs and batches with OpenTelemetry's API. Other rooms import only the types,
+ * so that only servers with telemetry load OpenTelemetry: open-telemetry.ts.
+ */
 import {
   type Attributes,
   type Context,
@@ -12,33 +15,54 @@ import {
   trace,
 } from "@opentelemetry/api";
 import type { Stage } from "../../base/labels.ts";
-import type { BatchSpan, PredictionSpan, RequestSpan, SpanIds, TracedPrediction, Tracing } from "./tracing.ts";
 
 /** Only this many inputs of a prediction get spans for their stages: a prediction may have thousands of inputs. */
 const MAX_TRACED_INPUTS = 16;
 /** Most links of a batch's span: the default limit of OpenTelemetry. */
 const MAX_LINKS = 128;
 
-export class Spans implements Tracing {
+/** Identifies a span of another or an earlier process, in the terms of W3C Trace Context. */
+export interface SpanIds {
+  /** Undefined without a `traceparent` header. */
+  readonly traceId: string | undefined;
+  readonly spanId: string | undefined;
+  readonly isSampled?: boolean | undefined;
+  readonly tracestate?: string | undefined;
+}
+
+interface TracedPrediction {
+  readonly id: string;
+  readonly kind: string;
+  /** Count of inputs. */
+  readonly count: number;
+  /** The model as `repository:tag`. */
+  readonly model: string | undefined;
+  /** Span of the request that created the prediction, perhaps in another process. */
+  readonly origin: SpanIds | undefined;
+}
+
+export class Spans {
   readonly #tracer: Tracer;
 
   constructor(tracer: Tracer) {
     this.#tracer = tracer;
   }
 
+  /** Begins the span of a request, as a child of the client's span. */
   request(request: Request, path: string, client: SpanIds): RequestSpan {
     const { method, headers } = request;
     const attributes: Attributes = { "http.request.method": method, "url.path": path };
     const agent = headers.get("user-agent");
     if (agent !== null) attributes["user_agent.original"] = agent;
     const span = this.#tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, contextOf(client));
-    return new HttpSpan(span, method);
+    return new RequestSpan(span, method);
   }
 
+  /** Begins the span of a prediction. @returns undefined if the trace is not sampled */
   prediction({ id, kind, count, model, origin }: TracedPrediction): PredictionSpan | undefined {
     const attributes = { "sconce.prediction.id": id, "sconce.inputs": count, "sconce.model": model };
     const span = this.#tracer.startSpan(kind, { attributes }, contextOf(origin));
-    return span.isRecording() ? new Prediction(this.#tracer, span) : undefined;
+    return span.isRecording() ? new PredictionSpan(this.#tracer, span) : undefined;
   }
 }
 
@@ -55,7 +79,7 @@ function contextOf(ids: SpanIds | undefined): Context {
   });
 }
 
-class HttpSpan implements RequestSpan {
+export class RequestSpan {
   readonly ids: SpanIds;
   readonly #span: Span;
   readonly #method: string;
@@ -80,7 +104,7 @@ class HttpSpan implements RequestSpan {
   }
 }
 
-class Prediction implements PredictionSpan {
+export class PredictionSpan {
   readonly span: Span;
   readonly context: Context;
   readonly #tracer: Tracer;
@@ -91,6 +115,10 @@ class Prediction implements PredictionSpan {
     this.context = trace.setSpan(ROOT_CONTEXT, span);
   }
 
+  /**
+   * Records the span of a stage that ends now. @param beganMs in `performance.now()` milliseconds @param index index of
+   * the input; undefined for the whole prediction
+   */
   took(stage: Stage, beganMs: number, index?: number): void {
     if (index !== undefined && index >= MAX_TRACED_INPUTS) return;
     this.stage(stage, beganMs, index).end();
@@ -101,11 +129,13 @@ class Prediction implements PredictionSpan {
     return this.#tracer.startSpan(stage, { startTime, attributes }, this.context);
   }
 
+  /** Begins the span of a batch. @param items count of all items of the batch */
   batch(items: number): BatchSpan {
     const attributes = { "sconce.batch.items": items };
-    return new Batch(this, this.#tracer.startSpan("batch", { attributes }, this.context));
+    return new BatchSpan(this, this.#tracer.startSpan("batch", { attributes }, this.context));
   }
 
+  /** Ends the span. @param failure reason of a failure; undefined after success */
   ended(failure: string | undefined): void {
     if (failure !== undefined) {
       this.span.setAttribute("error.type", failure);
@@ -116,28 +146,31 @@ class Prediction implements PredictionSpan {
 }
 
 /** The span of a batch is a child of its first item's prediction, and has links to the other predictions. */
-class Batch implements BatchSpan {
+export class BatchSpan {
   readonly #span: Span;
   readonly #linked: Set<PredictionSpan>;
 
-  constructor(first: Prediction, span: Span) {
+  constructor(first: PredictionSpan, span: Span) {
     this.#span = span;
     this.#linked = new Set([first]);
   }
 
+  /** Links the span to a prediction with an item in the batch. */
   link(prediction: PredictionSpan): void {
-    if (!(prediction instanceof Prediction) || this.#linked.has(prediction) || this.#linked.size > MAX_LINKS) return;
+    if (this.#linked.has(prediction) || this.#linked.size > MAX_LINKS) return;
     this.#linked.add(prediction);
     this.#span.addLink({ context: prediction.span.spanContext() });
   }
 
+  /** Records the time of an item in the batch, which ends now. @param beganMs in `performance.now()` milliseconds */
   took(prediction: PredictionSpan, beganMs: number, index: number): void {
-    if (!(prediction instanceof Prediction) || index >= MAX_TRACED_INPUTS) return;
+    if (index >= MAX_TRACED_INPUTS) return;
     const span = prediction.stage("forward", beganMs, index);
     span.addLink({ context: this.#span.spanContext() });
     span.end();
   }
 
+  /** Ends the span of the batch. Only the first call counts, so it may be called for each item. */
   ended(): void {
     if (this.#span.isRecording()) this.#span.end();
   }
