@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { checkTypes } from "../src/cli/commands/check/type-check.ts";
 import { setSources } from "../src/package/executable/sources.ts";
 import { type CliOptions, cli as run } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -185,7 +186,7 @@ describe("is refused with exit code 2 and writes nothing:", () => {
     ["a name that no repository can have", ["new", "--name", "Paint"], 'did you mean "paint"?'],
   ])("%s", async (_, args, part) => {
     await Bun.write(dir.join("full", "notes.txt"), "mine");
-    const { code, stdout, stderr } = await cli(["init", ...args], { cwd: dir.path });
+    const { code, stdout, stderr } = await cliHere(["init", ...args], { cwd: dir.path });
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toContain(part);
     expect(await readdir(dir.join("full"))).toEqual(["notes.txt"]);

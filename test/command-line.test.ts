@@ -8,6 +8,7 @@ import { models } from "../src/cli/commands/models.ts";
 import { serve } from "../src/cli/commands/serve.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
@@ -23,12 +24,21 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
   cli(args, { env: { SCONCE_HOME: store.home, ...env } });
+const runHere = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
+  cliHere(args, { env: { SCONCE_HOME: store.home, ...env } });
 
 /** Runs a wrong command: it must print a single line on standard error only, and exit with 2. @returns that line */
-async function usageFault(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const { code, stdout, stderr } = await run(args, env);
+async function usageFault(args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^sconce: .+\n$/);
+  return stderr;
+}
+
+/** The error of a wrong call of `serve`. */
+async function faultHere(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const { code, stderr } = await runHere(["serve", ...args], env);
+  expect(code).toBe(2);
   return stderr;
 }
 
@@ -75,8 +85,6 @@ describe("a wrong call is refused:", () => {
 
   test.each([
     [["serve", "--batch-size", "0"], "--batch-size must be"],
-    [["serve", "--batchsize", "4"], "did you mean --batch-size?"],
-    [["build", "test/models/lab", "--tag", ":a b"], '":a b"'],
     [["tag", "lab"], "missing argument TARGET (see --help)"],
     [["toString"], "unknown command toString"],
     [["serv"], "unknown command serv; did you mean serve?"],
@@ -88,7 +96,7 @@ describe("a wrong call is refused:", () => {
   test.each(["test/models/lab", "./test/models/lab", "test/models/lab/"])(
     "the folder %s where a model is served, with the commands for folders",
     async (folder) => {
-      const { code, stderr } = await run(["serve", folder]);
+      const { code, stderr } = await runHere(["serve", folder]);
       expect(code).not.toBe(0);
       expect(stderr).toMatch(/^sconce: .+\n$/);
       expect(stderr).toContain(`sconce build ${folder} packages it, sconce dev ${folder} serves it as it is`);
@@ -96,7 +104,7 @@ describe("a wrong call is refused:", () => {
   );
 
   test("a bad value of a variable is refused with the variable's name", async () => {
-    const line = await usageFault(["serve"], { SCONCE_BATCH_SIZE: "many" });
+    const line = await faultHere([], { SCONCE_BATCH_SIZE: "many" });
     expect(line).toContain('SCONCE_BATCH_SIZE must be a whole number from 1 to 65536, not "many"');
   });
 });
@@ -130,13 +138,13 @@ describe("variables", () => {
 
 describe("a flag", () => {
   test("takes precedence over its variable", async () => {
-    expect(await usageFault(["serve", "--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
+    expect(await faultHere(["--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
   });
 
   test("--port takes precedence over SCONCE_PORT, and SCONCE_PORT over PORT", async () => {
-    expect(await usageFault(["serve", "--port", "x"], { PORT: "y" })).toContain("--port");
-    expect(await usageFault(["serve"], { SCONCE_PORT: "x", PORT: "y" })).toContain("SCONCE_PORT must be");
-    expect(await usageFault(["serve"], { PORT: "y" })).toContain("PORT must be a whole number");
+    expect(await faultHere(["--port", "x"], { PORT: "y" })).toContain("--port");
+    expect(await faultHere([], { SCONCE_PORT: "x", PORT: "y" })).toContain("SCONCE_PORT must be");
+    expect(await faultHere([], { PORT: "y" })).toContain("PORT must be a whole number");
   });
 
   test("--log-level debug adds the stack to an error", async () => {
@@ -168,10 +176,7 @@ describe("help", () => {
     for (const part of parts) expect(text).toContain(part);
     expect(stdout).toContain(`EXAMPLE\n\n  sconce ${command}`);
     expect(stdout).toContain("SCONCE_BATCH_SIZE");
-  });
-
-  test("has no colours when it is piped", async () => {
-    const { stdout } = await run(["serve", "--help"]);
+    // Piped output has no colours.
     expect(stdout).toBe(Bun.stripANSI(stdout));
   });
 
@@ -188,7 +193,8 @@ describe("--version", () => {
 
 describe("build", () => {
   let home: TempDir;
-  const built = (...args: string[]) => cli(["build", "--allow-random", ...args], { env: { SCONCE_HOME: home.path } });
+  const built = (...args: string[]) =>
+    cliHere(["build", "--allow-random", ...args], { env: { SCONCE_HOME: home.path } });
 
   beforeAll(async () => {
     home = await tempDir();
@@ -197,7 +203,9 @@ describe("build", () => {
   afterAll(() => home[Symbol.asyncDispose]());
 
   test("prints repo:tag last, and the same tag for the same content", async () => {
-    const [first, second] = [await built(modelFolder("lab")), await built(modelFolder("lab"))];
+    const args = ["build", "--allow-random", modelFolder("lab")];
+    const first = await cli(args, { env: { SCONCE_HOME: home.path } });
+    const second = await built(modelFolder("lab"));
     expect(first.stdout.trim().split("\n").at(-1)).toMatch(/^lab:[0-9a-f]{12}$/);
     expect(second.stdout).toBe(first.stdout);
   });
@@ -205,7 +213,7 @@ describe("build", () => {
   test("builds the working directory by default; the folder's name does not change the tag", async () => {
     await using copy = await tempDir();
     await cp(modelFolder("lab"), copy.path, { recursive: true });
-    const { stdout } = await cli(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
+    const { stdout } = await cliHere(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 
@@ -214,7 +222,7 @@ describe("build", () => {
     await using home = await tempDir();
     const built = async (description: string, ...args: string[]) => {
       await writeModel(folder, modelText({ description: JSON.stringify(description) }));
-      const { stdout } = await cli(["build", folder.path, ...args], { env: { SCONCE_HOME: home.path } });
+      const { stdout } = await cliHere(["build", folder.path, ...args], { env: { SCONCE_HOME: home.path } });
       return stdout.trim();
     };
     const latest = async () => (await new ModelStore(home.path).resolve("small")).config.description;
@@ -230,7 +238,7 @@ describe("build", () => {
   test("-t sets name and tag of the model, as in docker build", async () => {
     const { stdout } = await built(modelFolder("lab"), "-t", "team/lab:v1");
     expect(stdout).toBe("team/lab:v1\n");
-    const listed = JSON.parse((await cli(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);
+    const listed = JSON.parse((await cliHere(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);
     expect(listed).toContainEqual(
       expect.objectContaining({
         repository: "team/lab",
@@ -250,7 +258,7 @@ describe("models", () => {
   });
 
   test("--json prints JSON", async () => {
-    const { stdout } = await run(["models", "--json"]);
+    const { stdout } = await runHere(["models", "--json"]);
     expect(JSON.parse(stdout)).toEqual([
       {
         repository: "lab",
@@ -265,7 +273,7 @@ describe("models", () => {
 
   test("of an empty store says how to build one", async () => {
     await using home = await tempDir();
-    const { code, stdout } = await run(["models"], { SCONCE_HOME: home.path });
+    const { code, stdout } = await runHere(["models"], { SCONCE_HOME: home.path });
     expect(code).toBe(0);
     expect(stdout).toContain("sconce build DIR");
   });

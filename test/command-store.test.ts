@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -18,7 +19,7 @@ beforeEach(async () => {
 
 afterEach(() => home[Symbol.asyncDispose]());
 
-const run = (...args: string[]): Promise<CliResult> => cli(args, { env: { SCONCE_HOME: home.path } });
+const run = (...args: string[]): Promise<CliResult> => cliHere(args, { env: { SCONCE_HOME: home.path } });
 
 /** The tags of each repository in the store. */
 async function tags(): Promise<Record<string, readonly string[]>> {
@@ -46,7 +47,7 @@ describe("serve without a name", () => {
 
   test("lists the models if several exist and none was built in the folder", async () => {
     await put("other", home.path);
-    expect(await run("serve", "-p", "0")).toEqual({
+    expect(await cli(["serve", "-p", "0"], { env: { SCONCE_HOME: home.path } })).toEqual({
       code: 2,
       stdout: "",
       stderr:

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
-import { hold } from "./helpers/hold.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -150,54 +150,62 @@ describe("starting", () => {
   });
 });
 
-describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
-  test("finishes accepted work, answers waiting clients, refuses new work, and ends with code 0", async () => {
+/**
+ * Sends a signal to a server that has accepted work: the server answers a waiting client and refuses new work. One
+ * prediction waits for the gate b.
+ */
+async function stopAtWork(server: RunningCli, gate: Hold, signal: NodeJS.Signals) {
+  const client = await clientOf(server);
+  const waiting = client.predict([{ x: 1, before: gate.url("a") }, { x: 2 }]);
+  const { prediction_id: id } = await client.create([{ x: 3, after: gate.url("b") }]);
+  await Promise.all([gate.arrived("a"), gate.arrived("b")]);
+  const beganMs = performance.now();
+  server.kill(signal);
+  await server.line("Stopping");
+  expect((await client.fetch("/health/live")).status).toBe(200);
+  await until(async () => (await client.fetch("/health/ready")).status === 503);
+  const response = await client.post([{ x: 1 }]);
+  expect(response.headers.has("retry-after")).toBe(true);
+  expect(await problemOf(response)).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
+  gate.release("a");
+  expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
+  expect((await client.read(id)).status).toBe("running");
+  return { client, id, beganMs };
+}
+
+describe("a signal", () => {
+  test("SIGTERM finishes accepted work, answers waiting clients, refuses new work, and ends with code 0", async () => {
     await using gate = hold();
     await using server = serve();
-    const client = await clientOf(server);
-    const waiting = client.predict([{ x: 1, before: gate.url("a") }, { x: 2 }]);
-    const { prediction_id: id } = await client.create([{ x: 3, after: gate.url("b") }]);
+    const { client, id } = await stopAtWork(server, gate, "SIGTERM");
     const reading = client.end(id);
-    await Promise.all([gate.arrived("a"), gate.arrived("b")]);
-    server.kill(signal);
-    await server.line("Stopping");
-    expect((await client.fetch("/health/live")).status).toBe(200);
-    await until(async () => (await client.fetch("/health/ready")).status === 503);
-    const response = await client.post([{ x: 1 }]);
-    expect(response.headers.has("retry-after")).toBe(true);
-    expect(await problemOf(response)).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
-    expect((await client.read(id)).status).toBe("running");
-    gate.release("a");
     gate.release("b");
-    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
     expect(await reading).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect(await server.exited).toBe(0);
     expect(server.lines.at(-1)).toContain("Stopped");
   });
 
-  test("that is repeated ends the server at once, but not within a second, since npm sends it twice", async () => {
-    await using gate = hold();
-    await using server = serve();
-    const client = await clientOf(server);
-    await client.create([{ x: 1, after: gate.url("a") }]);
-    await gate.arrived("a");
-    const began = performance.now();
-    server.kill(signal);
-    await server.line("Stopping");
-    let code: number | undefined;
-    while (code === undefined) {
-      server.kill(signal);
-      code = await Promise.race([server.exited, Bun.sleep(20).then(() => undefined)]);
-    }
-    expect(code).toBe(130);
-    expect(performance.now() - began).toBeGreaterThan(1000);
-  });
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
+    "%s lets accepted work end; a repeated one ends the server at once, but not within a second, since npm sends it twice",
+    async (signal) => {
+      await using gate = hold();
+      await using server = serve();
+      const { beganMs } = await stopAtWork(server, gate, signal);
+      let code: number | undefined;
+      while (code === undefined) {
+        server.kill(signal);
+        code = await Promise.race([server.exited, Bun.sleep(20).then(() => undefined)]);
+      }
+      expect(code).toBe(130);
+      expect(performance.now() - beganMs).toBeGreaterThan(1000);
+    },
+  );
 
-  test("during setup ends the server with code 0, since nothing was accepted", async () => {
+  test("SIGTERM during setup ends the server with code 0, since nothing was accepted", async () => {
     await using gate = hold();
     await using server = serve([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
-    server.kill(signal);
+    server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
   });
 });

@@ -6,6 +6,7 @@ import { serve } from "../src/cli/commands/serve.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -31,14 +32,14 @@ async function folderWith(toml: string, name = "sconce.toml") {
  */
 async function refusal(toml: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   await using dir = await folderWith(toml);
-  const { code, stderr } = await cli(["serve", ...args], { cwd: dir.path, env });
+  const { code, stderr } = await cliHere(["serve", ...args], { cwd: dir.path, env });
   return { code, stderr: stderr.trim() };
 }
 
 /** The lines that `config show` prints, by the name of the option. */
 async function shown(toml: string, env: Readonly<Record<string, string>> = {}) {
   await using dir = await folderWith(toml);
-  const { stdout } = await cli(["config", "show"], { cwd: dir.path, env });
+  const { stdout } = await cliHere(["config", "show"], { cwd: dir.path, env });
   return Object.fromEntries(stdout.split("\n").map((line) => [line.replace(/^# /, "").split(" ")[0], line]));
 }
 
@@ -66,7 +67,11 @@ log-format = "json"
     const models = async (toml: string, env: Readonly<Record<string, string>> = {}) => {
       await using dir = await folderWith(`host = "127.0.0.1"\nport = 0\n${toml}`);
       await Bun.write(dir.join("list.txt"), "lab\nparts\n");
-      await using server = startCli(["serve"], { cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
+      await using server = startCli(["serve"], {
+        cwd: dir.path,
+        // A model then loads at its first prediction, and this test makes none.
+        env: { SCONCE_HOME: store.home, SCONCE_KEEP_ALIVE: "600", ...env },
+      });
       const client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
       const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
       return models.map(({ name }) => name);
@@ -77,9 +82,11 @@ log-format = "json"
   });
 
   test("has less precedence than a flag and a variable, and is replaced by --config", async () => {
-    expect(await refusal("port = 99999")).toMatchObject({
+    await using dir = await folderWith("port = 99999");
+    expect(await cli(["serve"], { cwd: dir.path })).toEqual({
       code: 2,
-      stderr: 'sconce: sconce.toml:1: port must be a whole number from 0 to 65535, not "99999"',
+      stdout: "",
+      stderr: 'sconce: sconce.toml:1: port must be a whole number from 0 to 65535, not "99999"\n',
     });
     expect((await refusal("port = 99999", [], { SCONCE_PORT: "x" })).stderr).toContain("SCONCE_PORT must be");
     expect((await refusal("port = 99999", ["--port", "y"], { SCONCE_PORT: "x" })).stderr).toContain("--port must be");
@@ -90,7 +97,7 @@ log-format = "json"
 
   test("is read by serve only", async () => {
     await using dir = await folderWith("port = 99999");
-    expect((await cli(["models"], { cwd: dir.path, env: { SCONCE_HOME: store.home } })).code).toBe(0);
+    expect((await cliHere(["models"], { cwd: dir.path, env: { SCONCE_HOME: store.home } })).code).toBe(0);
   });
 });
 
@@ -120,7 +127,7 @@ describe("a fault of a file is refused with its line:", () => {
   });
 
   test("a missing --config file", async () => {
-    const { code, stderr } = await cli(["serve", "--config", "/nonexistent/a.toml"]);
+    const { code, stderr } = await cliHere(["serve", "--config", "/nonexistent/a.toml"]);
     expect([code, stderr]).toEqual([2, expect.stringContaining("the options file cannot be read")]);
   });
 });
@@ -134,7 +141,7 @@ test("every option of serve has the type that its help states", async () => {
   }
   const toml = Object.entries(values).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   await using dir = await folderWith(toml.join("\n"));
-  const { stdout } = await cli(["config", "check"], { cwd: dir.path });
+  const { stdout } = await cliHere(["config", "check"], { cwd: dir.path });
   expect(stdout).not.toMatch(/unknown option|must be a number without|true or false|in quotes/);
 });
 
@@ -142,7 +149,7 @@ describe("config check", () => {
   test("lists all faults, also those of the files that options name", async () => {
     await using dir = await folderWith(`api-keys = "keys.toml"\nprot = 1\nhost = 5\ntls-cert = "none.pem"\n`);
     await Bun.write(dir.join("keys.toml"), "[[key]]\nname = 'a'\n");
-    const { code, stdout } = await cli(["config", "check"], { cwd: dir.path });
+    const { code, stdout } = await cliHere(["config", "check"], { cwd: dir.path });
     expect([code, stdout.trim().split("\n")]).toEqual([
       1,
       [
@@ -161,11 +168,11 @@ describe("config check", () => {
     await makeCertificates(dir);
     await makeCertificates(other);
     await copyFile(other.join("server.key"), dir.join("other.key"));
-    const { code, stdout } = await cli(["config", "check"], { cwd: dir.path });
+    const { code, stdout } = await cliHere(["config", "check"], { cwd: dir.path });
     expect(code).toBe(1);
     expect(stdout).toMatch(/^sconce.toml:2: TLS: the key in .*other.key does not belong to the certificate in /);
     await Bun.write(dir.join("sconce.toml"), "port = 1\nhost = 5g\n");
-    expect(await cli(["config", "check"], { cwd: dir.path })).toMatchObject({
+    expect(await cliHere(["config", "check"], { cwd: dir.path })).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(/^sconce.toml:2: TOML Parse error.*\nsconce.toml: 1 fault\n$/),
     });
@@ -174,18 +181,18 @@ describe("config check", () => {
   test("accepts a valid file, also through a symbolic link, and requires a file", async () => {
     await using dir = await folderWith("port = 0\n", "a.toml");
     await symlink(dir.join("a.toml"), dir.join("b.toml"));
-    expect(await cli(["config", "check", "b.toml"], { cwd: dir.path })).toMatchObject({
+    expect(await cliHere(["config", "check", "b.toml"], { cwd: dir.path })).toMatchObject({
       code: 0,
       stdout: "b.toml has no faults\n",
     });
     const none = await cli(["config", "check"], { cwd: dir.path });
     expect([none.code, none.stderr]).toEqual([2, "sconce: there is no sconce.toml in this folder\n"]);
-    const named = await cli(["config", "check", "--config", "a.toml"], { cwd: dir.path });
+    const named = await cliHere(["config", "check", "--config", "a.toml"], { cwd: dir.path });
     expect([named.code, named.stderr]).toEqual([
       2,
       "sconce: there is no option --config; use the argument FILE, as in `config check production.toml`\n",
     ]);
-    expect((await cli(["config", "chek"], { cwd: dir.path })).stderr).toContain("the actions are check and show");
+    expect((await cliHere(["config", "chek"], { cwd: dir.path })).stderr).toContain("the actions are check and show");
   });
 });
 
@@ -211,11 +218,13 @@ describe("config show", () => {
 
   test("prints a file with the same options", async () => {
     await using dir = await folderWith("port = 80\naccess-log = true\nmax-memory = '2g'\n");
-    const first = await cli(["config", "show"], { cwd: dir.path });
+    const first = await cliHere(["config", "show"], { cwd: dir.path });
     await Bun.write(dir.join("copy.toml"), first.stdout);
-    const check = await cli(["config", "check", "copy.toml"], { cwd: dir.path });
+    const check = await cliHere(["config", "check", "copy.toml"], { cwd: dir.path });
     expect(check.stdout).toBe("copy.toml has no faults\n");
     const values = (text: string) => text.replaceAll(/ +# .*$/gm, "");
-    expect(values((await cli(["config", "show", "copy.toml"], { cwd: dir.path })).stdout)).toBe(values(first.stdout));
+    expect(values((await cliHere(["config", "show", "copy.toml"], { cwd: dir.path })).stdout)).toBe(
+      values(first.stdout),
+    );
   });
 });

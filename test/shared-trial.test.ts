@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { otherValues } from "../src/server/flow/trial-items.ts";
-import { cli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -37,8 +37,8 @@ async function folderOf(path: string, dims: { input: string; output: string }, c
 
 /** Runs `build` and `check` on a folder or a file. @returns the results of both */
 async function tried(...args: string[]) {
-  const built = await cli(["build", ...args], { env: env() });
-  const { stdout, code } = await cli(["check", ...args, "--json"], { env: env() });
+  const built = await cliHere(["build", ...args], { env: env() });
+  const { stdout, code } = await cliHere(["check", ...args, "--json"], { env: env() });
   return { built, checked: { code, ...JSON.parse(stdout) } };
 }
 
