@@ -10,7 +10,7 @@ import {
   digitsExecutable,
   type Executable,
   failureOfProgram,
-  startAndStop,
+  predictExample,
   startExecutable,
   systemLibraries,
 } from "./helpers/executable.ts";
@@ -25,7 +25,7 @@ let home: TempDir;
  * of the executable file, repairs what the test changes.
  */
 let unpacked: string;
-/** Messages of four executable files that started at once: one of them unpacks. */
+/** Messages of two executable files that started at once: one of them unpacks. */
 let first: string[][];
 
 // Unpacked once for all tests, because unpacking takes three seconds of processor time.
@@ -46,7 +46,7 @@ beforeAll(async () => {
     for (const name of names.filter((each) => each.startsWith("libtorch-")))
       await rm(join(unpacked, name), { recursive: true });
   }
-  first = await Promise.all(Array.from({ length: 4 }, () => startAndStop(digits.path, env)));
+  first = await Promise.all(Array.from({ length: 2 }, () => predictExample(digits.path, env)));
 }, 600_000);
 
 afterAll(async () => {
@@ -62,10 +62,10 @@ async function onlyFolder(cache: string): Promise<string> {
 }
 
 describe("unpacking", () => {
-  test("that is killed at random moments harms no later start, and one of four concurrent starts unpacks", async () => {
+  test("that is killed at random moments harms no later start, and one of two concurrent starts unpacks", async () => {
     expect(first.flat().filter((line) => line.includes("Unpacking"))).toHaveLength(1);
     await onlyFolder(unpacked);
-    expect(await startAndStop(digits.path, { HOME: home.path })).toEqual([]);
+    expect(await predictExample(digits.path, { HOME: home.path })).toEqual([]);
   });
 
   test("that is stopped leaves nothing behind", async () => {
@@ -107,7 +107,7 @@ describe("unpacking", () => {
 
 describe("unpacked libraries", () => {
   test("are unpacked again after a changed byte of libtorch, with a warning", async () => {
-    const restart = () => startAndStop(digits.path, { SCONCE_CACHE_DIR: unpacked });
+    const restart = () => predictExample(digits.path, { SCONCE_CACHE_DIR: unpacked });
     const folder = await onlyFolder(unpacked);
     await changeByte(join(folder, "libtorch_cpu.so"), 200_000_000);
     expect(await restart()).toEqual([
@@ -169,7 +169,7 @@ describe("unpacked libraries", () => {
     );
     expect((await readdir(unpacked)).toSorted()).toEqual([".lock", basename(folder), ...others].toSorted());
     for (const name of others) await rm(join(unpacked, name), { recursive: true });
-    expect(await startAndStop(digits.path, env)).toEqual([]);
+    expect(await predictExample(digits.path, env)).toEqual([]);
     await using again = startExecutable(digits.path, ["--clean-cache"], env);
     expect([await again.exited, await again.stdout]).toEqual([0, ""]);
   });
@@ -281,7 +281,7 @@ describe("an unusable cache folder is reported with a fix", () => {
     const own = await onlyFolder(unpacked);
     const folder = dir.join("shared", basename(own));
     await rename(own, folder);
-    expect(await startAndStop(digits.path, env("shared"))).toEqual([]);
+    expect(await predictExample(digits.path, env("shared"))).toEqual([]);
     await rename(folder, dir.join("elsewhere"));
     await symlink(dir.join("elsewhere"), folder);
     expect((await failureOfProgram(startExecutable(digits.path, [], env("shared")))).line).toContain(

@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
-import { compileCommandLine } from "../scripts/pack/one-file.ts";
 import { packWheel } from "../scripts/pack/wheel.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
 import { libraryFiles } from "../src/package/executable/library-files.ts";
 import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf, follow } from "./helpers/cli.ts";
+import { compiledProgram } from "./helpers/compiled-program.ts";
 import { systemLibraries } from "./helpers/executable.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -17,12 +17,15 @@ const digits = join(root, "examples/digits");
 const libtorch = readLibtorch();
 
 let dir: TempDir;
+/** The command line as one file. `npm test` has compiled it. */
+let sconce: string;
 let addons: Readonly<Record<string, string>>;
 
 beforeAll(async () => {
   dir = await tempDir();
   addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
-  await compileCommandLine({ outfile: dir.join("sconce"), libtorch: "beside" });
+  sconce = process.env.SCONCE_TEST_PROGRAM ?? dir.join("sconce");
+  if (process.env.SCONCE_TEST_PROGRAM === undefined) await compiledProgram(sconce);
 });
 
 afterAll(() => dir[Symbol.asyncDispose]());
@@ -33,7 +36,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
   const files = new Map(names.map((name) => [`/model/${name}`, join(digits, name)]));
   for (const [minor, path] of Object.entries(addons)) files.set(`/bin/addons/${minor}/sconce.node`, path);
   for (const { name, path } of (await libraryFiles()).libtorch) files.set(`/torch/lib/${name}`, path);
-  files.set("/torch/version.py", join(libtorch?.root ?? "", "version.py")).set("/bin/sconce", dir.join("sconce"));
+  files.set("/torch/version.py", join(libtorch?.root ?? "", "version.py")).set("/bin/sconce", sconce);
   await system.add({ ...Object.fromEntries(files), ...(await systemLibraries()) });
   const env = { HOME: "/tmp/home", LIBTORCH: "/torch" };
   const run = (...args: string[]) => system.run(["/bin/sconce", ...args], { env });
@@ -69,7 +72,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
   };
 
   beforeAll(async () => {
-    wheel = await packWheel(dir.path, { executable: dir.join("sconce"), addons, level: 0 });
+    wheel = await packWheel(dir.path, { executable: sconce, addons, level: 0 });
     const options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"];
     await using pip = start([python, "-m", "pip", "install", ...options, "--target", dir.join("site"), wheel]);
     expect(await pip.exited, pip.lines.join("\n")).toBe(0);

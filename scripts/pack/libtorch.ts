@@ -7,16 +7,19 @@ import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 
 /**
- * Copies the set-up's libtorch, without local symbols, which take a fifth of its size.
+ * Copies the set-up's libtorch.
  * @param folder gets `lib/`, `licenses/` and `build-version`
+ * @param isStripped whether the copies lack local symbols, which take a fifth of the size
  * @returns the version of the npm package, which is the release of torch
  */
-export async function writeLibtorch(folder: string): Promise<string> {
+export async function writeLibtorch(folder: string, isStripped: boolean): Promise<string> {
   const { libtorch, torch } = await libraryFiles();
   const lib = join(folder, "lib");
   mkdirSync(lib, { recursive: true });
   for (const { name, path } of libtorch) cpSync(path, join(lib, name), { dereference: true });
-  await run(["strip", "--strip-unneeded", ...libtorch.map(({ name }) => join(lib, name))], { verbose: false });
+  if (isStripped) {
+    await run(["strip", "--strip-unneeded", ...libtorch.map(({ name }) => join(lib, name))], { verbose: false });
+  }
   const licenses = licensesFolder();
   if (licenses !== undefined) cpSync(licenses, join(folder, "licenses"), { recursive: true });
   await Bun.write(join(folder, "build-version"), `${torch}\n`);

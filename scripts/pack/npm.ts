@@ -45,15 +45,22 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
 /** Paths of addons, by minor release of torch. */
 export type Addons = Readonly<Record<string, string>>;
 
-/**
- * Writes the npm packages as tarballs.
- * @param level compression level of gzip, 0 to 9
- * @returns the paths of the tarballs
- */
-export async function packPackages(folder: string, found: Addons, level = 9): Promise<string[]> {
+export interface PackageForm {
+  /** Compression level of gzip, 0 to 9. */
+  readonly level: number;
+  /** Whether libtorch lacks its local symbols. */
+  readonly isStripped: boolean;
+}
+
+/** Writes the npm packages as tarballs. @returns their paths */
+export async function packPackages(
+  folder: string,
+  found: Addons,
+  { level, isStripped }: PackageForm = { level: 9, isStripped: true },
+): Promise<string[]> {
   await using work = await tempDir();
   mkdirSync(folder, { recursive: true });
-  const libtorch = await libtorchFiles(work.join("libtorch"));
+  const libtorch = await libtorchFiles(work.join("libtorch"), isStripped);
   const made = [
     libtorch,
     await sconce(work.join("sconce"), found, libtorch.version),
@@ -119,10 +126,10 @@ async function addons(at: string, found: Addons) {
 /**
  * Makes the npm package of libtorch. It has the version of torch, so releases of sconce with the same torch share it.
  */
-async function libtorchFiles(at: string) {
+async function libtorchFiles(at: string, isStripped: boolean) {
   return describe(at, {
     name: libtorchPackage,
-    version: await writeLibtorch(at),
+    version: await writeLibtorch(at, isStripped),
     license: "BSD-3-Clause",
     description: "PyTorch's libraries for CPUs, for sconce",
     ...platform,

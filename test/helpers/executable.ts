@@ -107,8 +107,23 @@ export async function startAndStop(
   await clientOf(server);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
+  return unpackingOf(server);
+}
+
+/** Runs the example of an executable file's model. @returns the messages about unpacking */
+export async function predictExample(
+  path: string,
+  env: Readonly<Record<string, string>>,
+  ...args: string[]
+): Promise<string[]> {
+  await using program = startExecutable(path, ["predict", "--example", ...args], env);
+  expect([await program.exited, await program.stdout]).toEqual([0, expect.stringContaining("{")]);
+  return unpackingOf(program);
+}
+
+function unpackingOf({ lines }: RunningCli): string[] {
   // Removes the time at the beginning of each line.
-  return server.lines
+  return lines
     .filter((line) => /unpack/i.test(line))
     .map((line) => line.replace(/^\S+Z(?= )/, "").replace(/^ (?=ℹ)/, ""));
 }
