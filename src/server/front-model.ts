@@ -143,7 +143,7 @@ function isFree({ relatives }: RelativesNews, model: ModelVersion | undefined): 
 
 /** Waits until all predictions have ended, at most for the time limit in seconds; then abandons the others. */
 async function drainService(service: PredictionService, drainTimeout: number | undefined): Promise<void> {
-  await Promise.race([service.live.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
+  await service.live.drain(1000 * (drainTimeout ?? Infinity));
   const { predictions } = service.live.unfinished;
   if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
   service.live.abandon();

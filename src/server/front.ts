@@ -2,6 +2,7 @@
  * A front: a process that answers HTTP clients. It opens the port, sets up the models, accepts predictions, and drains
  * when it stops.
  */
+import { until } from "../base/until.ts";
 import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
@@ -97,16 +98,10 @@ async function leave(lifecycle: Lifecycle, delayS: number): Promise<void> {
 
 /** Waits while clients read large answers, until the end of the linger time, and a moment longer for small answers. */
 async function sendLastAnswers(port: FrontPort, memory: MemoryAccount, lingersUntilMs: number): Promise<void> {
-  const closed = port.stop();
-  await Promise.race([closed, answersSent(memory, lingersUntilMs - performance.now())]);
+  let isClosed = false;
+  const closed = port.stop().then(() => {
+    isClosed = true;
+  });
+  await until(() => isClosed || memory.parts.answers === 0, lingersUntilMs - performance.now());
   await Promise.race([closed, Bun.sleep(LAST_ANSWERS_MS)]);
-}
-
-/** Resolves when no large answer is being sent, or after about `maxMs`. */
-async function answersSent(memory: MemoryAccount, maxMs: number): Promise<void> {
-  const timeout = Bun.sleep(Math.max(0, maxMs)).then(() => true);
-  while (memory.parts.answers > 0) {
-    const freed = new Promise<boolean>((resolve) => memory.onceRoom(() => resolve(false)));
-    if (await Promise.race([timeout, freed])) return;
-  }
 }

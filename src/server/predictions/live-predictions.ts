@@ -4,6 +4,7 @@ import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
 import { reasonOf } from "../../base/labels.ts";
 import { isLogged } from "../../base/log.ts";
+import { until } from "../../base/until.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
@@ -96,7 +97,6 @@ export class LivePredictions {
   #lastEndMs = performance.now();
   #isDraining = false;
   #isAbandoned = false;
-  readonly #drained = Promise.withResolvers<void>();
 
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
@@ -222,11 +222,10 @@ export class LivePredictions {
     for (const live of [...this.#live]) live.end(message, "engine");
   }
 
-  /** Refuses new predictions. Resolves when all accepted predictions have ended. */
-  drain(): Promise<void> {
+  /** Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` milliseconds. */
+  drain(maxMs = Infinity): Promise<void> {
     this.#isDraining = true;
-    if (this.#live.size === 0) this.#drained.resolve();
-    return this.#drained.promise;
+    return until(() => this.#live.size === 0, maxMs);
   }
 
   /** Stops work on unfinished predictions. They stay in the store, and the next process runs them. */
@@ -284,7 +283,6 @@ export class LivePredictions {
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);
     live.key?.ended();
-    if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // The client got an error instead of a prediction, or another process runs the prediction.
     if (live.isWithdrawn) {
       if (live.webhook !== undefined) webhooks?.remove(record);
@@ -313,7 +311,6 @@ const MAX_UNREAD = 10_000;
 /** Ids of ended predictions whose outcome no client has read yet. A server that stops waits for these clients. */
 class UnreadOutcomes {
   #ids = new OpenMap<string, true>(hashOf);
-  #allRead: (() => void) | undefined;
 
   ended(id: string): void {
     if (this.#ids.size === MAX_UNREAD) this.#ids = new OpenMap(hashOf);
@@ -321,18 +318,11 @@ class UnreadOutcomes {
   }
 
   read(id: string): void {
-    if (this.#ids.delete(id) && this.#ids.size === 0) this.#allRead?.();
+    this.#ids.delete(id);
   }
 
   /** Resolves when clients have read all outcomes, or after about `maxMs` milliseconds. */
   all(maxMs: number): Promise<void> {
-    if (this.#ids.size === 0 || maxMs === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, maxMs);
-      this.#allRead = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    return until(() => this.#ids.size === 0, maxMs);
   }
 }

@@ -4,6 +4,7 @@
  */
 
 import { log } from "../../base/log.ts";
+import { until } from "../../base/until.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -86,11 +87,7 @@ export class QueueWorker {
     await this.#claiming;
     await this.#giveBackUnread().catch(() => {});
     await this.#giveBack(false);
-    const untilMs = performance.now() + maxMs;
-    while (claims.unfinished.length > 0 && performance.now() < untilMs) {
-      this.#capacity = Promise.withResolvers<void>();
-      await Promise.race([this.#capacity.promise, Bun.sleep(Math.min(1000, untilMs - performance.now()))]);
-    }
+    await until(() => claims.unfinished.length === 0, maxMs);
     const count = claims.unfinished.length;
     if (count > 0) log.warn(`${count} predictions go back to the queue: they have not ended in time`);
     await this.#giveBack(true);

@@ -1,5 +1,6 @@
 /** Creates and reads predictions for clients through the Redis queue. Any replica may run them. */
 import { codedError, SconceError } from "../../base/errors.ts";
+import { until } from "../../base/until.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -51,7 +52,6 @@ export class QueuedPredictions implements Predictions {
   /** Cancellations of predictions whose clients disconnected before they had the id. */
   readonly #cancellations: RetryQueue<Cancellation>;
   #isDraining = false;
-  #drained: (() => void) | undefined;
 
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
@@ -193,17 +193,14 @@ export class QueuedPredictions implements Predictions {
     return undefined;
   }
 
-  /** Refuses new predictions. Resolves when no request waits for a prediction. */
-  drain(): Promise<void> {
+  /** Refuses new predictions. */
+  refuse(): void {
     this.#isDraining = true;
-    return new Promise((resolve) => {
-      this.#drained = resolve;
-      if (this.#awaited.size === 0) resolve();
-    });
   }
 
-  /** Answers all waiting requests with the current state, because no replica is left that runs predictions. */
-  release(): void {
+  /** Waits until no request waits for a prediction, at most about `maxMs` milliseconds. Then answers the others with the current state. */
+  async release(maxMs: number): Promise<void> {
+    await until(() => this.#awaited.size === 0, maxMs);
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
@@ -224,10 +221,7 @@ export class QueuedPredictions implements Predictions {
   #await(id: string): Awaited {
     let awaited = this.#awaited.get(id);
     if (awaited === undefined) {
-      awaited = new Awaited(id, () => {
-        this.#awaited.delete(id);
-        if (this.#awaited.size === 0) this.#drained?.();
-      });
+      awaited = new Awaited(id, () => this.#awaited.delete(id));
       this.#awaited.set(id, awaited);
     }
     return awaited.shared();

@@ -163,13 +163,13 @@ export class Replica implements Disposable {
   /** Stops claiming predictions. Finishes claimed predictions or returns them to the queue, and answers waiting requests. */
   async drain(maxMs: number): Promise<void> {
     const beganMs = performance.now();
-    const answered = this.#predictions?.drain();
+    const predictions = this.#predictions;
+    predictions?.refuse();
     await this.#worker?.stop(maxMs);
-    if (answered === undefined) return;
+    if (predictions === undefined) return;
     await this.#state.poll();
     const leftMs = this.#state.facts.workers > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
-    await Promise.race([answered, ...(leftMs === Infinity ? [] : [Bun.sleep(Math.max(0, leftMs))])]);
-    this.#predictions?.release();
+    await predictions.release(leftMs);
   }
 
   /** Sends webhooks for at most about `maxMs` milliseconds, and leaves the rest to other replicas. */

@@ -8,6 +8,7 @@ import { urlLabel } from "../../author/url-label.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { LogFields, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import { until } from "../../base/until.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { ServeConfig } from "../config.ts";
@@ -75,7 +76,6 @@ export class Webhooks {
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
   #isStopped = false;
-  #settled: (() => void) | undefined;
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
@@ -186,7 +186,6 @@ export class Webhooks {
     void this.#deliver(waiting).finally(() => {
       this.#charge.grow(-bytes);
       if (this.#isCurrent(waiting)) this.#waiting.delete(id);
-      if (this.#waiting.size === 0) this.#settled?.();
     });
   }
 
@@ -201,14 +200,7 @@ export class Webhooks {
 
   /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
   settled(maxMs: number): Promise<void> {
-    if (this.#waiting.size === 0 || maxMs === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, maxMs);
-      this.#settled = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    return until(() => this.#waiting.size === 0, maxMs);
   }
 
   /** Stops sending. Undelivered webhooks stay in the store for the next process. */
