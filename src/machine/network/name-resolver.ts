@@ -1,4 +1,5 @@
 /** Looks up host names without a thread for each, and limits concurrent look-ups. */
+import { raced } from "../../base/raced.ts";
 
 /** Looks up all addresses of a name, in the order to try them. */
 export type Resolver = (name: string, signal?: AbortSignal) => Promise<readonly string[]>;
@@ -84,20 +85,6 @@ export class NameResolver {
     } finally {
       this.#waiting.delete(resolve);
     }
-  }
-}
-
-/** The value of the promise. @throws the signal's reason if the signal aborts first */
-async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
   }
 }
 

@@ -3,6 +3,7 @@
 import { decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { urlLabel } from "../../author/url-label.ts";
 import { SconceError } from "../../base/errors.ts";
+import { raced } from "../../base/raced.ts";
 import type { AddressGuard } from "../../machine/network/address-guard.ts";
 import { decodeContent, encodingOf } from "../../machine/network/content-encoding.ts";
 import { codeOf, GuardedRequests } from "../../machine/network/guarded-requests.ts";
@@ -109,27 +110,20 @@ export class Fetcher implements Disposable {
    */
   async #limited<T>(url: URL, outer: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
-    const ended = Promise.withResolvers<never>();
-    const end = (error: SconceError) => {
-      ended.reject(error);
-      controller.abort(error);
-    };
-    const onAbort = () => end(canceled(outer?.reason));
+    const signal = outer === undefined ? controller.signal : AbortSignal.any([outer, controller.signal]);
     const limit = `${this.#timeoutMs / 1000} s`;
     const timer = setTimeout(
-      () => end(new SconceError("file_unavailable", `${urlLabel(url)} was not there within ${limit}`)),
+      () => controller.abort(new SconceError("file_unavailable", `${urlLabel(url)} was not there within ${limit}`)),
       this.#timeoutMs,
     );
-    outer?.addEventListener("abort", onAbort, { once: true });
     try {
-      return await Promise.race([task(controller.signal), ended.promise]);
+      return await raced(task(signal), signal);
     } catch (error) {
       // Closes the connection of an unfinished fetch.
       controller.abort(error);
-      throw error;
+      throw outer?.aborted ? canceled(outer.reason) : error;
     } finally {
       clearTimeout(timer);
-      outer?.removeEventListener("abort", onAbort);
     }
   }
 

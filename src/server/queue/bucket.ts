@@ -2,6 +2,7 @@
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import { raced } from "../../base/raced.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 
 const SMALL_MS = 3000;
@@ -74,13 +75,21 @@ export class Bucket {
     const { method, key, body, type } = sent;
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);
     using charge = this.#memory.add("outputs", bytes);
-    const time = new TimeLimit(this.#limitMs, bytes);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const limited = (transferred: number) =>
+      setTimeout(
+        () => controller.abort(new DOMException("The time is up", "TimeoutError")),
+        this.#limitMs + transferred / MIN_BYTES_PER_MS,
+      );
+    // The time limit includes the wait for a free connection.
+    let timer = limited(bytes);
     const request = async (tries = TRIES): Promise<T | undefined> => {
-      time.signal.throwIfAborted();
+      signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
       // Does not follow redirects: the bucket redirects if the region is wrong.
-      const response = await fetch(url, { method, headers, body, signal: time.signal, redirect: "manual" });
+      const response = await fetch(url, { method, headers, body, signal, redirect: "manual" });
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
         if (response.status === 404 && code !== "NoSuchBucket") return undefined;
@@ -91,17 +100,21 @@ export class Bucket {
         throw new Refused(response.status, code);
       }
       const length = Number(response.headers.get("content-length") ?? 0);
-      time.extend(length);
+      clearTimeout(timer);
+      timer = limited(length);
       if (method === "GET") charge.grow(length);
       return await read(response);
     };
     try {
-      return await Promise.race([this.#gate.run(this, () => request()), time.isUp]);
+      return await raced(
+        this.#gate.run(this, () => request()),
+        signal,
+      );
     } catch (error) {
       const message = `the bucket for large values cannot be used now: ${reasonOf(error)}; try again later`;
       throw new SconceError("queue_unavailable", message, { cause: error });
     } finally {
-      time[Symbol.dispose]();
+      clearTimeout(timer);
     }
   }
 }
@@ -118,41 +131,6 @@ const variables = {
 function settingsIn(env: NonNullable<BucketOptions["env"]>): Bun.S3Options {
   const given = Object.entries(variables).map(([name, names]) => [name, names.map((each) => env[each]).find(Boolean)]);
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));
-}
-
-/** The time limit of one request, which includes the wait for a free connection. */
-class TimeLimit implements Disposable {
-  readonly isUp: Promise<never>;
-  readonly #controller = new AbortController();
-  readonly #smallMs: number;
-  #timer: ReturnType<typeof setTimeout>;
-
-  constructor(smallMs: number, bytes: number) {
-    this.#smallMs = smallMs;
-    const { promise, reject } = Promise.withResolvers<never>();
-    this.isUp = promise;
-    this.signal.addEventListener("abort", () => reject(this.signal.reason), { once: true });
-    this.#timer = this.#start(bytes);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Restarts the limit when the size of the answer is known. */
-  extend(bytes: number): void {
-    this[Symbol.dispose]();
-    this.#timer = this.#start(bytes);
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-  }
-
-  #start(bytes: number): ReturnType<typeof setTimeout> {
-    const limitMs = this.#smallMs + bytes / MIN_BYTES_PER_MS;
-    return setTimeout(() => this.#controller.abort(new DOMException("The time is up", "TimeoutError")), limitMs);
-  }
 }
 
 /** An error answer of the bucket. */
