@@ -33,6 +33,7 @@ function supervise(options: Partial<SupervisedOptions> & { readonly data?: objec
     ready: readies.next,
     message: messages.next,
     tell: (order: Order) => supervised.send(order),
+    ask: (order: Order) => supervised.ask(order),
     [Symbol.asyncDispose]: () => supervised.stop(0),
   };
 }
@@ -114,6 +115,39 @@ function pidOf(told: unknown): number {
   if (typeof told !== "object" || told === null) return 0;
   return "pid" in told ? Number(told.pid) : "told" in told ? pidOf(told.told) : 0;
 }
+
+test("questions of both sides get their answers, in any order", async () => {
+  using logged = lines();
+  const late = Promise.withResolvers<string>();
+  const onMessage = (question: unknown) => {
+    if (question === 1) return late.promise;
+    if (question === 2) return "soon";
+    throw new Error("no answer");
+  };
+  await using process = supervise({ onMessage });
+  await process.supervised.start();
+  const first = process.ask({ relay: 1 });
+  expect(await process.ask({ relay: 2 })).toBe("soon");
+  expect(await process.ask({ relay: 3 })).toBeUndefined();
+  late.resolve("late");
+  expect(await first).toBe("late");
+  expect(logged.all).toEqual(["Error: no answer"]);
+});
+
+test("a question to a process that ends, or does not run, has no answer", async () => {
+  using _logged = lines();
+  await using process = supervise({ onMessage: (question) => question });
+  expect(await process.ask({ relay: 1 })).toBeUndefined();
+  await process.supervised.start();
+  await process.ready();
+  const asked = process.ask({ loop: true });
+  process.supervised.restart("for the test");
+  expect(await asked).toBeUndefined();
+  // The next process starts in a later turn of the event loop.
+  expect(await process.ask({ relay: 2 })).toBeUndefined();
+  await process.ready();
+  expect(await process.ask({ relay: 3 })).toBe(3);
+});
 
 test("a failure that the process reports at its first start is the error, and nothing restarts", async () => {
   await using process = supervise({ data: { fail: "digits.pt has no tensor x" } });

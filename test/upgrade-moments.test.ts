@@ -168,6 +168,36 @@ test("a front of the older server that starts again leaves the port to the newer
   expect(await end.json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 }, 120_000);
 
+test("an older server ends although the front that should close its port next is dead", async () => {
+  await using place = await tempDir();
+  const port = await freePort();
+  await using first = serve({ model: "lab", port, place, more: ["--fronts", "2"] });
+  const client = await clientOf(first);
+  const [closedSecond = 0, closedFirst = 0] = await inRole(first.pid, "front");
+  // Idle connections hold the ports of both fronts open.
+  const idle = Array.from({ length: 16 }, () => connect({ host: "127.0.0.1", port }).on("error", () => {}));
+  await client.fetch("/health/live");
+  await using second = serve({ model: "lab", port, place });
+  await first.line("The newer server takes over");
+  // Each death delays the next start, so the front is dead for a while after its last death.
+  let killed = closedSecond;
+  let seen = 0;
+  for (let deaths = 1; deaths < 4; deaths++) {
+    seen = first.lines.length;
+    process.kill(killed, "SIGKILL");
+    await first.line("front process 1 is ready again", seen);
+    killed = (await inRole(first.pid, "front")).find((pid) => pid !== closedFirst) ?? 0;
+  }
+  seen = first.lines.length;
+  process.kill(killed, "SIGKILL");
+  await first.line("front process 1 was ended by SIGKILL", seen);
+  // The first question is settled by this death. The supervisor asks the dead front next.
+  process.kill(closedFirst, "SIGKILL");
+  expect(await first.exited).toBe(0);
+  for (const each of idle) each.destroy();
+  await second.line("The older server has ended");
+}, 120_000);
+
 test("after the death of the newer server, new connections reach all HTTP processes of the older one again", async () => {
   await using place = await tempDir();
   await using gate = hold();

@@ -26,7 +26,7 @@ import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { frontOf, ownerOf } from "./predictions/ids.ts";
 import { openStore } from "./predictions/open-store.ts";
-import type { Reload } from "./server-control.ts";
+import { reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
   /** Port that all fronts of the server share. */
@@ -110,9 +110,6 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const opened = Promise.withResolvers<OpenFront>();
     const mayListen = Promise.withResolvers<void>();
     const tell = (message: FromFront) => link.send(message);
-    /** Callbacks for the answer to a request for a newer server, by the number of the request. */
-    const reloads = new Map<number, (answer: Reload) => void>();
-    let requests = 0;
     let changing: Promise<unknown> = Promise.resolve();
     link.onMessage((raw) => {
       const news = fromSupervisor.parse(raw);
@@ -127,11 +124,6 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
           .catch((error) => log.error(error));
         return;
       }
-      if ("reload" in news) {
-        reloads.get(news.request)?.(news.reload);
-        reloads.delete(news.request);
-        return;
-      }
       if ("listen" in news) {
         mayListen.resolve();
         return;
@@ -140,28 +132,15 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         void opened.promise.then((front) => front.retire(news.retire));
         return;
       }
-      if ("steer" in news) {
-        void opened.promise.then((front) => tell({ steered: front.port.steer(news.steer) }));
-        return;
-      }
-      if ("closePort" in news) {
-        void opened.promise.then(async ({ port }) => {
-          await port.closeWhenQuiet();
-          tell({ closed: true });
-        });
-        return;
-      }
+      if ("steer" in news) return opened.promise.then(({ port }) => port.steer(news.steer));
+      if ("closePort" in news) return opened.promise.then(({ port }) => port.closeWhenQuiet());
       const engine = linked[news.model]?.engine;
+      if ("ask" in news) return news.ask === "idle" ? (engine?.idleMs ?? 0) : (engine?.release() ?? true);
       if ("socket" in news) engine?.ready(news.socket);
       else if ("isSilent" in news) engine?.silent(news.isSilent);
       else if ("failed" in news) engine?.failed(news.failed);
       else if ("state" in news) engine?.changed(news.state);
-      else if ("ask" in news) {
-        const { model, ask } = news;
-        const answer: FromFront =
-          ask === "idle" ? { model, idleMs: engine?.idleMs ?? 0 } : { model, isReleased: engine?.release() ?? true };
-        tell(answer);
-      } else engine?.ended(news.ended);
+      else engine?.ended(news.ended);
     });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
@@ -216,12 +195,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       listening: { port, adminPort, portSockets, isShared: true, unix, isTakenOver: isRetiring },
       control: {
         drain: () => process.kill(process.ppid, "SIGTERM"),
-        reload: (reloadMs) => {
-          const { promise, resolve } = Promise.withResolvers<Reload>();
-          reloads.set(++requests, resolve);
-          tell({ request: requests, reloadMs });
-          return promise;
-        },
+        reload: async (reloadMs) => reload.parse(await link.ask({ reloadMs } satisfies FromFront)),
       },
       listensLate: isRestart || waitsToListen,
       ...(waitsToListen && {

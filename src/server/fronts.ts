@@ -15,12 +15,13 @@ import {
   allDone,
   counterNames,
   type EngineNews,
+  type EngineQuestion,
   type FromFront,
   fromFront,
   type Relative,
   type RelativesNews,
-  type ReloadNews,
   type UpgradeNews,
+  type UpgradeQuestion,
 } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -105,8 +106,6 @@ export class Fronts implements Front, UpgradedFronts {
   /** Whether fronts wait for a `listen` message before they open the port. */
   #waitsToListen: boolean;
   #isRetiring = false;
-  /** Callbacks for the answer of each front in an upgrade. */
-  readonly #answers = new Map<Supervised, (answer: FromFront | undefined) => void>();
   /** Whether `stop` was called. */
   isStopping = false;
   #other: Relative | undefined;
@@ -119,10 +118,6 @@ export class Fronts implements Front, UpgradedFronts {
    * engine is ready.
    */
   readonly #states: (EngineNews | undefined)[] = [];
-  /** Callbacks for the answers of fronts to the current question. */
-  readonly #asked = new Map<Supervised, (answer: FromFront | undefined) => void>();
-  /** Settles after the last question: fronts answer one question at a time. */
-  #asking: Promise<unknown> = Promise.resolve();
   /** Called when a front needs the engine of a model, or when a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};
 
@@ -192,8 +187,6 @@ export class Fronts implements Front, UpgradedFronts {
         onEnd: (_reason, cause) => {
           hasHeld = cause === "stuck";
           this.#ready.delete(front);
-          this.#answers.get(front)?.(undefined);
-          this.#answered(front, undefined);
           counters.clear(index);
           keyCounts?.clear(index);
         },
@@ -236,8 +229,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
     const [front] = this.#fronts;
-    const answer = front && (await this.#ask(front, { steer: sockets }));
-    return answer !== undefined && "steered" in answer && answer.steered;
+    return (await front?.ask({ steer: sockets } satisfies UpgradeQuestion)) === true;
   }
 
   async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
@@ -245,7 +237,7 @@ export class Fronts implements Front, UpgradedFronts {
     // The newer server prepares for the first closed port.
     if (length > 1) await onClosed(length);
     for (const [open, front] of [...this.#fronts.entries()].reverse()) {
-      await this.#ask(front, { closePort: true });
+      await front.ask({ closePort: true } satisfies UpgradeQuestion);
       await onClosed(open);
     }
   }
@@ -261,25 +253,12 @@ export class Fronts implements Front, UpgradedFronts {
     for (const front of this.#fronts) front.send(message);
   }
 
-  /** Sends a message, and waits for the answer. @returns undefined if the front's process has ended */
-  #ask(front: Supervised, message: UpgradeNews): Promise<FromFront | undefined> {
-    const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
-    this.#answers.set(front, resolve);
-    front.send(message);
-    return promise.finally(() => this.#answers.delete(front));
-  }
-
-  #onMessage(front: Supervised, message: FromFront): void {
+  #onMessage(front: Supervised, message: FromFront): Promise<Reload> | undefined {
+    if ("reloadMs" in message) return this.onReload(message.reloadMs);
     if ("done" in message) this.#onDone(front);
-    else if ("reloadMs" in message) void this.#reload(front, message);
     else if ("move" in message) this.onMove(message.model, message.move);
-    else if ("model" in message) this.#answered(front, message);
-    else if (!("prepared" in message)) this.#answers.get(front)?.(message);
     else if (this.#ready.add(front).size === this.#fronts.length) this.#prepared.resolve();
-  }
-
-  async #reload(front: Supervised, { request, reloadMs }: { readonly request: number; readonly reloadMs: number }) {
-    front.send({ request, reload: await this.onReload(reloadMs) } satisfies ReloadNews);
+    return undefined;
   }
 
   /** Returns handlers that pass events of a model's engine process to all fronts. */
@@ -314,9 +293,7 @@ export class Fronts implements Front, UpgradedFronts {
   /** Milliseconds since any front had a prediction of the model; 0 while one has. */
   async idleMs(model: number): Promise<number> {
     const answers = await this.#askAll({ model, ask: "idle" });
-    return Math.min(
-      ...answers.map((answer) => (answer !== undefined && "idleMs" in answer ? answer.idleMs : Infinity)),
-    );
+    return Math.min(...answers.map((idleMs) => (typeof idleMs === "number" ? idleMs : Infinity)));
   }
 
   /**
@@ -325,9 +302,7 @@ export class Fronts implements Front, UpgradedFronts {
    */
   async release(model: number): Promise<boolean> {
     const answers = await this.#askAll({ model, ask: "release" });
-    const isReleased = answers.every(
-      (answer) => answer === undefined || !("isReleased" in answer) || answer.isReleased,
-    );
+    const isReleased = !answers.includes(false);
     const socket = this.#sockets[model];
     if (isReleased) this.#sockets[model] = undefined;
     else if (socket !== undefined) for (const front of this.#fronts) front.send({ model, socket } satisfies EngineNews);
@@ -335,22 +310,8 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   /** Sends a question to all fronts. @returns their answers; undefined for a front that has ended */
-  #askAll(question: EngineNews): Promise<(FromFront | undefined)[]> {
-    const ask = (front: Supervised) => {
-      const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
-      if (!front.isRunning) return undefined;
-      this.#asked.set(front, resolve);
-      front.send(question);
-      return promise;
-    };
-    const answers = this.#asking.then(() => Promise.all(this.#fronts.map(ask)));
-    this.#asking = answers;
-    return answers;
-  }
-
-  #answered(front: Supervised, answer: FromFront | undefined): void {
-    this.#asked.get(front)?.(answer);
-    this.#asked.delete(front);
+  #askAll(question: EngineQuestion): Promise<unknown[]> {
+    return Promise.all(this.#fronts.map((front) => front.ask(question)));
   }
 
   /** Refuses new work, finishes accepted work, and closes. */

@@ -1,7 +1,6 @@
 /** Messages between the supervisor (parent process) of a server and its child processes. */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
-import { reload } from "./server-control.ts";
 
 const config = z.custom<ServeConfig>((value) => typeof value === "object" && value !== null);
 
@@ -39,12 +38,17 @@ const engineNews = z.union([
   z.object({ model, failed: z.string() }),
   z.object({ model, isSilent: z.boolean() }),
   z.object({ model, state: z.enum(["unloaded", "loading"]) }),
-  // The front must answer for how long it has had no prediction of the model.
-  z.object({ model, ask: z.literal("idle") }),
-  // The front must disconnect from the engine process, unless it has a prediction.
-  z.object({ model, ask: z.literal("release") }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
+
+/** Questions about the engine process of a model. */
+const engineQuestion = z.union([
+  // Answer: milliseconds for which the front has had no prediction of the model.
+  z.object({ model, ask: z.literal("idle") }),
+  // The front disconnects from the engine process, unless it has a prediction. Answer: whether it has disconnected.
+  z.object({ model, ask: z.literal("release") }),
+]);
+export type EngineQuestion = z.infer<typeof engineQuestion>;
 
 /** Another server that has predictions of the same clients. */
 const relative = z.object({
@@ -70,29 +74,26 @@ export type RelativesNews = z.infer<typeof relativesNews>;
 const upgradeNews = z.union([
   // A prepared front may open the port.
   z.object({ listen: z.literal(true) }),
-  // Newer server: the system sends new connections to this server's sockets.
-  z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
   // Older server: the front closes each connection after its next answer; false keeps connections open again.
   z.object({ retire: z.boolean() }),
-  // Older server: the front closes the port as soon as it has no connection.
-  z.object({ closePort: z.literal(true) }),
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;
 
-/** The answer to a front that asked for an upgrade. `request` is the number of the front's question. */
-const reloadNews = z.object({ request: z.int(), reload });
-export type ReloadNews = z.infer<typeof reloadNews>;
+/** Questions to a front during an upgrade. */
+const upgradeQuestion = z.union([
+  // Newer server: the system sends new connections to this server's sockets. Answer: whether the system can do so.
+  z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
+  // Older server: the front closes the port as soon as it has no connection, and then answers.
+  z.object({ closePort: z.literal(true) }),
+]);
+export type UpgradeQuestion = z.infer<typeof upgradeQuestion>;
 
 /** Messages of a front to its supervisor. */
 export const fromFront = z.union([
   z.object({ prepared: z.literal(true) }),
-  z.object({ steered: z.boolean() }),
-  z.object({ closed: z.literal(true) }),
   z.object({ model, move: z.enum(["need", "load", "unload"]) }),
-  z.object({ model, idleMs: z.number() }),
-  z.object({ model, isReleased: z.boolean() }),
-  // A request for an upgrade. The answer may wait up to `reloadMs` for the start of the newer server.
-  z.object({ request: z.int(), reloadMs: z.number() }),
+  // A question: starts a newer server. The answer is a `Reload`, and waits up to `reloadMs` for the newer server.
+  z.object({ reloadMs: z.number() }),
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;
@@ -105,9 +106,10 @@ export const allDone = { done: true } as const;
 
 export const fromSupervisor = z.union([
   engineNews,
+  engineQuestion,
   relativesNews,
   upgradeNews,
-  reloadNews,
+  upgradeQuestion,
   z.object({ done: z.literal(true) }),
 ]);
 

@@ -15,6 +15,7 @@ const order = z.union([
   z.object({ loop: z.literal(true) }),
   z.object({ batch: z.literal(true) }),
   z.object({ add: z.number() }),
+  z.object({ relay: z.number() }),
 ]);
 /** Commands that a test sends to a worker process. */
 export type Order = z.infer<typeof order>;
@@ -43,6 +44,8 @@ async function worker(start: unknown, link: Link): Promise<void> {
       counter?.add(next.add);
       link.send({ sum: counter?.sum() });
     }
+    // Answers a question with the answer of the test to the same question.
+    return "relay" in next ? link.ask(next.relay) : undefined;
   };
   if (first !== undefined) obey(first);
   link.onMessage((message) => obey(order.parse(message)));

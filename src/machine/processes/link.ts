@@ -4,6 +4,7 @@ import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
 import { type FromChild, reportOf, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
+import { answerOf, type Question, Questions } from "./questions.ts";
 
 /** A role's connection to the supervisor. */
 export interface Link {
@@ -12,8 +13,13 @@ export interface Link {
   /** Starts the supervisor's watchdog early, for a role that runs author's code before it is ready. */
   setUp(): void;
   send(message: unknown): void;
-  /** Sets the handler of messages, which gets earlier messages at once. A later handler replaces it. */
-  onMessage(handler: (message: unknown) => void): void;
+  /** Sends a question. @returns the supervisor's answer */
+  ask(message: unknown): Promise<unknown>;
+  /**
+   * Sets the handler of messages, which gets earlier messages at once. A later handler replaces it. For a question, its
+   * result is the answer.
+   */
+  onMessage(handler: (message: unknown) => unknown): void;
   /** Resolves when the role must end. If the role takes too long, the supervisor kills the process. */
   readonly stopping: Promise<void>;
   /**
@@ -68,12 +74,15 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
   exitProcess(0);
 }
 
+type Incoming = Question | Extract<ToChild, { kind: "message" }>;
+
 class SupervisorLink implements Link {
   readonly started: Promise<Extract<ToChild, { kind: "start" }>>;
   isReady = false;
   readonly #stopping = Promise.withResolvers<void>();
-  #handler: ((message: unknown) => void) | undefined;
-  #unhandled: unknown[] = [];
+  readonly #questions = new Questions();
+  #handler: ((message: unknown) => unknown) | undefined;
+  #unhandled: Incoming[] = [];
   #runningForMs = () => 0;
 
   constructor() {
@@ -103,9 +112,13 @@ class SupervisorLink implements Link {
     void this.post({ kind: "message", message });
   }
 
-  onMessage(handler: (message: unknown) => void): void {
+  ask(message: unknown): Promise<unknown> {
+    return this.#questions.ask(message, (question) => void this.post(question));
+  }
+
+  onMessage(handler: (message: unknown) => unknown): void {
     this.#handler = handler;
-    for (const message of this.#unhandled.splice(0)) handler(message);
+    for (const message of this.#unhandled.splice(0)) this.#pass(message, handler);
   }
 
   onAsk(runningForMs: () => number): void {
@@ -125,9 +138,18 @@ class SupervisorLink implements Link {
       case "ask":
         void this.post({ kind: "running", runningForMs: this.#runningForMs() });
         break;
+      case "answer":
+        this.#questions.answered(message);
+        break;
       case "message":
-        if (this.#handler === undefined) this.#unhandled.push(message.message);
-        else this.#handler(message.message);
+      case "question":
+        if (this.#handler === undefined) this.#unhandled.push(message);
+        else this.#pass(message, this.#handler);
     }
+  }
+
+  #pass(message: Incoming, handler: (message: unknown) => unknown): void {
+    if (message.kind === "message") handler(message.message);
+    else void answerOf(message, handler).then((answer) => this.post(answer));
   }
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { messageWithLine } from "../../base/author-line.ts";
 import { codedError, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { logFormats, logLevels } from "../../base/log.ts";
+import { questionMessages } from "./questions.ts";
 
 /** Messages from the supervisor. The first one is `start`. */
 export const toChild = z.discriminatedUnion("kind", [
@@ -14,6 +15,7 @@ export const toChild = z.discriminatedUnion("kind", [
     log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats), hasTimes: z.boolean().optional() }),
   }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
+  ...questionMessages,
   /** Asks how long the oldest batch has been running. The child answers with `running`. */
   z.object({ kind: z.literal("ask") }),
   z.object({ kind: z.literal("stop") }),
@@ -42,6 +44,7 @@ export const fromChild = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("set-up") }),
   z.object({ kind: z.literal("failed"), error: errorReport }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
+  ...questionMessages,
   z.object({ kind: z.literal("running"), runningForMs: z.number().nonnegative() }),
 ]);
 export type FromChild = z.infer<typeof fromChild>;

@@ -8,6 +8,7 @@ import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { type Death, deathOf, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
+import { answerOf, Questions } from "./questions.ts";
 import { Watchdog } from "./watchdog.ts";
 
 /** Number of deaths before the first `ready` after which no further start is tried. */
@@ -26,7 +27,8 @@ export interface SupervisedOptions {
   readonly batchTimeoutMs?: number | undefined;
   /** Called each time the process becomes ready. */
   onReady?(info: unknown): void;
-  onMessage?(message: unknown): void;
+  /** Called with each message. For a question, the result is the answer. */
+  onMessage?(message: unknown): unknown;
   /**
    * Called each time the process has ended, before the next start.
    * @param reason predicate such as "was ended by SIGKILL", to follow "the engine process"
@@ -65,6 +67,7 @@ export class Supervised {
   #state: "idle" | "first start" | "up" | "stopping" | "over" = "idle";
   #firstDeaths = 0;
   #running: Running | undefined;
+  readonly #questions = new Questions();
   #cancelRestart: (() => void) | undefined;
 
   constructor(options: SupervisedOptions) {
@@ -87,13 +90,15 @@ export class Supervised {
     return this.#first.promise;
   }
 
-  get isRunning(): boolean {
-    return this.#running !== undefined;
-  }
-
   /** Sends a message. Messages are dropped while no process runs. */
   send(message: unknown): void {
     this.#running?.child.send({ kind: "message", message });
+  }
+
+  /** Sends a question. @returns the answer; undefined if the process does not run, or ends before it answers */
+  async ask(message: unknown): Promise<unknown> {
+    const child = this.#running?.child;
+    return child && this.#questions.ask(message, (question) => child.send(question));
   }
 
   /** Kills the process, which then starts again. */
@@ -178,6 +183,12 @@ export class Supervised {
         break;
       case "message":
         this.#options.onMessage?.(message.message);
+        break;
+      case "answer":
+        this.#questions.answered(message);
+        break;
+      case "question":
+        void answerOf(message, this.#options.onMessage).then((answer) => running.child.send(answer));
     }
   }
 
@@ -195,6 +206,7 @@ export class Supervised {
   #ended({ watchdog, readySinceMs, failure, endedFor }: Running, end: ChildEnd): void {
     watchdog?.stop();
     this.#running = undefined;
+    this.#questions.end();
     const death = deathOf(end, oomKills);
     if (this.#state === "stopping") {
       this.#options.onEnd?.("was stopped", undefined);

@@ -1,0 +1,51 @@
+/** Questions between a supervisor and its child process. Each question has a number, and its answer has the same number. */
+import { z } from "zod";
+import { log } from "../../base/log.ts";
+
+const question = z.object({ kind: z.literal("question"), number: z.int(), message: z.unknown().optional() });
+export type Question = z.infer<typeof question>;
+
+const answer = z.object({ kind: z.literal("answer"), number: z.int(), answer: z.unknown().optional() });
+export type Answer = z.infer<typeof answer>;
+
+/** Messages of both sides. */
+export const questionMessages = [question, answer] as const;
+
+/** The questions of one side that have no answer yet. */
+export class Questions {
+  readonly #open = new Map<number, (answer: unknown) => void>();
+  #count = 0;
+
+  /** Sends a question. @returns its answer */
+  ask(message: unknown, send: (question: Question) => void): Promise<unknown> {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const number = this.#count++;
+    this.#open.set(number, resolve);
+    send({ kind: "question", number, message });
+    return promise;
+  }
+
+  answered({ number, answer }: Answer): void {
+    this.#open.get(number)?.(answer);
+    this.#open.delete(number);
+  }
+
+  /** Answers all open questions with undefined. */
+  end(): void {
+    for (const resolve of this.#open.values()) resolve(undefined);
+    this.#open.clear();
+  }
+}
+
+/** Returns the answer to a question: the result of the handler, or undefined if the handler throws. */
+export async function answerOf(
+  { number, message }: Question,
+  handle: ((message: unknown) => unknown) | undefined,
+): Promise<Answer> {
+  try {
+    return { kind: "answer", number, answer: await handle?.(message) };
+  } catch (error) {
+    log.error(error);
+    return { kind: "answer", number };
+  }
+}
