@@ -67,17 +67,6 @@ async function get(client: Client, path: string) {
   return { status: response.status, body: await response.json() };
 }
 
-test("process.exit fails the input, and the server continues", async () => {
-  await using server = serve("--store", "memory");
-  const client = await clientOf(server);
-  const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
-  expect(failed.error_message).toContain("the model failed in preprocess");
-  const message = "process.exit(0) was called, but a model must not end the server: throw an error instead";
-  expect(await server.line("preprocess failed: ")).toContain(message);
-  const { outputs } = await client.end((await client.create([{ x: 2 }])).prediction_id);
-  expect(outputs).toEqual([{ y: 5 }]);
-});
-
 test("a build refuses a model whose example calls process.exit, and says why", async () => {
   const folder = await writeModel(dir, modelText({ name: '"leaving"', preprocess, example: "{ x: 101 }" }), "leaving");
   const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: store.home } });
@@ -95,10 +84,16 @@ test("a hook that never returns is interrupted: its input fails with the hook's 
   expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
 });
 
-test("liveness is answered while a hook blocks the only HTTP process; other requests wait for the hook", async () => {
+test("process.exit fails the input, and the server continues; liveness is answered while a hook blocks the only HTTP process, other requests wait for the hook", async () => {
   const gate = dir.join("live");
   await using server = serveWith(gate, "--store", "memory", "--hook-timeout", "100");
   const client = await clientOf(server);
+  const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
+  expect(failed.error_message).toContain("the model failed in preprocess");
+  const message = "process.exit(0) was called, but a model must not end the server: throw an error instead";
+  expect(await server.line("preprocess failed: ")).toContain(message);
+  const { outputs } = await client.end((await client.create([{ x: 2 }])).prediction_id);
+  expect(outputs).toEqual([{ y: 5 }]);
   const held = client.predict([{ x: -4 }]);
   await until(() => existsSync(`${gate}.begun`));
   const ready = get(client, "/health/ready");

@@ -4,7 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -80,7 +82,7 @@ describe.each([
   ["in processes", []],
   ["in one process", ["--no-isolate"]],
 ] as const)("%s", (_, args) => {
-  test("hooks get the state of setup, and parameters with their defaults", async () => {
+  test("hooks get the state of setup, and parameters with their defaults; teardown gets the state when the server stops", async () => {
     await using server = serve(...args);
     const client = await clientOf(server);
     const { outputs } = await client.predict([{ x: 3 }]);
@@ -91,6 +93,9 @@ describe.each([
       headers: { "Content-Type": "application/json", Prefer: "wait" },
     });
     expect(await demo.json()).toMatchObject({ demo_outputs: [seen(2)] });
+    server.kill("SIGTERM");
+    expect(await server.line("teardown of")).toBe("teardown of alpha beta");
+    expect(await server.exited).toBe(0);
   });
 
   test("--param sets parameters of all hooks", async () => {
@@ -98,20 +103,14 @@ describe.each([
     const { outputs } = await (await clientOf(server)).predict([{ x: 3 }]);
     expect(outputs).toEqual([{ seen: { y: 75, steps: 5, ...seen(5) } }]);
   });
-
-  test("teardown runs with the state when the server stops", async () => {
-    await using server = serve(...args);
-    await clientOf(server);
-    server.kill("SIGTERM");
-    expect(await server.line("teardown of")).toBe("teardown of alpha beta");
-    expect(await server.exited).toBe(0);
-  });
 });
 
-test("log lines have the ids of the request and the prediction", async () => {
+test("log lines have the ids of the request and the prediction; the signal aborts when the prediction is canceled", async () => {
+  await using gate = hold();
   await using server = serve("--log-format", "json");
   const url = /http:\/\/[\d.]+:\d+/.exec(await server.line("Listening on"))?.[0] ?? "";
-  const response = await fetch(new URL("/predictions", url), {
+  const client = new Client(new URL(url));
+  const response = await client.fetch("/predictions", {
     method: "POST",
     body: '[{"x":1}]',
     headers: { "Content-Type": "application/json", Prefer: "wait", "X-Request-Id": "mine" },
@@ -123,16 +122,10 @@ test("log lines have the ids of the request and the prediction", async () => {
     expect(line).toMatchObject({ level: "info", message, prediction_id: id, request_id: "mine" });
   }
   expect(JSON.parse(await server.line("running"))).toMatchObject({ message: expect.stringContaining("alpha beta") });
-});
-
-test("the signal aborts when the prediction is canceled", async () => {
-  await using gate = hold();
-  await using server = serve();
-  const client = await clientOf(server);
-  const { prediction_id: id } = await client.create([{ x: 1, wait: gate.url("a") }]);
+  const waiting = await client.create([{ x: 1, wait: gate.url("a") }]);
   await gate.arrived("a");
-  await client.cancel(id);
-  expect(await server.line("aborted")).toBe("aborted true");
+  await client.cancel(waiting.prediction_id);
+  expect(JSON.parse(await server.line("aborted"))).toMatchObject({ message: "aborted true" });
 });
 
 test.each([
@@ -146,7 +139,7 @@ test.each([
 });
 
 test("sconce inspect shows the parameters", async () => {
-  const { stdout } = await cli(["inspect", "context"], { env: { SCONCE_HOME: store.home } });
+  const { stdout } = await cliHere(["inspect", "context"], { env: { SCONCE_HOME: store.home } });
   expect(JSON.parse(stdout)).toMatchObject({
     config: { paramsSchema: { properties: { factor: { type: "number", default: 2 }, word: { default: "none" } } } },
   });
@@ -154,7 +147,7 @@ test("sconce inspect shows the parameters", async () => {
 
 test("a parameter without a default is refused", async () => {
   const folder = await writeModel(dir, modelText({ params: "z.object({ key: z.string() })" }), "required");
-  const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: store.home } });
+  const { code, stderr } = await cliHere(["build", folder], { env: { SCONCE_HOME: store.home } });
   expect(code).toBe(1);
   expect(stderr).toContain("params.key: needs a value without an option; add .default(…)");
 });

@@ -100,8 +100,9 @@ test("an API key is valid for all models, and reads only its own predictions", a
   expect((await client.fetch("/models", { headers: by(reader) })).status).toBe(200);
 });
 
-test("MCP has a tool for each model, at the model's path", async () => {
-  await using server = serve(["lab", "ten"]);
+test("MCP has a tool for each model, at the model's path; a webhook names the build of each model", async () => {
+  await using hooks = receiver();
+  await using server = serve(["lab", "ten", "--webhook-secret", secret, "--allow-private-urls"]);
   const client = await clientOf(server);
   await using mcp = await mcpClient(client.url, "modern", "/models/ten/mcp");
   const { tools } = await mcp.client.listTools();
@@ -109,12 +110,6 @@ test("MCP has a tool for each model, at the model's path", async () => {
   expect(await mcp.client.callTool({ name: "ten", arguments: { x: 2 } })).toMatchObject({
     structuredContent: { y: 50 },
   });
-});
-
-test("a webhook names the build of each model", async () => {
-  await using hooks = receiver();
-  await using server = serve(["lab", "ten", "--webhook-secret", secret, "--allow-private-urls"]);
-  const client = await clientOf(server);
   const made = [];
   for (const name of ["lab", "ten"]) made.push(await predict(client, name, { x: 1 }, { "Webhook-URL": hooks.url() }));
   const received = await hooks.until(2);
@@ -278,7 +273,7 @@ test("--store must name a folder for several models, and a file for one", async 
 describe("--models", () => {
   test("takes the folder of a model store, and serves each repository", async () => {
     await using empty = await tempDir();
-    await using server = serve(["--models", store.home], { env: { SCONCE_HOME: empty.path } });
+    await using server = serve(["--models", store.home, "--keep-alive", "600"], { env: { SCONCE_HOME: empty.path } });
     const client = await clientOf(server);
     expect((await namesOf(client)).toSorted()).toEqual(["lab", "ten"]);
     expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);

@@ -1,8 +1,9 @@
 /** Several models in one server: each has its routes below `/models`, and its own engine process. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -324,7 +325,7 @@ batch-size = 3
   ];
   test.each(faults)("in %p refuses %p", async (name, content, message) => {
     await Bun.write(dir.join(name), content);
-    const { code, stderr } = await cli(["serve", "--models", dir.join(name)], { env: { SCONCE_HOME: store.home } });
+    const { code, stderr } = await cliHere(["serve", "--models", dir.join(name)], { env: { SCONCE_HOME: store.home } });
     expect(stderr).toContain(message);
     expect(code).toBe(2);
   });

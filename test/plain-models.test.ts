@@ -9,6 +9,7 @@ import { inputOption } from "../src/cli/commands/plain/tensor-input.ts";
 import { Archive } from "../src/engine/native/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { modelFolder } from "./helpers/server.ts";
@@ -19,7 +20,7 @@ let dir: TempDir;
 let weights: Fixtures;
 let programs: string;
 const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
-const build = (...args: string[]) => cli(["build", ...args], { env: env() });
+const build = (...args: string[]) => cliHere(["build", ...args], { env: env() });
 const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
 
 beforeAll(async () => {
@@ -150,7 +151,7 @@ describe("a TorchScript module", () => {
   const tokens = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
 
   test("needs --input for each input; outputs and their free sizes are found by running it", async () => {
-    const { code, stderr } = await cli(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
+    const { code, stderr } = await cliHere(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
       cwd: dir.path,
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -180,7 +181,7 @@ describe("a TorchScript module", () => {
 });
 
 test("a batch size that --input fixes is reported, and limits the batches", async () => {
-  const { code, stderr } = await cli(
+  const { code, stderr } = await cliHere(
     ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
     { cwd: dir.path },
   );

@@ -113,7 +113,7 @@ describe("a server", () => {
     expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
   });
 
-  test("loads libtorch only in its engine process, which restarts after a kill", async () => {
+  test("loads libtorch only in its engine process; is not ready while that process is stopped by SIGSTOP, and restarts it after a kill", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
@@ -126,6 +126,15 @@ describe("a server", () => {
     // The HTTP process has a nice value 5 higher, so the engine process has priority.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [Math.min(19, own + 5)]]);
+    // Not ready while the engine process is stopped.
+    process.kill(engine, "SIGSTOP");
+    await until(async () => (await client.fetch("/health/ready")).status === 503);
+    expect(await problemOf(await client.fetch("/health/ready"))).toMatchObject({
+      detail: "the process that runs the model is stopped, or hangs",
+    });
+    process.kill(engine, "SIGCONT");
+    await until(async () => (await client.fetch("/health/ready")).status === 200);
+    expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
     process.kill(engine, "SIGKILL");
     await until(async () => {
       const response = await client.fetch("/health/ready");
@@ -162,23 +171,6 @@ describe("a server", () => {
     const id = headers.get("location")?.split("/").at(-1) ?? "";
     const kept = await (await clientOf(next)).read(id);
     expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
-  });
-
-  test("is not ready while its engine process is stopped by SIGSTOP, and ready when it runs again", async () => {
-    await using server = serve("lab");
-    const client = await clientOf(server);
-    const [engine = 0] = await inRole(server.pid, "engine");
-    process.kill(engine, "SIGSTOP");
-    try {
-      await until(async () => (await client.fetch("/health/ready")).status === 503);
-      expect(await problemOf(await client.fetch("/health/ready"))).toMatchObject({
-        detail: "the process that runs the model is stopped, or hangs",
-      });
-    } finally {
-      process.kill(engine, "SIGCONT");
-    }
-    await until(async () => (await client.fetch("/health/ready")).status === 200);
-    expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   });
 
   test("with --no-isolate runs the weights itself", async () => {

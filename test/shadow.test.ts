@@ -1,8 +1,9 @@
 /** A shadow is a build that gets copies of the predictions of another build, for comparison. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { differenceAt } from "../src/server/predictions/shadow.ts";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -184,7 +185,7 @@ const faults: readonly [args: readonly string[], message: string][] = [
   [["ten:v1", "--shadow", "v2", "--no-isolate"], "remove --no-isolate"],
 ];
 test.each(faults)("%p is refused", async (args, message) => {
-  const { code, stderr } = await cli(["serve", ...args, "-p", "0"], { env });
+  const { code, stderr } = await cliHere(["serve", ...args, "-p", "0"], { env });
   expect(stderr).toContain(message);
   expect(code).toBe(2);
 });

@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { versionOf } from "../src/server/predictions/split.ts";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { modelText } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -85,7 +86,7 @@ describe("serve ten --split v1=50,v2=50", () => {
   let ids: readonly [one: string, two: string];
 
   beforeAll(async () => {
-    server = serve(["ten", "--split", "v1=50,v2=50", "--fronts", "2"]);
+    server = serve(["ten", "--split", "v1=50,v2=50", "--fronts", "2", "--store", dir.join("stores")]);
     client = await clientOf(server);
     const all = await Promise.all(
       Array.from({ length: 40 }, async (_, i) => ({
@@ -190,21 +191,19 @@ describe("serve ten --split v1=50,v2=50", () => {
     expect(new Set(first)).toEqual(new Set([1, 2]));
     expect(await factors()).toEqual(first);
   });
-});
 
-test("two clients that send the same chosen id at the same time get one prediction", async () => {
-  // With a store on disk, a version knows a prediction only once its file has the request.
-  await using server = serve(["ten", "--split", "v1=1,v2=1", "--store", dir.join("stores")]);
-  const client = await clientOf(server);
-  const put = async (id: string, asking: string) => {
-    const init = { method: "PUT", headers: { ...json, "X-Client-Id": asking }, body: JSON.stringify([{ x: 1 }]) };
-    const answer = await client.fetch(`/predictions/${id}`, init);
-    return ((await answer.json()) as PredictionBody).model?.tag;
-  };
-  const asking = Array.from({ length: 8 }, (_, i) => `client ${i}`);
-  const ids = Array.from({ length: 10 }, (_, i) => `twice-at-once-${i}-5f0c`);
-  const tags = await Promise.all(ids.map((id) => Promise.all(asking.map((each) => put(id, each)))));
-  for (const each of tags) expect(new Set(each).size).toBe(1);
+  test("makes one prediction for two clients that send the same chosen id at the same time", async () => {
+    // With a store on disk, a version knows a prediction only once its file has the request.
+    const put = async (id: string, asking: string) => {
+      const init = { method: "PUT", headers: { ...json, "X-Client-Id": asking }, body: JSON.stringify([{ x: 1 }]) };
+      const answer = await client.fetch(`/predictions/${id}`, init);
+      return ((await answer.json()) as PredictionBody).model?.tag;
+    };
+    const asking = Array.from({ length: 8 }, (_, i) => `client ${i}`);
+    const ids = Array.from({ length: 10 }, (_, i) => `twice-at-once-${i}-5f0c`);
+    const tags = await Promise.all(ids.map((id) => Promise.all(asking.map((each) => put(id, each)))));
+    for (const each of tags) expect(new Set(each).size).toBe(1);
+  });
 });
 
 test("each API key counts as one client, whatever headers it sends", async () => {
@@ -268,7 +267,7 @@ describe("with other models", () => {
     [["ten", "--split", "v1=1,v1=2"], "two models have the name ten:v1"],
   ];
   test.each(faults)("%p is refused", async (args, message) => {
-    const { code, stderr } = await cli(["serve", ...args, "-p", "0"], { env });
+    const { code, stderr } = await cliHere(["serve", ...args, "-p", "0"], { env });
     expect(stderr).toContain(message);
     expect(code).toBe(2);
   });

@@ -1,6 +1,7 @@
 /** Builds versions of the model `ten`, and starts servers for them. */
 import { expect } from "bun:test";
-import { cli, type RunningCli, startCli } from "./cli.ts";
+import { type RunningCli, startCli } from "./cli.ts";
+import { cliHere } from "./command-here.ts";
 import { writeModel } from "./model-text.ts";
 import type { TempDir } from "./temp-dir.ts";
 
@@ -8,7 +9,7 @@ type Env = Readonly<Record<string, string>>;
 
 /** Builds a version of the model from the text of its model.ts, with the reference `ten:TAG`. */
 export async function buildVersion(dir: TempDir, text: string, tag: string, env: Env): Promise<void> {
-  const { code, stderr } = await cli(["build", await writeModel(dir, text, tag), "-t", `ten:${tag}`], { env });
+  const { code, stderr } = await cliHere(["build", await writeModel(dir, text, tag), "-t", `ten:${tag}`], { env });
   expect({ code, stderr }).toMatchObject({ code: 0 });
 }
 
