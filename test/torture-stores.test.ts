@@ -1,5 +1,5 @@
 /**
- * Faults of disks, clocks, upgrades and queues under real servers: a part of the short fault injection (torture.test.ts
+ * Faults of disks, clocks, upgrades and keys of the queue under real servers: a part of the short fault injection (torture.test.ts
  * has the others).
  */
 import { storeFaults } from "./torture/faults.ts";

@@ -20,10 +20,10 @@ import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 import { upgrades } from "./faults/upgrades.ts";
 
-export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
+export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks, replicas];
 
-/** Faults of disks, clocks, upgrades and queues. */
-export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks, foreignKeys, replicas];
+/** Faults of disks, clocks, upgrades and keys of the queue. */
+export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks, foreignKeys];
 
 export const faults: readonly Fault[] = [
   ...kills,
