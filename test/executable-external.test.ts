@@ -4,13 +4,16 @@ import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "./helpers/executable.ts";
+import { writeTriple } from "./helpers/operators.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const examples = join(import.meta.dir, "..", "examples");
+/** An executable file of a model with custom operators. */
 let external: Executable;
 
 beforeAll(async () => {
-  external = await executable(join(examples, "digits"), ["--libtorch", "external"]);
+  await using folder = await tempDir();
+  await writeTriple(folder.path, '["operators.so"]');
+  external = await executable(folder.path, ["--libtorch", "external"]);
 }, 600_000);
 
 afterAll(() => external[Symbol.asyncDispose]());
@@ -20,7 +23,7 @@ describe("an executable file without libtorch", () => {
   const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
     startExecutable(external.path, ["predict", "--example", ...args], env);
 
-  test("is small, and serves with the libtorch of --libtorch, $LIBTORCH or the Python on the PATH", async () => {
+  test("is small, contains the libraries of custom operators, and serves with the libtorch of --libtorch, $LIBTORCH or the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
     // The file contains only the addon: with libtorch, its libraries take 90 MiB or more.
@@ -38,7 +41,7 @@ describe("an executable file without libtorch", () => {
       [{ ...env, PATH: bin.path }],
     ] as const) {
       await using program = predict(variables, ...args);
-      expect(JSON.parse((await program.stdout) || "null")).toMatchObject({ digit: 3 });
+      expect(JSON.parse((await program.stdout) || "null")).toEqual({ y: 6 });
     }
     expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
   });

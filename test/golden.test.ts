@@ -12,6 +12,7 @@ import { goldenTitle } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { decodeGolden, encodeGolden } from "../src/server/flow/golden.ts";
 import { cli, startCli } from "./helpers/cli.ts";
+import { cliHere } from "./helpers/command-here.ts";
 import { exactPrograms } from "./helpers/exports.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -65,7 +66,7 @@ test("weights whose outputs differ from PyTorch's are found", async () => {
 });
 
 test("a build stores the outputs of the example, and equal models have equal tags", async () => {
-  const build = () => cli(["build", "examples/digits"], { env: env() });
+  const build = () => cliHere(["build", "examples/digits"], { env: env() });
   const [one, two] = [await build(), await build()];
   expect(one.stdout).toBe(two.stdout);
   const packaged = await new ModelStore(dir.join("home")).resolve("digits");

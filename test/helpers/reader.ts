@@ -10,6 +10,7 @@ import { cacheFolder, machineEnv } from "./machine.ts";
 import { copyPreparedImages } from "./prepared-images.ts";
 import { blocksOf, commandsOf, isRun } from "./readme.ts";
 import { hasRegistry, startRegistry } from "./registry.ts";
+import { addModels } from "./server.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
@@ -31,6 +32,8 @@ const fastCompilation = {
 
 /** A shell in the reader's folder, for `await using`: the end of the scope stops the reader's server. */
 export interface Reader extends AsyncDisposable {
+  /** The reader's model store. */
+  readonly home: string;
   /** `text` with the address of the running server in place of localhost:3000. */
   addressed(text: string): string;
   /** Runs shell commands. @returns their standard output @throws if a command fails */
@@ -85,6 +88,7 @@ export async function startReader({ folder, python, isSource = false }: ReaderOp
     return code ?? 0;
   };
   return {
+    home: own.join("models"),
     addressed,
     async run(commands) {
       const child = bash(commands);
@@ -125,7 +129,10 @@ export async function runPage(path: string, { models = [], onServer }: PageOptio
   await using reader = await startReader({ folder: folder.path, python: uses("python3"), isSource });
   await symlink(join(root, "examples"), folder.join("examples"));
   if (isSource) await copyPreparedImages(folder.join("images"));
-  for (const model of models) await reader.run(`sconce build examples/${model}`);
+  await addModels(
+    reader.home,
+    models.map((model) => join(root, "examples", model)),
+  );
   for (const [i, block] of blocks.entries()) {
     if (block.path !== undefined) {
       await mkdir(dirname(folder.join(block.path)), { recursive: true });

@@ -40,27 +40,32 @@ export interface TestServer extends AsyncDisposable {
 }
 
 /**
- * Makes a store, and builds models into it: names in `test/models`, or paths of model folders. Under `npm test`, a
- * model of this checkout is built once and then copied.
+ * Builds models into the store `to`: names in `test/models`, or paths of model folders. Under `npm test`, a model of this
+ * checkout is built once and then copied.
  */
-export async function storeWith(...models: readonly string[]): Promise<TestStore> {
-  const dir = await tempDir();
+export async function addModels(to: string, models: readonly string[]): Promise<void> {
   const homes = await Promise.all(
     models.map(async (model) => {
       const path = model.includes("/") ? resolve(model) : modelFolder(model);
       const isOurs = [folder, examples].includes(dirname(path));
       const home = isOurs ? await shared(`store-${basename(path)}`, (made) => build(made, path)) : undefined;
-      if (home === undefined) await build(dir.path, path);
+      if (home === undefined) await build(to, path);
       return home;
     }),
   );
   for (const home of homes) {
     if (home === undefined) continue;
-    const index = IndexFile.read(dir.path);
-    await cp(home, dir.path, { recursive: true });
+    const index = IndexFile.read(to);
+    await cp(home, to, { recursive: true });
     for (const entry of IndexFile.read(home).entries()) index.set(entry);
     index.write();
   }
+}
+
+/** Makes a store with these models, as `addModels` adds them. */
+export async function storeWith(...models: readonly string[]): Promise<TestStore> {
+  const dir = await tempDir();
+  await addModels(dir.path, models);
   return {
     home: dir.path,
     serve: async (reference, config = {}) => {
