@@ -1,7 +1,7 @@
 /** The tar archives of image layers, unpacked with GNU tar. */
 import { expect, test } from "bun:test";
 import { createWriteStream } from "node:fs";
-import { readlink, stat, writeFile } from "node:fs/promises";
+import { stat, writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type TarEntry, tar } from "../src/package/image/tar.ts";
@@ -10,7 +10,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const bytes = (length: number) => new Uint8Array(length).fill(65);
 
-test("GNU tar unpacks modes, times, links, names of any length and files of any size", async () => {
+test("GNU tar unpacks modes, times, names of any length and files of any size", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("source"), bytes(3_000_000));
   const long = `${"d".repeat(98)}/${"é".repeat(100)}`;
@@ -20,7 +20,6 @@ test("GNU tar unpacks modes, times, links, names of any length and files of any 
     { kind: "folder", path: "d".repeat(98), mode: 0o755 },
     { kind: "file", path: long, mode: 0o600, source: bytes(7) },
     { kind: "file", path: "f".repeat(100), mode: 0o755, source: dir.join("source") },
-    { kind: "link", path: "link", mode: 0o777, target: long },
     ...[0, 1, 511, 512, 513].map(
       (length): TarEntry => ({ kind: "file", path: `${length}`, mode: 0o644, source: bytes(length) }),
     ),
@@ -32,10 +31,6 @@ test("GNU tar unpacks modes, times, links, names of any length and files of any 
   expect(stdout.toString()).toContain("drwxrwxrwt 12/34");
   for (const entry of entries) {
     const path = dir.join("out", entry.path);
-    if (entry.kind === "link") {
-      expect(await readlink(path)).toBe(entry.target);
-      continue;
-    }
     const found = await stat(path);
     expect([entry.path, found.mode & 0o7777]).toEqual([entry.path, entry.mode]);
     expect(found.mtimeMs).toBe(1_000_000_000_000);

@@ -5,7 +5,7 @@
 import { open } from "node:fs/promises";
 import { SconceError } from "../../base/errors.ts";
 
-/** A file, folder or link. `path` has no leading slash; the default owner is root. */
+/** A file or folder. `path` has no leading slash; the default owner is root. */
 export type TarEntry = {
   readonly path: string;
   readonly mode: number;
@@ -13,7 +13,6 @@ export type TarEntry = {
   readonly gid?: number;
 } & (
   | { readonly kind: "folder" }
-  | { readonly kind: "link"; readonly target: string }
   /** `source` is the content, or the path of a file with the content. */
   | { readonly kind: "file"; readonly source: string | Uint8Array }
 );
@@ -68,22 +67,19 @@ function padding(size: number): Uint8Array {
 /** The header of an entry. If a value does not fit into its field, a pax header comes first. */
 function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
-  const link = entry.kind === "link" ? entry.target : "";
   const extended = [
     ...(Buffer.byteLength(name) > maxHeaderName ? [paxRecord("path", name)] : []),
-    ...(Buffer.byteLength(link) > maxHeaderName ? [paxRecord("linkpath", link)] : []),
     ...(size > maxHeaderSize ? [paxRecord("size", String(size))] : []),
   ];
-  const own = header({ ...entry, name, link, size, mtime, type: { file: "0", link: "2", folder: "5" }[entry.kind] });
+  const own = header({ ...entry, name, size, mtime, type: { file: "0", folder: "5" }[entry.kind] });
   if (extended.length === 0) return own;
   const records = Buffer.from(extended.join(""));
-  const pax = header({ name: "pax", link: "", mode: 0o644, size: records.length, mtime, type: "x" });
+  const pax = header({ name: "pax", mode: 0o644, size: records.length, mtime, type: "x" });
   return Buffer.concat([pax, records, padding(records.length), own]);
 }
 
 interface HeaderFields {
   readonly name: string;
-  readonly link: string;
   readonly mode: number;
   readonly uid?: number;
   readonly gid?: number;
@@ -92,7 +88,7 @@ interface HeaderFields {
   readonly type: string;
 }
 
-function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: HeaderFields): Uint8Array {
+function header({ name, mode, uid = 0, gid = 0, size, mtime, type }: HeaderFields): Uint8Array {
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
@@ -105,7 +101,6 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   octal(mtime, 136, 12);
   block.fill(" ", 148, 156);
   block.write(type, 156, "latin1");
-  block.set(Buffer.from(link).subarray(0, maxHeaderName), 157);
   block.write("ustar\0" + "00", 257, "latin1");
   octal(0, 329, 8);
   octal(0, 337, 8);
