@@ -1,6 +1,10 @@
 /** Base class of the runners that call the model's own code: owns the sessions that the code uses. */
-import { AuthorSessions } from "./author-sessions.ts";
+import type { HookCaller } from "../author/hook-context.ts";
+import type { CallArgument, CallResult, DeviceTensor, ModelSession } from "../author/session.ts";
+import { SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import type { NativeSession } from "./native/binding.ts";
+import { TensorScope } from "./tensor-scope.ts";
 
 export interface AuthorRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
@@ -9,25 +13,55 @@ export interface AuthorRunnerOptions {
 }
 
 export abstract class AuthorRunner {
-  protected readonly sessions: AuthorSessions;
+  /** The sessions by name, in the form that the model's own code gets. */
+  protected readonly sessions: Readonly<Record<string, ModelSession>>;
+  /** Tensors on the device that calls of the sessions returned. */
+  protected readonly tensors = new TensorScope();
+  protected readonly caller: HookCaller;
+  readonly #native: readonly NativeSession[];
+  readonly #closed = new AbortController();
 
   constructor({ sessions, device }: AuthorRunnerOptions) {
-    this.sessions = new AuthorSessions(sessions, device);
+    this.#native = Object.values(sessions);
+    this.sessions = Object.fromEntries(
+      Object.entries(sessions).map(([name, session]) => [name, this.#callable(session)]),
+    );
+    this.caller = {
+      signal: this.#closed.signal,
+      log: (text) => log.info(text),
+      ...(device !== undefined && { device }),
+    };
   }
 
   get packedLayers(): number {
-    return this.sessions.packedLayers;
+    return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
+  }
+
+  /** Checks that the sessions are open. @throws SconceError `session_closed` after `dispose` */
+  protected requireOpen(): void {
+    if (this.#closed.signal.aborted)
+      throw new SconceError("session_closed", "the model was closed before this batch ran");
   }
 
   settle(): void {
-    this.sessions.settle();
+    // One call settles all sessions of this process.
+    this.#native[0]?.settle();
   }
 
-  setThreads(threads: number): Promise<void> {
-    return this.sessions.setThreads(threads);
+  async setThreads(threads: number): Promise<void> {
+    await Promise.all(this.#native.map((session) => session.setThreads(threads)));
   }
 
-  dispose(): Promise<void> {
-    return this.sessions.dispose();
+  async dispose(): Promise<void> {
+    this.#closed.abort();
+    await Promise.all(this.#native.map((session) => session.dispose()));
+  }
+
+  #callable(session: NativeSession): ModelSession {
+    return {
+      call: <R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]) =>
+        // Only the author knows the result type of a method.
+        session.call(method, args, (tensor) => this.tensors.add(tensor)) as Promise<R>,
+    };
   }
 }

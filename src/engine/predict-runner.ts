@@ -35,16 +35,16 @@ export class PredictRunner extends AuthorRunner implements Runner {
   }
 
   async #run(items: readonly (readonly Tensor[])[], parts: PartSink | undefined): Promise<readonly Tensor[]> {
-    this.sessions.requireOpen();
+    this.requireOpen();
     const { predict, outputs } = this.#options;
     try {
-      const given = await predict(this.#stack(items), this.sessions.byName, this.sessions.caller);
+      const given = await predict(this.#stack(items), this.sessions, this.caller);
       const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {
       throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
     } finally {
-      this.sessions.tensors.free();
+      this.tensors.free();
     }
   }
 

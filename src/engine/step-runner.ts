@@ -37,14 +37,14 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   async begin(tensors: readonly Tensor[]): Promise<unknown> {
-    this.sessions.requireOpen();
+    this.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
     // Copies the tensors: they may lie in shared memory, which other items use later.
     const own = copied(tensors).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
-      const state = await steps.begin(Object.fromEntries(own), this.sessions.byName, this.sessions.caller);
-      this.sessions.tensors.search(state);
+      const state = await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
+      this.tensors.search(state);
       return state;
     } catch (error) {
       throw hookError(error, { name: "begin", given: names }, "run_failed");
@@ -52,10 +52,10 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   async step(states: readonly unknown[]): Promise<readonly Stepped[]> {
-    this.sessions.requireOpen();
+    this.requireOpen();
     const { steps, inputs } = this.#options;
     try {
-      const results: unknown = await steps.step(states, this.sessions.byName, this.sessions.caller);
+      const results: unknown = await steps.step(states, this.sessions, this.caller);
       if (!Array.isArray(results) || results.length !== states.length) {
         const given = Array.isArray(results) ? `a list of ${results.length}` : typeof results;
         throw unfit(`${given} for ${states.length} states; return a list with a result for each state`);
@@ -67,7 +67,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   free(states: readonly unknown[]): void {
-    this.sessions.tensors.free(states);
+    this.tensors.free(states);
   }
 
   /**
@@ -127,7 +127,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     const part = "part" in result && result.part !== undefined ? await checked(parts, result.part) : undefined;
     if ("outputs" in result) return { part, outputs: await checked(outputs, result.outputs) };
     const state = "state" in result ? result.state : undefined;
-    this.sessions.tensors.search(state);
+    this.tensors.search(state);
     return { part, state };
   }
 }
