@@ -17,29 +17,20 @@ const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_fail
  * @param code error code of the result, if the error is neither an InputError nor a SconceError
  */
 export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {
-  const clientMessage = `${MODEL_FAILED} in ${nouns[hook.name]}`;
+  const noun = hook.name === "demo" ? "the demo" : hook.name;
+  const clientMessage = `${MODEL_FAILED} in ${noun}`;
   if (error instanceof InputError) return inputRefused(error);
   if (error instanceof SconceError) {
     if (!wrongCalls.has(error.code) || error.clientMessage !== error.message) return error;
     return new SconceError(error.code, error.message, { cause: error, clientMessage });
   }
-  const message = `${nouns[hook.name]} failed: ${hookMessage(error, hook)}`;
+  const message = `${noun} failed: ${hookMessage(error, hook)}`;
   return new SconceError(code, message, { cause: error, clientMessage });
 }
 
 function inputRefused(error: InputError): SconceError {
   return new SconceError("input_refused", error.message, { cause: error, field: error.field });
 }
-
-const nouns = {
-  preprocess: "preprocess",
-  predict: "predict",
-  begin: "begin",
-  step: "step",
-  postprocessPart: "postprocessPart",
-  postprocess: "postprocess",
-  demo: "the demo",
-} as const;
 
 /** JavaScriptCore's message, such as `undefined is not an object (evaluating 'scores.data')`. */
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;

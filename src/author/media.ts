@@ -1,5 +1,5 @@
 /** The class `Image` for model code: size, pixels for tensors, and images made from pixels. */
-import { messageOf, SconceError } from "../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { countScans, hasEnd, plainSize } from "./jpeg.ts";
@@ -240,7 +240,7 @@ export class Image extends ModelFile {
     try {
       return await run(new Bun.Image(bytes, { maxPixels }));
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = codeOf(error);
       if (code === "ERR_IMAGE_DECODE_FAILED") throw this.#damaged(error);
       if (code === "ERR_IMAGE_UNKNOWN_FORMAT" || code === "ERR_IMAGE_FORMAT_UNSUPPORTED") throw this.#unreadable(error);
       if (code === "ERR_IMAGE_TOO_MANY_PIXELS") {

@@ -110,9 +110,14 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** The `code` of an error; empty if there is none. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}
+
 /** Whether the error is ENOENT: a file does not exist. */
 export function isNoFile(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
+  return codeOf(error) === "ENOENT";
 }
 
 /** Makes untrusted text safe for one line of a terminal or log: removes control characters and truncates. */

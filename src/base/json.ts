@@ -9,6 +9,15 @@ export function isJson(value: unknown): value is Json {
   return value === null || ["boolean", "number", "string"].includes(typeof value);
 }
 
+/** The value of a JSON text; undefined if the text is not JSON. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

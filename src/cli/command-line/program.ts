@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { runCommand } from "citty";
 import { messageWithLine } from "../../base/author-line.ts";
 import { closest } from "../../base/closest.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { configureLog, isLogJson, log, logTimes } from "../../base/log.ts";
 import { type Roles, roleOf, runRole } from "../../machine/processes/link.ts";
@@ -159,7 +159,7 @@ function printable(text: string): string {
 /** Prints an error as one line on standard error, and its stack only at log level debug. @returns the exit code */
 function fail(error: unknown): number {
   // EPIPE means that the reader closed the pipe, as `head` does. This is not an error.
-  if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
+  if (codeOf(error) === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {
     log.error(isKnown ? new SconceError(error.code, messageWithLine(error)) : `unexpected error: ${messageOf(error)}`);

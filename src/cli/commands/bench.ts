@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { codedError, oneLine, SconceError } from "../../base/errors.ts";
+import { parsedJson } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds, rounded } from "../../base/milliseconds.ts";
 import { count, duration, flag, openOption, option } from "../../base/option.ts";
@@ -9,7 +10,7 @@ import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 import { chart } from "./bench/chart.ts";
 import { type Load, NO_ANSWER, offer, saturate } from "./bench/offered-load.ts";
-import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/server-client.ts";
+import { DEFAULT_URL, ServerClient, serverOptions } from "./remote/server-client.ts";
 
 /** Loads that are offered without --rates, as shares of the server's capacity. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
@@ -159,7 +160,7 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
   const text = await readFile(file, "utf8").catch((error: Error) => {
     throw usage(`--input ${file} cannot be read: ${error.message}`);
   });
-  const parsed = parsedJson(text, z.array(z.unknown()).min(1));
+  const parsed = z.array(z.unknown()).min(1).safeParse(parsedJson(text)).data;
   if (parsed !== undefined) return parsed;
   throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
 }
@@ -183,7 +184,7 @@ async function checkFirst(client: ServerClient, response: Response): Promise<voi
   // A full server answers 429 or 503. These answers do not stop the benchmark: the measurement counts them.
   if (!response.ok && response.status !== 429 && response.status !== 503)
     throw client.refusal(`POST ${client.url}/predictions`, response.status, text);
-  const { error_message: message } = parsedJson(text, failedSchema) ?? {};
+  const { error_message: message } = failedSchema.safeParse(parsedJson(text)).data ?? {};
   if (message !== undefined) throw new SconceError("not_ready", `the first prediction failed: ${oneLine(message)}`);
 }
 

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
+import { codeOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { flag, openOption, option } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -134,7 +134,7 @@ async function checkEmpty(dir: string, given: string): Promise<void> {
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
     throw usage(`${given} must be a new or empty folder; it contains ${shown}`);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = codeOf(error);
     if (code === "ENOENT") return;
     if (code === "ENOTDIR") throw new SconceError("usage", `${given} must be a folder, not a file`, { cause: error });
     throw error;

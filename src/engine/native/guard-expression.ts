@@ -4,6 +4,7 @@
  */
 
 import { comparison, requireInt64 } from "./program-literals.ts";
+import { sizeFunctions } from "./symbolic-call.ts";
 
 /** Returns the TorchScript text for an input; undefined when the program has no such input. */
 export type InputText = (path: readonly string[]) => string | undefined;
@@ -18,19 +19,13 @@ interface Token {
 
 /** Functions of numbers, by the name that PyTorch prints. */
 const functions: Readonly<Record<string, string>> = {
-  "math.trunc": "_ops_aten.Int",
-  "math.floor": "_ops_aten.floor",
-  "math.ceil": "_ops_aten.ceil",
-  "torch.sym_float": "_ops_aten.Float",
+  ...sizeFunctions,
   float: "_ops_aten.Float",
   int: "_ops_aten.Int",
   // Python rounds halves to even, and so does TorchScript, which gives a float of the same value.
   round: "_ops_aten.round",
   max: "_ops_prim.max",
   min: "_ops_prim.min",
-  // The names since torch 2.15.
-  "torch.sym_max": "_ops_prim.max",
-  "torch.sym_min": "_ops_prim.min",
   Max: "_ops_prim.max",
   Min: "_ops_prim.min",
   abs: "_ops_prim.abs",

@@ -21,7 +21,8 @@ const comparisons: Readonly<Record<string, string>> = {
   "_operator.ge": ">=",
 };
 
-const functions: Readonly<Record<string, string>> = {
+/** Operators of TorchScript for functions of sizes. */
+export const sizeFunctions: Readonly<Record<string, string>> = {
   "torch.sym_float": "_ops_aten.Float",
   "torch.sym_int": "_ops_aten.Int",
   "torch.sym_max": "_ops_prim.max",
@@ -43,7 +44,7 @@ export function symbolicCall(target: string, operands: readonly string[]): strin
   requireInt64(operands);
   const sign = infix[target];
   if (sign !== undefined && operands.length === 2) return `${first} ${sign} ${second}`;
-  if (functions[target] !== undefined) return `${functions[target]}(${operands.join(", ")})`;
+  if (sizeFunctions[target] !== undefined) return `${sizeFunctions[target]}(${operands.join(", ")})`;
   switch (target) {
     case "_operator.neg":
       return `-${first}`;

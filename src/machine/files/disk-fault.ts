@@ -1,7 +1,7 @@
 /** Explains disk errors, and refuses writes that would fill the disk. */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../../base/bytes.ts";
-import { SconceError } from "../../base/errors.ts";
+import { codeOf, SconceError } from "../../base/errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
   ENOSPC: "has no space left; make room, or remove models with `sconce rm`",
@@ -11,7 +11,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 export function isFull(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+  return ["ENOSPC", "EDQUOT"].includes(codeOf(error));
 }
 
 /** Bytes of the disk that a write must leave free for other programs. */
@@ -36,8 +36,7 @@ export function requireSpace(home: string, bytes: number, spareableBytes = 0): v
 
 /** The error with a fix for the operator; undefined when the error does not come from the disk. */
 export function diskFault(error: unknown, home: string): SconceError | undefined {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  const reason = reasons[code];
+  const reason = reasons[codeOf(error)];
   return reason === undefined
     ? undefined
     : new SconceError("store_unwritable", `the model store ${home} ${reason}`, { cause: error });

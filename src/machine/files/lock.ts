@@ -4,7 +4,7 @@
  */
 import { Database } from "bun:sqlite";
 import { closeSync, openSync } from "node:fs";
-import { SconceError } from "../../base/errors.ts";
+import { codeOf, SconceError } from "../../base/errors.ts";
 
 export interface FileLock extends Disposable {
   /** Releases the lock. A second call does nothing. */
@@ -89,5 +89,5 @@ function open(path: string, timeoutMs: number): FileLock | undefined {
 }
 
 function isBusy(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "SQLITE_BUSY";
+  return codeOf(error) === "SQLITE_BUSY";
 }

@@ -1,6 +1,7 @@
 /** Makes files and folders that exist only when they are complete. */
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { codeOf } from "../../base/errors.ts";
 
 /**
  * Makes a file or folder under a temporary name and renames it when it is complete. If several processes make it at
@@ -36,7 +37,6 @@ function renameInto(temporary: string, path: string): void {
     renameSync(temporary, path);
   } catch (error) {
     // Another process finished the folder first, so its result stays.
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+    if (!["ENOTEMPTY", "EEXIST"].includes(codeOf(error))) throw error;
   }
 }

@@ -3,7 +3,7 @@ import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSyn
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 
 /**
  * The folder `asked`, or by default the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
@@ -87,8 +87,7 @@ export function requireSpace(folder: string, bytes: number): void {
 /** Turns an error of file operations in the folder into a message with a fix. */
 export function cacheFault(error: unknown, folder: string): SconceError {
   if (error instanceof SconceError) return error;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return unusable(folder, reasons[code] ?? `cannot be used (${messageOf(error)})`, error);
+  return unusable(folder, reasons[codeOf(error)] ?? `cannot be used (${messageOf(error)})`, error);
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 /** Decompresses a body by its Content-Encoding, up to a size limit. */
 import * as zlib from "node:zlib";
+import { codeOf } from "../../base/errors.ts";
 
 export type Decoded =
   | { readonly bytes: Uint8Array }
@@ -54,5 +55,5 @@ export async function decodeContent(
 }
 
 function isTooLarge(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE";
+  return codeOf(error) === "ERR_BUFFER_TOO_LARGE";
 }

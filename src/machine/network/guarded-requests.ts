@@ -1,4 +1,6 @@
 /** Sends requests to URLs that clients name, but only to addresses that the address guard allows. */
+
+import { codeOf } from "../../base/errors.ts";
 import type { AddressGuard } from "./address-guard.ts";
 import { HostSessions } from "./host-sessions.ts";
 
@@ -79,9 +81,4 @@ export class GuardedRequests implements Disposable {
       ...(this.#ca !== undefined && { ca: this.#ca }),
     };
   }
-}
-
-/** The `code` of an error; empty if there is none. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -2,7 +2,7 @@
 import { dlopen, FFIType, ptr } from "bun:ffi";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
-import { systemText } from "../../base/system-file.ts";
+import { statFields, systemText } from "../../base/system-file.ts";
 
 /** Linux constants. */
 const SCHED_OTHER = 0;
@@ -147,7 +147,7 @@ const inheritedCapabilities = () => (process.getuid?.() === 0 ? "CapBnd" : "CapA
  * nothing unless this process leads the session.
  */
 function setSessionNice(nice: number): void {
-  const [, , , session] = ownStat();
+  const [, , , session] = statFields("/proc/self/stat");
   if (session === String(process.pid)) setAutogroupNice(nice);
 }
 
@@ -159,10 +159,4 @@ function setAutogroupNice(nice: number): void {
   }
 }
 
-const policyOfProcess = () => Number(ownStat()[38]);
-
-/** The fields of Linux's /proc/self/stat from the state on, which is field 3 of the whole line. */
-function ownStat(): string[] {
-  const text = systemText("/proc/self/stat");
-  return text.slice(text.lastIndexOf(")") + 2).split(" ");
-}
+const policyOfProcess = () => Number(statFields("/proc/self/stat")[38]);

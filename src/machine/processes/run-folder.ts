@@ -3,7 +3,7 @@ import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } fr
 import { createConnection, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 
 const prefix = "sconce-run-";
 const named = /^sconce-run-\w{6}$/;
@@ -143,6 +143,6 @@ function connect(path: string): Promise<string | undefined> {
     socket.destroy();
     resolve(undefined);
   });
-  socket.once("error", (error) => resolve("code" in error ? String(error.code) : ""));
+  socket.once("error", (error) => resolve(codeOf(error)));
   return promise;
 }

@@ -3,7 +3,7 @@ import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { RestartCause } from "../../base/labels.ts";
 import { log } from "../../base/log.ts";
-import { systemText } from "../../base/system-file.ts";
+import { statFields } from "../../base/system-file.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { type Death, deathOf, OomKills } from "./death-reason.ts";
@@ -250,7 +250,6 @@ export class Supervised {
 
 /** Whether a process is stopped, hangs in a kernel call that no signal can end, or is a zombie. */
 function isStopped(pid: number): boolean {
-  // In /proc/PID/stat the state follows the process's name, which may contain blanks and parentheses.
-  const [, state] = /.*\) (\w)/.exec(systemText(`/proc/${pid}/stat`)) ?? [];
+  const [state] = statFields(`/proc/${pid}/stat`);
   return state !== undefined && "TtDZ".includes(state);
 }

@@ -1,6 +1,7 @@
 /** Processor time of a thread, for limits that do not depend on the machine's other load. Linux only. */
-import { readFileSync, readlinkSync } from "node:fs";
+import { readlinkSync } from "node:fs";
 import { basename } from "node:path";
+import { statFields } from "../../base/system-file.ts";
 
 /** The kernel's clock tick in milliseconds, the unit of processor time. */
 const TICK_MS = 10;
@@ -13,16 +14,7 @@ export function thisThread(): string | undefined {
 /** Processor time of a thread of this process in milliseconds; undefined if unknown. */
 export function threadTimeMs(thread: string | undefined): number | undefined {
   if (thread === undefined) return undefined;
-  try {
-    const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
-    // The name in parentheses may contain any characters. `utime` and `stime` are the 12th and 13th fields after the
-    // name.
-    const [user, system] = stat
-      .slice(stat.lastIndexOf(")") + 2)
-      .split(" ")
-      .slice(11, 13);
-    return (Number(user) + Number(system)) * TICK_MS;
-  } catch {
-    return undefined;
-  }
+  // Fields 14 and 15 of proc(5) are `utime` and `stime`.
+  const [user, system] = statFields(`/proc/self/task/${thread}/stat`).slice(11, 13);
+  return user === undefined ? undefined : (Number(user) + Number(system)) * TICK_MS;
 }

@@ -3,7 +3,8 @@ import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
+import { parsedJson } from "../../base/json.ts";
 import { productOf } from "./products.ts";
 
 /** A user name and password, or an identity token for the registry's token server. */
@@ -83,7 +84,7 @@ async function readConfig(file: string): Promise<Config | undefined> {
   try {
     text = await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return;
+    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return;
     throw denied(`${file} can't be read: ${messageOf(error)}`, error);
   }
   if (text.trim() === "") return undefined;
@@ -175,7 +176,7 @@ async function askHelper(
     if (/credentials not found/i.test(output)) return undefined;
     throw denied(`${program} failed for ${host} with code ${code}; try: echo ${host} | ${program} get`);
   }
-  const answer = helperAnswerSchema.safeParse(parseJson(output));
+  const answer = helperAnswerSchema.safeParse(parsedJson(output));
   if (!answer.success) throw denied(`${program} did not print Username and Secret as JSON`);
   const { Username: username, Secret: secret } = answer.data;
   return username === tokenUser
@@ -189,14 +190,6 @@ function killGroup({ pid }: Bun.Subprocess): void {
     process.kill(-pid, "SIGKILL");
   } catch {
     // The helper has exited already.
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 /** Describes failed requests and connections in one line, with the fix. */
 import { z } from "zod";
-import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
 
@@ -33,11 +33,11 @@ export async function readFault(answer: Response): Promise<RegistryFault> {
  * The error for a failed or broken connection. The message leaves out the URL, because storage URLs contain signatures.
  */
 export function connectionError(url: URL, isPlain: boolean, error: unknown): SconceError {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return new SconceError("registry_unavailable", `${url.host} ${explain(url, isPlain, code, error)}`, { cause: error });
+  return new SconceError("registry_unavailable", `${url.host} ${explain(url, isPlain, error)}`, { cause: error });
 }
 
-function explain(url: URL, isPlain: boolean, code: string, error: unknown): string {
+function explain(url: URL, isPlain: boolean, error: unknown): string {
+  const code = codeOf(error);
   if (code === "ECONNREFUSED" || code === "ConnectionRefused") {
     return "refuses connections; check the name and the port, and that the registry runs";
   }

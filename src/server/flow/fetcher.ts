@@ -2,11 +2,11 @@
 
 import { decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { urlLabel } from "../../author/url-label.ts";
-import { SconceError } from "../../base/errors.ts";
+import { codeOf, SconceError } from "../../base/errors.ts";
 import { raced } from "../../base/raced.ts";
 import type { AddressGuard } from "../../machine/network/address-guard.ts";
 import { decodeContent, encodingOf } from "../../machine/network/content-encoding.ts";
-import { codeOf, GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import { redirectStatuses } from "../../machine/network/redirects.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 

@@ -4,7 +4,7 @@
  * again, and the next process fails the input by name.
  */
 import { Script } from "node:vm";
-import { MODEL_FAILED, SconceError } from "../../base/errors.ts";
+import { codeOf, MODEL_FAILED, SconceError } from "../../base/errors.ts";
 import type { EventLoopLag } from "../../machine/processes/event-loop-lag.ts";
 import type { InputPlace, ItemHook, RunningHooks } from "./running-hooks.ts";
 
@@ -166,5 +166,5 @@ function textOf({ predictionId, index }: InputPlace): string {
 }
 
 function isInterrupt(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
+  return codeOf(error) === "ERR_SCRIPT_EXECUTION_TIMEOUT";
 }

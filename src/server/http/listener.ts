@@ -1,6 +1,6 @@
 /** Listens on the port. Limits the number of connections, reloads TLS certificates, and lets the app be replaced while it listens. */
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ServeConfig } from "../config.ts";
 import { connectionsAt, ListeningSocket } from "./listening-socket.ts";
@@ -238,8 +238,7 @@ async function lastAnswer(answer: Response | Promise<Response>): Promise<Respons
 
 /** Whether listening failed because of the address, and not because of TLS. */
 function isOfAddress(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return /^E(ADDR|ACCES|PERM)/.test(code);
+  return /^E(ADDR|ACCES|PERM)/.test(codeOf(error));
 }
 
 /** Describes why listening failed, and the fix. */
@@ -247,8 +246,7 @@ export function listenFault(
   error: unknown,
   portOption: ListenOptions["portOption"] = "--port",
 ): { readonly found: string; readonly fix: string } {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "EADDRINUSE"
+  return codeOf(error) === "EADDRINUSE"
     ? { found: "is in use by another program", fix: `choose another with ${portOption}` }
     : {
         found: `cannot be listened on (${messageOf(error)})`,

@@ -5,7 +5,7 @@
  */
 import { rmSync } from "node:fs";
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
+import { codeOf, SconceError } from "../../base/errors.ts";
 import { type Family, familySchema } from "../metrics/counts.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
@@ -162,10 +162,10 @@ class ForwardedBody {
 
 /** Whether the error shows that the process of the socket has exited. Other errors, such as too many open files, do not show it. */
 function hasEnded(error: unknown): boolean {
-  return error instanceof Error && "code" in error && endedCodes.has(error.code);
+  return endedCodes.has(codeOf(error));
 }
 
-const endedCodes: ReadonlySet<unknown> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
+const endedCodes = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
 
 function unreachable(cause: unknown): SconceError {
   return new SconceError("not_ready", "the process with this id cannot be reached now; try again later", {

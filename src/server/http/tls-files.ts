@@ -1,7 +1,7 @@
 /** Reads and checks the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
 import type { ServeConfig } from "../config.ts";
 
@@ -109,10 +109,10 @@ function keyIn(pem: string, path: string): KeyObject {
   try {
     return createPrivateKey(pem);
   } catch (cause) {
-    const isEncrypted = cause instanceof Error && "code" in cause && cause.code === "ERR_MISSING_PASSPHRASE";
-    const fault = isEncrypted
-      ? `the key in ${path} is encrypted; decrypt it with: openssl pkey -in ${path} -out NEW`
-      : `${path} has no private key in PEM format`;
+    const fault =
+      codeOf(cause) === "ERR_MISSING_PASSPHRASE"
+        ? `the key in ${path} is encrypted; decrypt it with: openssl pkey -in ${path} -out NEW`
+        : `${path} has no private key in PEM format`;
     throw new SconceError("usage", `TLS: ${fault}`, { cause });
   }
 }

@@ -1,5 +1,6 @@
 /** CPU time, memory and open files of the server's processes, read from /proc. */
 import { readdirSync, readFileSync } from "node:fs";
+import { statFields } from "../../base/system-file.ts";
 import type { Family } from "./counts.ts";
 
 /** Clock ticks in `/proc/PID/stat` per second: 100 on every architecture. */
@@ -40,9 +41,8 @@ export function processFamilies(processes: Readonly<Record<string, number>>): Fa
 
 function usageOf(pid: number): Usage | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name before the last bracket may contain spaces and brackets. The first field after it is field 3 of proc(5).
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const fields = statFields(`/proc/${pid}/stat`);
+    /** A field by its number in proc(5). */
     const field = (number: number) => Number(fields[number - 3]);
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const bytes = (name: string) => 1024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1] ?? 0);

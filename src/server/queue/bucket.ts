@@ -1,7 +1,7 @@
 /** Reads and writes keys in a folder of an S3-compatible bucket. Each request has a time limit. Each failure is one kind of error, with a reason. */
 
 import { Gate } from "../../base/collections/gate.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { raced } from "../../base/raced.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 
@@ -153,7 +153,7 @@ function reasonOf(error: unknown): string {
     return `it ${status === 401 || status === 403 ? "denies access" : "refused a request"} (${error.message})`;
   }
   if (error instanceof DOMException) return "it does not answer in time";
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = codeOf(error);
   if (code === "ERR_S3_MISSING_CREDENTIALS") return "there are no credentials";
-  return `it cannot be reached (${typeof code === "string" ? code : messageOf(error)})`;
+  return `it cannot be reached (${code || messageOf(error)})`;
 }

@@ -1,7 +1,7 @@
 /** Makes an input, as a request would have it, from arguments `field=value`. */
 import { closest } from "../../../base/closest.ts";
 import { messageOf } from "../../../base/errors.ts";
-import { isObject } from "../../../base/json.ts";
+import { isObject, parsedJson } from "../../../base/json.ts";
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
 import { arrayOf, dataUriOf, fileValue, readText } from "./input-file.ts";
@@ -55,23 +55,23 @@ function isWholeArray(text: string, node: SchemaNode): boolean {
   const element = node.element(0);
   if (text.startsWith("[")) return true;
   if (isFile(element)) return false;
-  return text.startsWith("@") || (isFile(node) && !isOfAny(element.types, parseJson(text)));
+  return text.startsWith("@") || (isFile(node) && !isOfAny(element.types, parsedJson(text)));
 }
 
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
   if (isFile(node)) {
     // A tensor field accepts lists, or the name of a file.
-    const value = parseJson(given);
+    const value = parsedJson(given);
     return isOfAny(node.types, value) && typeof value !== "string" ? value : readFile(given, name, node);
   }
   const text = given.startsWith("@") ? await readText(given.slice(1), name) : given;
   const listed = node.values.find((value) => String(value) === text);
   if (listed !== undefined) return listed;
   const { types } = node;
-  if (types.size === 0) return parseJson(text) ?? text;
+  if (types.size === 0) return parsedJson(text) ?? text;
   if (types.has("null") && text === "null") return null;
   if (node.takesAnyText) return text;
-  const value = parseJson(text);
+  const value = parsedJson(text);
   if (isOfAny(types, value)) return withFiles(value, node, name);
   // A string outside the enum passes: the model's own schema reports it.
   if (types.has("string")) return text;
@@ -148,14 +148,6 @@ function unknownField(name: string, model: string, schema: SchemaNode): never {
   const near = closest(name, schema.fields.keys());
   const hint = near === undefined ? `it takes ${describeFields(schema)}` : `did you mean ${near}?`;
   throw usage(`${model} has no field ${name}; ${hint}`);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function nameOf(value: unknown): string {

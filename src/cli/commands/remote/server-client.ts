@@ -1,7 +1,8 @@
 /** Sends requests to a running server, for the commands `bench` and `top`. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import { messageOf, oneLine, SconceError } from "../../../base/errors.ts";
+import { codeOf, messageOf, oneLine, SconceError } from "../../../base/errors.ts";
+import { parsedJson } from "../../../base/json.ts";
 import { type OptionValues, openOption } from "../../../base/option.ts";
 import { usage } from "../../command-line/command.ts";
 
@@ -93,7 +94,7 @@ export class ServerClient {
   /** The error for a request that the server refused, with the reason in the problem details of the answer. */
   refusal(request: string, status: number, text: string): SconceError {
     const hint = status === 401 && this.#headers.Authorization === undefined ? "; give a key with --key" : "";
-    const reason = parsedJson(text, z.object({ detail: z.string() }))?.detail;
+    const reason = z.object({ detail: z.string() }).safeParse(parsedJson(text)).data?.detail;
     return new SconceError(
       "not_ready",
       `${request} was answered with ${status}${reason === undefined ? "" : `: ${oneLine(reason)}`}${hint}`,
@@ -102,7 +103,6 @@ export class ServerClient {
 
   /** Why a request has no answer. Messages of Bun name no cause that an operator knows, so known codes are replaced. */
   #reasonOf(error: unknown): string {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
     const reasons: Readonly<Record<string, string>> = {
       ECONNREFUSED: "nothing listens on this port (ECONNREFUSED)",
       ECONNRESET: `the server closed the connection (ECONNRESET)${this.#base.protocol === "http:" ? "; if it has TLS, begin the address with https://" : ""}`,
@@ -111,11 +111,11 @@ export class ServerClient {
       DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
       SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
     };
-    return reasons[code] ?? messageOf(error);
+    return reasons[codeOf(error)] ?? messageOf(error);
   }
 
   async json<T>(path: string, schema: z.ZodType<T>): Promise<T> {
-    const parsed = parsedJson(await this.text(path, "application/json"), schema);
+    const parsed = schema.safeParse(parsedJson(await this.text(path, "application/json"))).data;
     if (parsed !== undefined) return parsed;
     throw new SconceError(
       "not_ready",
@@ -129,14 +129,5 @@ function contentOf(option: string, path: string): string {
     return readFileSync(path, "utf8");
   } catch (error) {
     throw usage(`${option} ${path} cannot be read: ${messageOf(error)}`);
-  }
-}
-
-/** Parses and validates JSON. @returns undefined for text that is not JSON, or does not fit the schema */
-export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | undefined {
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
   }
 }

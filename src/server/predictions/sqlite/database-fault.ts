@@ -1,5 +1,5 @@
 /** Error messages for faults of disks and databases. */
-import { SconceError } from "../../../base/errors.ts";
+import { codeOf, SconceError } from "../../../base/errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
   SQLITE_FULL: "its disk has no room left",
@@ -23,7 +23,7 @@ const reasons: Readonly<Record<string, string>> = {
 /** The reason of an error, in words that continue a sentence: "its disk fails (EIO)". */
 export function databaseFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const code = "code" in error ? String(error.code) : "";
+  const code = codeOf(error);
   // Extended codes of SQLite begin with a general code: SQLITE_IOERR_WRITE with SQLITE_IOERR.
   const reason = reasons[code] ?? reasons[code.split("_").slice(0, 2).join("_")];
   return reason === undefined ? error.message : `${reason} (${code})`;

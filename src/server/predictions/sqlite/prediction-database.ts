@@ -1,6 +1,7 @@
 /** The SQLite database of predictions, which runs on its own thread. Commits batches of changes, reads predictions, and evicts old outcomes. */
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
+import { codeOf } from "../../../base/errors.ts";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
 import { isIntact } from "../checksum.ts";
 import { secondOf } from "../ids.ts";
@@ -218,7 +219,7 @@ export class PredictionDatabase {
         })
         .immediate();
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "SQLITE_FULL") return "full";
+      if (codeOf(error) === "SQLITE_FULL") return "full";
       throw error;
     }
   }

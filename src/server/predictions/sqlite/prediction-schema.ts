@@ -1,6 +1,7 @@
 /** Opens the file of a prediction database, and creates or upgrades its tables. */
 import { Database } from "bun:sqlite";
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
+import { codeOf } from "../../../base/errors.ts";
 import type { DatabaseOptions } from "./prediction-database.ts";
 
 /** Milliseconds that SQLite waits for a lock. Other processes hold the lock for a few milliseconds. */
@@ -94,7 +95,7 @@ function makePrivate(path: string): void {
     // Only a new file is opened here: closing a file would release SQLite's locks of this process on it.
     closeSync(openSync(path, "wx", 0o600));
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
     chmodSync(path, 0o600);
   }
 }
