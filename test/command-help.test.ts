@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
-import { flag, listOption, openOption, option } from "../src/base/option.ts";
+import { flagOn, listOption, openOption, option } from "../src/base/option.ts";
 import { commands } from "../src/cli/cli.ts";
 import { flagName, peekOptions, variableName } from "../src/cli/command-line/command.ts";
 import { commandHelp, defaultText, helpWidth } from "../src/cli/command-line/help.ts";
@@ -140,7 +140,7 @@ describe("every option of every command", () => {
 });
 
 test("a switch accepts true, false, 1 and 0, or no- before its name", () => {
-  const table = { json: option({ description: "", default: true, parse: flag }) };
+  const table = { json: option({ description: "", ...flagOn }) };
   const read = (...args: string[]) => peekOptions(args, table).json;
   const given = [[], ["--no-json"], ["--json=false"], ["--json=0"], ["--json=true"], ["--json"]];
   expect(given.map((args) => read(...args))).toEqual([true, false, false, false, true, true]);

@@ -118,7 +118,7 @@ describe("refused is", () => {
   test.each([
     [["digits"], "missing --output DIR"],
     [["digits", "-o", "images", "--tag", "a b"], "--tag must be letters and digits"],
-    [["digits", "-o", "images", "--source-date-epoch", "-1"], "must be a whole number of seconds"],
+    [["digits", "-o", "images", "--source-date-epoch", "-1"], "must be a whole number from 0 to 8589934591"],
     [["digits", "-o", "images", "--base", "nope"], "there is no folder nope"],
     [["digits", "-o", "package.json"], "package.json is not a folder"],
   ])("wrong usage: %j", async (args, part) => {

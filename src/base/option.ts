@@ -151,9 +151,21 @@ export const hosts = {
     ),
 } as const;
 
-export const flag = z
+const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
+
+/** Settings of a flag that is on by default; `--no-NAME` turns it off. */
+export const flagOn = { default: true, parse: flag };
+
+/** Settings of a flag that is off by default. */
+export const flagOff = { default: false, parse: flag };
+
+/** Settings of an option that is the path of a file. */
+export const filePath = { valueHint: "file", parse: z.string().min(1, "must be a file") } as const;
+
+/** Settings of an option that is the path of a folder. */
+export const folderPath = { valueHint: "dir", parse: z.string().min(1, "must be a folder") } as const;
 
 /** Settings of an option that is one word of a list. */
 export function choice<const V extends readonly string[]>(values: V) {

@@ -1,6 +1,6 @@
 /** Options of `serve` about the port, the clients and the models. */
 import { z } from "zod";
-import { count, duration, flag, hosts, listOption, openOption, option, origins } from "../base/option.ts";
+import { count, duration, filePath, flagOn, hosts, listOption, openOption, option, origins } from "../base/option.ts";
 
 const apiNames = ["v2", "openai", "mcp"] as const;
 export type ApiName = (typeof apiNames)[number];
@@ -52,34 +52,30 @@ export const servingOptions = {
   apiKeys: openOption<string>({
     description: "File of API keys: requests without one of them are refused. `sconce key new` makes a key",
     described: "no keys, all requests are answered",
-    valueHint: "file",
     isPath: true,
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
   tlsCert: openOption<string>({
     description:
       "File of the TLS certificate and its chain (PEM): the server then speaks HTTPS only. A changed file is read again",
     described: "no TLS",
     isAdvanced: true,
-    valueHint: "file",
     isPath: true,
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
   tlsKey: openOption<string>({
     description: "File of the certificate's private key (PEM)",
     described: "none",
     isAdvanced: true,
-    valueHint: "file",
     isPath: true,
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
   tlsClientCa: openOption<string>({
     description: "File of certificate authorities (PEM): only clients with a certificate of one of them are answered",
     described: "clients need no certificate",
     isAdvanced: true,
-    valueHint: "file",
     isPath: true,
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
   api: option<readonly ApiName[]>({
     description:
@@ -96,15 +92,13 @@ export const servingOptions = {
   }),
   page: option({
     description: "Serve the page on which people try the model (/demo); --no-page answers 404",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   docs: option({
     description: "Serve /docs and /openapi.json; --no-docs answers 404",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   adminPort: openOption<number>({
     description:
@@ -186,9 +180,8 @@ export const servingOptions = {
   }),
   verify: option({
     description: "Check all files of the model against their digests; --no-verify checks only the code",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   param: listOption<string>({
     description: "Parameter that the model declares; inspect lists them. A value that is no text is JSON",

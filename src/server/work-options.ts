@@ -7,7 +7,8 @@ import {
   choice,
   count,
   duration,
-  flag,
+  flagOff,
+  flagOn,
   listOption,
   openOption,
   option,
@@ -45,15 +46,13 @@ export const workOptions = {
   }),
   packLayers: option({
     description: "Rearrange weights for this processor at the start; --no-pack-layers is slower and uses only libtorch",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   golden: option({
     description: "Refuse to start if the outputs of the model's example differ from the outputs at build time",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   maxQueueDelay: openOption<number>({
     description: "Milliseconds that a ready input may wait for a larger batch",
@@ -69,9 +68,8 @@ export const workOptions = {
   isolate: option({
     description:
       "Run the model in an engine process: a crash of the model only delays clients. --no-isolate runs everything in one process",
-    default: true,
     isAdvanced: true,
-    parse: flag,
+    ...flagOn,
   }),
   fronts: openOption<number>({
     description: "Processes that answer clients and prepare inputs, on one port",
@@ -153,9 +151,8 @@ export const workOptions = {
   takeOver: option({
     description:
       "Run predictions that another build of the model accepted, if they are unfinished when the server starts; by default that build runs them",
-    default: false,
     isAdvanced: true,
-    parse: flag,
+    ...flagOff,
   }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stopping server waits for accepted predictions; the next start continues the others",
@@ -234,9 +231,8 @@ export const workOptions = {
   }),
   allowPrivateUrls: option({
     description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
-    default: false,
     isAdvanced: true,
-    parse: flag,
+    ...flagOff,
   }),
   webhookSecret: listOption<string>({
     description: "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; during a change the old and the new",
@@ -247,7 +243,6 @@ export const workOptions = {
   }),
   accessLog: option({
     description: "Log each request with its status, duration and X-Request-Id",
-    default: false,
-    parse: flag,
+    ...flagOff,
   }),
 } as const;

@@ -4,11 +4,17 @@
  */
 import { parseArgs as parseTokens } from "node:util";
 import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "citty";
-import { z } from "zod";
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
 import { configureLog, log } from "../../base/log.ts";
-import { type Option, type OptionTable, type OptionValues, openOption, type Positional } from "../../base/option.ts";
+import {
+  filePath,
+  type Option,
+  type OptionTable,
+  type OptionValues,
+  openOption,
+  type Positional,
+} from "../../base/option.ts";
 import { commonOptions } from "../../server/config.ts";
 import { type FileUse, OptionsFile } from "./options-file.ts";
 
@@ -73,9 +79,8 @@ const configOptions = {
   config: openOption<string>({
     description:
       "TOML file with options under their long names. Command-line options and environment variables take precedence",
-    valueHint: "file",
     described: "sconce.toml in this folder, if it exists",
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
 } as const;
 

@@ -5,7 +5,7 @@ import { codedError, oneLine, SconceError } from "../../base/errors.ts";
 import { parsedJson } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds, rounded } from "../../base/milliseconds.ts";
-import { count, duration, flag, openOption, option } from "../../base/option.ts";
+import { count, duration, filePath, flagOff, openOption, option } from "../../base/option.ts";
 import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 import { chart } from "./bench/chart.ts";
@@ -69,10 +69,9 @@ sconce bench --input pictures.json --json > bench.json`,
     }),
     input: openOption<string>({
       description: "JSON file with a list of inputs",
-      valueHint: "file",
       described: "the examples of the server",
       variable: "SCONCE_BENCH_INPUT",
-      parse: z.string().min(1, "must be a file"),
+      ...filePath,
     }),
     connections: openOption<number>({
       description: "Busy connections that measure the capacity",
@@ -80,7 +79,7 @@ sconce bench --input pictures.json --json > bench.json`,
       variable: "SCONCE_BENCH_CONNECTIONS",
       ...count(1, 4096),
     }),
-    json: option({ description: "Print JSON", default: false, parse: flag }),
+    json: option({ description: "Print JSON", ...flagOff }),
     ...serverOptions,
   },
   positionals: [

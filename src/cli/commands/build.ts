@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { count, flag, openOption, option } from "../../base/option.ts";
+import { count, filePath, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
@@ -35,20 +35,17 @@ sconce build traced.pt --input x=float32[N,784]`,
     }),
     latest: option({
       description: "Move the tag latest to this build; with --no-latest only if the model has no other build",
-      default: true,
-      parse: flag,
+      ...flagOn,
     }),
     weights: openOption<string>({
       description: "Weights to package instead of the model's, e.g. compiled for a processor",
-      valueHint: "file",
       alias: "w",
       described: "the model's",
-      parse: z.string().min(1, "must be a file"),
+      ...filePath,
     }),
     aot: option({
       description: "Compile exported programs with AOTInductor, for this processor or the GPU of the export",
-      default: false,
-      parse: flag,
+      ...flagOff,
     }),
     input: inputOption,
     external: externalOption,
@@ -61,8 +58,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     }),
     allowRandom: option({
       description: "Package a model whose outputs differ between runs, or depend on other items of the batch",
-      default: false,
-      parse: flag,
+      ...flagOff,
     }),
     compare: compareOption,
     timeout: timeoutOption,

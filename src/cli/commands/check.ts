@@ -7,7 +7,7 @@ import { formatBytes } from "../../base/bytes.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { rounded } from "../../base/milliseconds.ts";
-import { flag, option } from "../../base/option.ts";
+import { flagOff, option } from "../../base/option.ts";
 import { command } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 import { checkTypes } from "./check/type-check.ts";
@@ -29,7 +29,7 @@ sconce check . --json | jq '.findings[].python'`,
   options: {
     input: inputOption,
     external: externalOption,
-    json: option({ description: "Print JSON", default: false, parse: flag }),
+    json: option({ description: "Print JSON", ...flagOff }),
     compare: compareOption,
     timeout: timeoutOption,
   },

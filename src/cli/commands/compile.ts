@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { openOption, option } from "../../base/option.ts";
+import { filePath, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { compileExecutable } from "../../package/executable/executable.ts";
 import { modelStore } from "../../package/model-source.ts";
@@ -18,10 +18,9 @@ export const compile = command({
   options: {
     output: openOption<string>({
       description: "The executable file",
-      valueHint: "file",
       alias: "o",
       described: "the model's name",
-      parse: z.string().min(1, "must be a file"),
+      ...filePath,
     }),
     libtorch: option<(typeof places)[number]>({
       description: "Put libtorch into the file, or find it on the serving machine",

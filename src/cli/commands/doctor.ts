@@ -1,6 +1,6 @@
 /** `sconce doctor`: checks whether this machine can serve models. */
 import { colors } from "consola/utils";
-import { flag, option } from "../../base/option.ts";
+import { flagOff, option } from "../../base/option.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { serveOptions } from "../../server/config.ts";
 import { command } from "../command-line/command.ts";
@@ -17,7 +17,7 @@ sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
   options: {
     port: serveOptions.port,
     host: serveOptions.host,
-    json: option({ description: "Print JSON", default: false, parse: flag }),
+    json: option({ description: "Print JSON", ...flagOff }),
   },
   async run({ options }) {
     const checks: Check[] = [];

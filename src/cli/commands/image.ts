@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { openOption, option } from "../../base/option.ts";
+import { count, folderPath, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { openBase } from "../../package/image/base-image.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
@@ -29,10 +29,9 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   options: {
     output: openOption<string>({
       description: "Required: folder of the layout, which is new, empty, or has images already",
-      valueHint: "dir",
       alias: "o",
       variable: "SCONCE_IMAGE_OUTPUT",
-      parse: z.string().min(1, "must be a folder"),
+      ...folderPath,
     }),
     tag: openOption<string>({
       description: "The image's name in the layout",
@@ -50,15 +49,11 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
     }),
     sourceDateEpoch: option({
       description: "Time of all files in the image, in seconds since 1970",
-      valueHint: "seconds",
       variable: "SOURCE_DATE_EPOCH",
       default: 0,
       // The limit is the largest time in a tar header.
-      parse: z
-        .string()
-        .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
-        .transform(Number)
-        .pipe(z.number().max(8 ** 11 - 1, "must be a whole number of seconds from 0 to 8589934591")),
+      ...count(0, 8 ** 11 - 1),
+      valueHint: "seconds",
     }),
   },
   positionals: [

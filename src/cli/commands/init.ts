@@ -5,7 +5,7 @@ import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import { codeOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { flag, openOption, option } from "../../base/option.ts";
+import { filePath, flagOff, openOption, option } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { modelStore } from "../../package/model-source.ts";
@@ -36,15 +36,13 @@ sconce init digits --from digits.pt2`,
     }),
     from: openOption<string>({
       description: "Existing weights: an exported program, an AOTInductor package or TorchScript",
-      valueHint: "file",
       described: "the sample model",
-      parse: z.string().min(1, "must be a file"),
+      ...filePath,
     }),
     input: inputOption,
     link: option({
       description: "Only write the link to the types, into an existing folder",
-      default: false,
-      parse: flag,
+      ...flagOff,
     }),
   },
   positionals: [{ name: "dir", description: "The folder to write", required: true }],

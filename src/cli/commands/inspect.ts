@@ -1,6 +1,6 @@
 /** `sconce inspect [repo[:tag]]`: prints a model's manifest and config. */
 
-import { flag, option } from "../../base/option.ts";
+import { flagOff, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
@@ -18,7 +18,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
       "Sizes are in bytes. The config holds the JSON Schemas of inputs, outputs and parameters, the tensors of one item, the batch size, the version of torch at build time, the processor features that compiled weights need, and the example. A model pulled for --role front has no weights. Data URIs in the example are shortened.",
     example,
     options: {
-      full: option({ description: "Print the example's data URIs in full", default: false, parse: flag }),
+      full: option({ description: "Print the example's data URIs in full", ...flagOff }),
     },
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {

@@ -2,7 +2,7 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
-import { count, openOption } from "../../base/option.ts";
+import { count, filePath, openOption } from "../../base/option.ts";
 import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../../server/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
@@ -23,10 +23,9 @@ sconce serve digits --api-keys keys.toml`,
     }),
     file: openOption<string>({
       description: "File of API keys to which the entry is appended",
-      valueHint: "file",
       described: "standard error",
       variable: "SCONCE_KEY_FILE",
-      parse: z.string().min(1, "must be a file"),
+      ...filePath,
     }),
     share: openOption<number>({
       description: "Inputs of the client that begin for each input of a client with share 1, while inputs of both wait",

@@ -1,7 +1,7 @@
 /** `sconce models`: lists the models in the store. */
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { flag, option } from "../../base/option.ts";
+import { flagOff, option } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
@@ -13,7 +13,7 @@ export const models = command({
   example: `sconce models
 sconce models --json | jq -r '.[].repository'`,
   options: {
-    json: option({ description: "Print JSON", default: false, parse: flag }),
+    json: option({ description: "Print JSON", ...flagOff }),
   },
   async run({ options }) {
     const store = new ModelStore();

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SchemaNode } from "../../base/json-schema.ts";
 import { isLogJson, log } from "../../base/log.ts";
-import { flag, listOption, openOption, option } from "../../base/option.ts";
+import { flagOff, listOption, openOption, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { serveOptions } from "../../server/config.ts";
@@ -39,11 +39,10 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         variable: "SCONCE_INPUT",
         parse: z.string().min(1, 'must be JSON, "@" and a file, or "-"'),
       }),
-      example: option({ description: "Use the model's example as input", default: false, parse: flag }),
+      example: option({ description: "Use the model's example as input", ...flagOff }),
       demo: option({
         description: "Run the model's demo: print output and demo_output, and logs immediately",
-        default: false,
-        parse: flag,
+        ...flagOff,
       }),
       output: listOption({
         description:

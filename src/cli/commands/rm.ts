@@ -2,7 +2,7 @@
 import { formatBytes } from "../../base/bytes.ts";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { flag, option } from "../../base/option.ts";
+import { flagOff, option } from "../../base/option.ts";
 import { parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
@@ -17,14 +17,12 @@ sconce rm --all-tags digits:v1 flowers`,
     allTags: option({
       description: "Remove the models with all their tags in the repository",
       alias: "a",
-      default: false,
-      parse: flag,
+      ...flagOff,
     }),
     force: option({
       description: "Ignore models that do not exist",
       alias: "f",
-      default: false,
-      parse: flag,
+      ...flagOff,
     }),
   },
   positionals: [

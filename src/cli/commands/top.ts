@@ -1,7 +1,7 @@
 /** `sconce top [URL]`: shows the metrics of a running server, again and again. */
 import { stripVTControlCharacters } from "node:util";
 import { messageOf } from "../../base/errors.ts";
-import { duration, flag, option } from "../../base/option.ts";
+import { duration, flagOff, option } from "../../base/option.ts";
 import { command } from "../command-line/command.ts";
 import { DEFAULT_URL, ServerClient, serverOptions } from "./remote/server-client.ts";
 import { figuresOf } from "./top/figures.ts";
@@ -23,8 +23,8 @@ sconce top --once --json | jq .latencyMs`,
       variable: "SCONCE_TOP_INTERVAL",
       ...duration("seconds", 0.1, 3600),
     }),
-    once: option({ description: "Print one interval and end", default: false, parse: flag }),
-    json: option({ description: "Print JSON, a line for each interval", default: false, parse: flag }),
+    once: option({ description: "Print one interval and end", ...flagOff }),
+    json: option({ description: "Print JSON, a line for each interval", ...flagOff }),
     ...serverOptions,
   },
   positionals: [{ name: "url", description: `Address of the server; default: ${DEFAULT_URL}`, required: false }],

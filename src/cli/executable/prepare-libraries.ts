@@ -1,9 +1,8 @@
 /** Makes the addon and libtorch of an executable loadable. */
 import { dirname, join } from "node:path";
-import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { flag, openOption, option } from "../../base/option.ts";
+import { flagOff, folderPath, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { type NativeLocation, setNativeLocation } from "../../engine/native/binding.ts";
 import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
@@ -17,9 +16,8 @@ import type { ProgramContents } from "../../package/executable/contents.ts";
 export const cacheOptions = {
   cacheDir: openOption<string>({
     description: "Folder in which libtorch is unpacked once",
-    valueHint: "dir",
     described: "sconce in your cache directory",
-    parse: z.string().min(1, "must be a folder"),
+    ...folderPath,
   }),
 } as const;
 
@@ -27,8 +25,7 @@ export const cacheOptions = {
 export const cleanOptions = {
   cleanCache: option({
     description: "Remove libraries that other versions unpacked into the cache, then exit",
-    default: false,
-    parse: flag,
+    ...flagOff,
   }),
 } as const;
 
@@ -36,9 +33,8 @@ export const cleanOptions = {
 export const externalOptions = {
   libtorch: openOption<string>({
     description: "Folder of libtorch, with lib/ in it",
-    valueHint: "dir",
     described: "$LIBTORCH, otherwise the libtorch of Python's torch",
-    parse: z.string().min(1, "must be a folder"),
+    ...folderPath,
   }),
 } as const;
 

@@ -1,11 +1,10 @@
 /** Options of all commands that use registries. */
-import { flag, option } from "../../../base/option.ts";
+import { flagOff, option } from "../../../base/option.ts";
 
 export const registryOptions = {
   plainHttp: option({
     description: "Use http without TLS for registries on other machines too",
-    default: false,
-    parse: flag,
+    ...flagOff,
   }),
 } as const;
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { codeOf, messageOf, oneLine, SconceError } from "../../../base/errors.ts";
 import { parsedJson } from "../../../base/json.ts";
-import { type OptionValues, openOption } from "../../../base/option.ts";
+import { filePath, type OptionValues, openOption } from "../../../base/option.ts";
 import { usage } from "../../command-line/command.ts";
 
 export const DEFAULT_URL = "http://localhost:3000";
@@ -22,15 +22,13 @@ export const serverOptions = {
   }),
   clientCert: openOption<string>({
     description: "File of the client's certificate (PEM), for a server with --tls-client-ca",
-    valueHint: "file",
     described: "none",
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
   clientKey: openOption<string>({
     description: "File of the private key of --client-cert (PEM)",
-    valueHint: "file",
     described: "none",
-    parse: z.string().min(1, "must be a file"),
+    ...filePath,
   }),
 } as const;
 

@@ -1,6 +1,6 @@
 /** Options of commands that bundle and try a model's code. */
 import { z } from "zod";
-import { duration, flag, listOption, option } from "../../../base/option.ts";
+import { duration, flagOn, listOption, option } from "../../../base/option.ts";
 
 export const externalOption = listOption<string>({
   description: "npm package to leave out of the bundle, for an optional import of the model's code",
@@ -18,6 +18,5 @@ export const timeoutOption = option({
 
 export const compareOption = option({
   description: "Compare the outputs with PyTorch's, if a Python with the same torch is available",
-  default: true,
-  parse: flag,
+  ...flagOn,
 });
