@@ -14,18 +14,11 @@ export interface PackagedLayer {
   readonly path: string;
 }
 
-interface PackagedModelInit {
-  repository: string;
-  tag: string;
-  digest: string;
-  created: Date | undefined;
-  size: number;
-  copies?: readonly string[];
-  manifest: Manifest;
-  config: ModelConfig;
-  layers: readonly PackagedLayer[];
-  missingLayers?: readonly PackagedLayer[];
-}
+type PackagedModelInit = Pick<
+  PackagedModel,
+  "repository" | "tag" | "digest" | "created" | "size" | "manifest" | "config" | "layers"
+> &
+  Partial<Pick<PackagedModel, "copies" | "missingLayers">>;
 
 export class PackagedModel {
   readonly repository: string;
