@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, float32, type Tensor } from "../src/author/tensor.ts";
-import { exportedText, inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
+import { statedInputs } from "../src/cli/commands/plain/plain-model.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { guardExpression } from "../src/engine/native/guard-expression.ts";
 import { programGuards } from "../src/engine/native/program-guards.ts";
@@ -86,7 +86,7 @@ test("a program with a number that can vary is refused by name", async () => {
   expect(await failure(opened(path))).toBe(
     "weights_invalid: number.pt2 can't be run uncompiled: its input by is not a tensor: export it with a fixed value, or as a tensor",
   );
-  expect(() => inputsOfProgram(exportedText(path))).toThrow("its input by is not a tensor");
+  expect(() => statedInputs(path)).toThrow("its input by is not a tensor");
 });
 
 function fileOf(name: string): string {

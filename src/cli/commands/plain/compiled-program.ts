@@ -4,12 +4,12 @@ import { cpus } from "node:os";
 import { basename, join } from "node:path";
 import { SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { Archive } from "../../../engine/native/archive.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
-import { GUARDS_KEY, guardSourceOf, programFile } from "../../../engine/native/program.ts";
+import { GUARDS_KEY, guardSourceOf } from "../../../engine/native/program.ts";
 import type { GuardSource } from "../../../engine/native/program-guards.ts";
 import { madeOnce } from "../../../machine/files/made-once.ts";
 import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
+import { exportedText } from "./exported-program.ts";
 import { pythonFailure, pythonWithTorch } from "./python-torch.ts";
 
 /**
@@ -163,7 +163,7 @@ export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<s
  * Undefined for other programs.
  */
 function newerProgram(path: string): SconceError | undefined {
-  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(Archive.open(path)?.text(programFile) ?? "") ?? [];
+  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(exportedText(path) ?? "") ?? [];
   if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;
   const name = basename(path);
   return new SconceError(

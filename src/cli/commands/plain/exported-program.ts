@@ -10,9 +10,9 @@ export function exportedProgram(path: string | undefined): string | undefined {
   return path !== undefined && Archive.open(path)?.has(programFile) ? path : undefined;
 }
 
-/** The JSON text in an exported program; empty without it. */
-export function exportedText(path: string): string {
-  return Archive.open(path)?.text(programFile) ?? "";
+/** The JSON text in an exported program; undefined for other files. */
+export function exportedText(path: string): string | undefined {
+  return Archive.open(path)?.text(programFile);
 }
 
 /** The inputs of the program. @throws SconceError `weights_invalid` */

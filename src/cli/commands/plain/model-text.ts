@@ -1,6 +1,6 @@
 /** Generates a model.ts for a weights file. The model takes arrays and returns arrays. */
 import type { TensorSpec, TensorSpecs } from "../../../author/tensor.ts";
-import type { FreeSize, TensorInput } from "./tensor-input.ts";
+import { type FreeSize, specsOf, type TensorInput } from "./tensor-input.ts";
 
 export interface PlainModel {
   readonly name: string;
@@ -14,10 +14,7 @@ export interface PlainModel {
 }
 
 export function modelText({ name, weights, inputs, outputs, batchSize, device }: PlainModel): string {
-  const ins = inputs.map(({ name, dtype, sizes }) => {
-    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
-    return [name, { dtype, dims }] as const;
-  });
+  const ins = Object.entries(specsOf(inputs));
   const outs = Object.entries(outputs);
   const dtypes = [...ins, ...outs].map(([, { dtype }]) => dtype);
   const names = [...new Set(["defineModel", "ndarray", "z", ...dtypes])].sort();

@@ -9,11 +9,11 @@ import { packageSource, programFile, readProgram, requireEvalMode } from "../../
 import { describeFile } from "../../../engine/native/weights-kind.ts";
 import { usage } from "../../command-line/command.ts";
 import { compiledProgram } from "./compiled-program.ts";
-import { inputsOfProgram } from "./exported-program.ts";
+import { exportedText, inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
 import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
 import { probeOutputs } from "./probe.ts";
-import { type GivenInput, inputForm, type TensorInput } from "./tensor-input.ts";
+import { type GivenInput, inputForm, specsOf, type TensorInput } from "./tensor-input.ts";
 
 export interface PlainOptions {
   /** Name of the model. */
@@ -39,7 +39,7 @@ const notOfTorch =
  * on request, or if it cannot run uncompiled.
  */
 export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
-  const program = Archive.open(path)?.text(programFile);
+  const program = exportedText(path);
   if (program === undefined) return path;
   requireEvalMode(path, JSON.parse(program));
   if (isCompiled) return compiledRows(path, program, rows);
@@ -59,7 +59,7 @@ export async function runnableWeights(path: string, isCompiled = false, rows?: n
 async function compiledRows(path: string, program: string, rows: number | undefined): Promise<string> {
   const compiled = await compiledProgram(path, rows);
   const exported = inputsOfProgram(program);
-  const [most, allowed] = [mostRows(packageInputs(compiled) ?? exported), mostRows(exported)];
+  const [most, allowed] = [mostRows(statedInputs(compiled) ?? exported), mostRows(exported)];
   if (most < allowed) {
     const free = allowed === Number.POSITIVE_INFINITY ? "any number of" : `up to ${allowed}`;
     log.warn(
@@ -67,10 +67,6 @@ async function compiledRows(path: string, program: string, rows: number | undefi
     );
   }
   return compiled;
-}
-
-function packageInputs(path: string): TensorInput[] | undefined {
-  return inputsOfSource(Archive.open(path)?.text(packageSource) ?? "");
 }
 
 function exampleRows(inputs: readonly TensorInput[]): number | string {
@@ -117,7 +113,7 @@ export function statedInputs(path: string): readonly TensorInput[] | undefined {
 
 /** The largest batch that the inputs and the weights allow; Infinity without a limit. */
 export function rowsOf(inputs: readonly TensorInput[], weights: string): number {
-  return Math.min(mostRows(inputs), mostRows(packageInputs(weights) ?? inputs));
+  return Math.min(mostRows(inputs), mostRows(statedInputs(weights) ?? inputs));
 }
 
 /** Inputs and outputs of one item, by name. Runs the weights to find the outputs. */
@@ -125,12 +121,8 @@ export async function statedTensors(
   weights: string,
   { inputs, maxRows }: { readonly inputs: readonly TensorInput[]; readonly maxRows: number },
 ): Promise<{ readonly inputs: TensorSpecs; readonly outputs: TensorSpecs }> {
-  const specs = inputs.map(({ name, dtype, sizes }) => {
-    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
-    return [name, { dtype, dims }] as const;
-  });
   const { outputs } = await outputsOf(weights, { inputs, maxRows, isProgram: true });
-  return { inputs: Object.fromEntries(specs), outputs };
+  return { inputs: specsOf(inputs), outputs };
 }
 
 interface Probed {

@@ -5,7 +5,7 @@ import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../../auth
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { fixedBatchFault, fixedRowsCause } from "../../../engine/forward-fault.ts";
 import { type NativeSession, openSession } from "../../../engine/native/binding.ts";
-import type { FreeSize, TensorInput } from "./tensor-input.ts";
+import { type FreeSize, specsOf, type TensorInput } from "./tensor-input.ts";
 
 export interface ProbeOptions {
   readonly path: string;
@@ -30,11 +30,7 @@ const starts = [16, 224];
  * @throws SconceError `weights_invalid` when the weights do not run, or an output has no batch dimension
  */
 export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
-  const named = inputs.map(({ name, dtype, sizes }) => {
-    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
-    return [name, { dtype, dims }] as const;
-  });
-  const declared = outputNames === undefined ? { inputs: Object.fromEntries(named), outputs: {} } : {};
+  const declared = outputNames === undefined ? { inputs: specsOf(inputs), outputs: {} } : {};
   const session = await openSession({ path, device, threads: 1, ...declared });
   try {
     const probe = new Probe(session, { inputs, names: outputNames ?? [], isFilled });

@@ -1,7 +1,7 @@
 /** Tensor inputs of weights, and their notation on the command line: `--input x=float32[N,784]`. */
 import { statSync } from "node:fs";
 import { z } from "zod";
-import { arrayTypes, type DType } from "../../../author/tensor.ts";
+import { arrayTypes, type DType, type TensorSpecs } from "../../../author/tensor.ts";
 import { listOption } from "../../../base/option.ts";
 
 /** A size that may differ between calls. */
@@ -19,6 +19,15 @@ export interface TensorInput {
   readonly dtype: DType;
   /** Sizes of a batch. The batch dimension is the first. */
   readonly sizes: readonly (number | FreeSize)[];
+}
+
+/** The inputs of one item, by name: the sizes without the batch dimension. */
+export function specsOf(inputs: readonly TensorInput[]): TensorSpecs {
+  const specs = inputs.map(({ name, dtype, sizes }) => {
+    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
+    return [name, { dtype, dims }] as const;
+  });
+  return Object.fromEntries(specs);
 }
 
 /** An input given with `--input`, and its text. */

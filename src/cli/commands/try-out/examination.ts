@@ -19,7 +19,8 @@ import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemPipeline } from "../../../server/flow/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../../server/flow/set-up.ts";
 import { type Trial, type TriedOutput, tryOutputs, tryParts, tryPostprocess } from "../../../server/flow/trial.ts";
-import { exportedProgram, exportedText, inputsOfProgram } from "../plain/exported-program.ts";
+import { exportedProgram } from "../plain/exported-program.ts";
+import { statedInputs } from "../plain/plain-model.ts";
 import { fixedBatchText } from "../plain/tensor-input.ts";
 import { type BatchTimes, batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
 import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
@@ -285,7 +286,7 @@ class Stages {
     if (file === undefined || others.length > 0 || model.predict !== undefined) return;
     const path = programOf(file) ?? exportedProgram(this.#options.program);
     if (path === undefined) return;
-    const sizes = trialSizes(model.tensors.inputs, item, inputsOfProgram(exportedText(path)));
+    const sizes = trialSizes(model.tensors.inputs, item, statedInputs(path) ?? []);
     const compared = await slowStep(
       "Comparing with PyTorch",
       compareWithReference(runner, { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#largest }),

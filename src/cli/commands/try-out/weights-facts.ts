@@ -3,12 +3,10 @@
  */
 import type { Model } from "../../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
-import { Archive } from "../../../engine/native/archive.ts";
-import { packageSource, programFile } from "../../../engine/native/program.ts";
 import { programSchema } from "../../../engine/native/program-schema.ts";
 import { resized } from "../../../server/flow/trial-items.ts";
-import { inputsOfProgram } from "../plain/exported-program.ts";
-import { inputsOfSource } from "../plain/package-source.ts";
+import { exportedText } from "../plain/exported-program.ts";
+import { statedInputs } from "../plain/plain-model.ts";
 import type { TensorInput } from "../plain/tensor-input.ts";
 
 export interface WeightsFacts {
@@ -25,14 +23,11 @@ const guardsSchema = programSchema.pick({ guards_code: true });
 /** The facts of each weights file that states them. TorchScript states none. */
 export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
-    const archive = Archive.open(pathOf(file));
-    const program = archive?.text(programFile);
-    if (program !== undefined) {
-      const { guards_code: guards } = guardsSchema.parse(JSON.parse(program));
-      return [{ file, inputs: inputsOfProgram(program), guards, isCompiled: false }];
-    }
-    const inputs = inputsOfSource(archive?.text(packageSource) ?? "");
-    return inputs === undefined ? [] : [{ file, inputs, guards: [], isCompiled: true }];
+    const inputs = statedInputs(pathOf(file));
+    if (inputs === undefined) return [];
+    const program = exportedText(pathOf(file));
+    const guards = program === undefined ? [] : guardsSchema.parse(JSON.parse(program)).guards_code;
+    return [{ file, inputs, guards, isCompiled: program === undefined }];
   });
 }
 
