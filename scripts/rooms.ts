@@ -33,8 +33,8 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once libtorch/cache-folder
-      libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
+      files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once files/temporary-folder
+      libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/background processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard

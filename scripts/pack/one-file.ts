@@ -1,7 +1,8 @@
 /** Makes one executable with all commands and libtorch: dist/sconce-linux-x64. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
+import { temporaryFolder } from "../../src/machine/files/temporary-folder.ts";
 import { type CompileOptions, type CompileResult, compileExecutable } from "../../src/package/executable/executable.ts";
 import { root } from "../setup/step.ts";
 import { packSources } from "./sources.ts";
@@ -20,10 +21,6 @@ export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
 export async function compileCommandLine(options: Omit<CompileOptions, "model">): Promise<CompileResult> {
   const folder = dirname(options.outfile);
   mkdirSync(folder, { recursive: true });
-  const temporary = mkdtempSync(join(folder, ".sources-"));
-  try {
-    return await compileExecutable({ ...options, model: await packSources(join(temporary, "sources")) });
-  } finally {
-    rmSync(temporary, { recursive: true });
-  }
+  using temporary = temporaryFolder(folder, ".sources-");
+  return await compileExecutable({ ...options, model: await packSources(join(temporary.path, "sources")) });
 }

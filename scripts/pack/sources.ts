@@ -2,9 +2,10 @@
  * Packs sconce's sources for an executable with all commands. The executable compiles models from these sources, and
  * editors read the types in them.
  */
-import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
+import { temporaryFolder } from "../../src/machine/files/temporary-folder.ts";
 import { sha256 } from "../../src/machine/libtorch/sha256.ts";
 import type { SourceArchive } from "../../src/package/executable/contents.ts";
 import { entryModules } from "../../src/package/executable/entry-modules.ts";
@@ -40,7 +41,7 @@ export async function packSources(path: string): Promise<SourceArchive> {
  * out unused re-exported files, which Bun still looks for when it compiles.
  */
 async function compiledFiles(): Promise<string[]> {
-  using folder = temporaryFolder();
+  using folder = temporaryFolder(tmpdir(), "sconce-pack-");
   const modules = entryModules({ torch: "", libraries: "beside", model: "beside" }, root);
   for (const [name, text] of Object.entries(modules)) writeFileSync(join(folder.path, name), text);
   const { metafile } = await Bun.build({
@@ -57,7 +58,7 @@ async function compiledFiles(): Promise<string[]> {
 
 /** The files that the TypeScript compiler reads to check a model. */
 async function typeFiles(): Promise<string[]> {
-  using folder = temporaryFolder();
+  using folder = temporaryFolder(tmpdir(), "sconce-pack-");
   const config = {
     extends: join(root, "tsconfig.json"),
     compilerOptions: { typeRoots: [join(root, "node_modules")] },
@@ -86,9 +87,4 @@ function packagesOf(name: string): string[] {
     if (existsSync(join(root, path))) found.push(path);
   }
   return found;
-}
-
-function temporaryFolder(): Disposable & { readonly path: string } {
-  const path = mkdtempSync(join(tmpdir(), "sconce-pack-"));
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }

@@ -1,7 +1,8 @@
 /** Makes files and folders that exist only when they are complete. */
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { codeOf } from "../../base/errors.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 /**
  * Makes a file or folder under a temporary name and renames it when it is complete. If several processes make it at
@@ -17,19 +18,11 @@ export async function madeOnce(
 ): Promise<string> {
   if (existsSync(path)) return path;
   mkdirSync(dirname(path), { recursive: true });
-  const folder = mkdtempSync(join(dirname(path), prefix));
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  // `process.exit`, which a signal handler may call, skips `finally`. So the exit event removes the folder too.
-  process.once("exit", remove);
-  try {
-    const temporary = join(folder, basename(path));
-    await make(temporary);
-    renameInto(temporary, path);
-    return path;
-  } finally {
-    process.off("exit", remove);
-    remove();
-  }
+  using folder = temporaryFolder(dirname(path), prefix);
+  const temporary = join(folder.path, basename(path));
+  await make(temporary);
+  renameInto(temporary, path);
+  return path;
 }
 
 function renameInto(temporary: string, path: string): void {

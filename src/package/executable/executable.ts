@@ -1,9 +1,10 @@
 /** Compiles the program, a model and the libraries into one executable file. */
-import { chmodSync, mkdtempSync, renameSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, renameSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { nativeLocation } from "../../engine/native/addon.ts";
+import { type TemporaryFolder, temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { cacheLocation, secureFolder } from "../../machine/libtorch/cache-folder.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
@@ -49,32 +50,25 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
       `libtorch ${files.torch} is for GPUs and has gigabytes of libraries: compile with --libtorch external, and have it on the machine that serves`,
     );
   }
-  const folder = workspace(outfile);
-  const remove = () => rmSync(folder, { recursive: true, force: true });
-  // A signal ends the command with `process.exit`, which skips `finally`. So the exit event removes the folder too.
-  process.once("exit", remove);
-  try {
-    const { libraries, librariesSize } = await packed(files, folder, options);
-    const { model } = options;
-    const modelSize = model instanceof PackagedModel ? model.size : 0;
-    if (model instanceof PackagedModel) requireFitting(librariesSize, model);
-    const program = { torch: files.torch, libraries };
-    const contents =
-      model instanceof PackagedModel
-        ? { ...program, model: embed(model) }
-        : model === "beside"
-          ? { ...program, model }
-          : { ...program, sources: model };
-    const built = join(folder, "executable");
-    requireSpace(folder, process.execPath, librariesSize + modelSize);
-    await build(folder, built, contents);
-    chmodSync(built, 0o755);
-    renameSync(built, outfile);
-    return { size: statSync(outfile).size, librariesSize, modelSize };
-  } finally {
-    process.off("exit", remove);
-    remove();
-  }
+  using workspace = openWorkspace(outfile);
+  const folder = workspace.path;
+  const { libraries, librariesSize } = await packed(files, folder, options);
+  const { model } = options;
+  const modelSize = model instanceof PackagedModel ? model.size : 0;
+  if (model instanceof PackagedModel) requireFitting(librariesSize, model);
+  const program = { torch: files.torch, libraries };
+  const contents =
+    model instanceof PackagedModel
+      ? { ...program, model: embed(model) }
+      : model === "beside"
+        ? { ...program, model }
+        : { ...program, sources: model };
+  const built = join(folder, "executable");
+  requireSpace(folder, process.execPath, librariesSize + modelSize);
+  await build(folder, built, contents);
+  chmodSync(built, 0o755);
+  renameSync(built, outfile);
+  return { size: statSync(outfile).size, librariesSize, modelSize };
 }
 
 /** Largest total of embedded files in bytes. Bun stores their sizes in 32 bits, and above this fails silently. */
@@ -103,11 +97,11 @@ function requireSpace(folder: string, bun: string, insideBytes: number): void {
 }
 
 /** Makes a temporary folder beside the output, so that the finished file can be renamed into place. */
-function workspace(outfile: string): string {
+function openWorkspace(outfile: string): TemporaryFolder {
   const existing = statSync(outfile, { throwIfNoEntry: false });
   if (existing?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
   try {
-    return mkdtempSync(join(dirname(outfile), `.${basename(outfile)}-`));
+    return temporaryFolder(dirname(outfile), `.${basename(outfile)}-`);
   } catch (error) {
     throw new SconceError(
       "usage",

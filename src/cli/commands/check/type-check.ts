@@ -1,9 +1,10 @@
 /** Type-checks a model's folder with the TypeScript of the folder, otherwise with sconce's. */
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
+import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { isExecutable } from "../../../machine/processes/program.ts";
 import { installCommand } from "../../../package/code/package-manager.ts";
 import { sourcesFolder } from "../../../package/executable/sources.ts";
@@ -27,31 +28,25 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
   const compiler = (await compilerFrom(dir)) ?? (await compilerFrom(await sourcesFolder()));
   if (compiler === undefined) return skipped(`there is no package typescript: ${installCommand(dir)} -D typescript`);
   await restoreTypes(dir);
-  const folder = await mkdtemp(join(await cacheOf(dirname(settings)), "sconce-types-"));
-  try {
-    const config = {
-      extends: settings,
-      compilerOptions: { noEmit: true },
-      files: [join(dir, "model.ts")],
-      include: [],
-    };
-    await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
-    const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder, "--pretty", "false"], {
-      cwd: dir,
-      env: { ...process.env, ...(isExecutable && { BUN_BE_BUN: "1" }) },
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-    });
-    const [output, failure, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-    const errors = output.split("\n").filter((line) => ownError.test(line));
-    const hasRun = code === 0 || output.includes("error TS");
-    return hasRun
-      ? { errors, skipped: undefined }
-      : skipped(`${compiler} failed: ${failure.trim().split("\n").at(-1)}`);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  using folder = temporaryFolder(await cacheOf(dirname(settings)), "sconce-types-");
+  const config = {
+    extends: settings,
+    compilerOptions: { noEmit: true },
+    files: [join(dir, "model.ts")],
+    include: [],
+  };
+  await writeFile(join(folder.path, "tsconfig.json"), JSON.stringify(config));
+  const child = Bun.spawn([process.execPath, "--bun", compiler, "-p", folder.path, "--pretty", "false"], {
+    cwd: dir,
+    env: { ...process.env, ...(isExecutable && { BUN_BE_BUN: "1" }) },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [output, failure, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  const errors = output.split("\n").filter((line) => ownError.test(line));
+  const hasRun = code === 0 || output.includes("error TS");
+  return hasRun ? { errors, skipped: undefined } : skipped(`${compiler} failed: ${failure.trim().split("\n").at(-1)}`);
 }
 
 /**

@@ -1,7 +1,8 @@
 /** Prepares the model folder for `build` and `check`. For a weights file, writes a temporary folder. */
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, parse, resolve } from "node:path";
+import { parse, resolve } from "node:path";
+import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { modelStore } from "../../../package/model-source.ts";
 import { usage } from "../../command-line/command.ts";
 import { missingFile } from "../../command-line/missing-file.ts";
@@ -39,13 +40,12 @@ export async function modelFolder(given: string, options: PlainChoices): Promise
   if (weights !== undefined) throw usage("--weights replaces the weights of a folder, not of a file");
   await modelStore.prepareLibraries();
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
-  const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
-  const remove = () => rmSync(path, { recursive: true, force: true });
+  const folder = temporaryFolder(tmpdir(), "sconce-model-");
   try {
-    const { fixedRows } = await writePlainModel(resolve(given), path, { ...plain, isKept: false });
-    return { path, fixedRows, program: resolve(given), [Symbol.dispose]: remove };
+    const { fixedRows } = await writePlainModel(resolve(given), folder.path, { ...plain, isKept: false });
+    return { ...folder, fixedRows, program: resolve(given) };
   } catch (error) {
-    remove();
+    folder[Symbol.dispose]();
     throw error;
   }
 }

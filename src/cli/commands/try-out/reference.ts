@@ -1,5 +1,4 @@
 /** Runs an exported program with PyTorch: `torch.export.load(path).module()`. */
-import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
@@ -7,6 +6,7 @@ import { arrayTypes, type DType, type Tensor } from "../../../author/tensor.ts";
 import { bytesOf } from "../../../author/tensor-memory.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
+import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { pythonFailure, pythonWithTorch } from "../plain/python-torch.ts";
 
 /** Inputs of one call by name, with the batch dimension. */
@@ -86,7 +86,8 @@ const answerSchema = z.union([
 export async function referenceOf(path: string, calls: readonly ReferenceCall[]): Promise<Reference> {
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) return { missing: `there is no ${command}` };
-  const folder = mkdtempSync(join(tmpdir(), "sconce-reference-"));
+  using temporary = temporaryFolder(tmpdir(), "sconce-reference-");
+  const folder = temporary.path;
   try {
     await writeCalls(folder, calls);
     const began = performance.now();
@@ -111,8 +112,6 @@ export async function referenceOf(path: string, calls: readonly ReferenceCall[])
     return { results: await Promise.all(answer.results.map((result) => resultOf(folder, result))) };
   } catch (error) {
     return { missing: messageOf(error) };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
