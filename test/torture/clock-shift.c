@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -44,4 +45,19 @@ time_t time(time_t* result) {
   clock_gettime(CLOCK_REALTIME, &now);
   if (result != NULL) *result = now.tv_sec;
   return now.tv_sec;
+}
+
+/*
+ * The kernel's clock is not shifted, so a deadline by the shifted clock is shifted back. Otherwise, with the clock set
+ * back, each wait would end at once, and threads would wait in a busy loop.
+ */
+int pthread_cond_timedwait(
+    pthread_cond_t* restrict condition, pthread_mutex_t* restrict mutex, const struct timespec* restrict deadline) {
+  static int (*real)(pthread_cond_t*, pthread_mutex_t*, const struct timespec*);
+  if (real == NULL) real = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+  if (real == NULL) real = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+  struct timespec shifted = *deadline;
+  /* A deadline by the monotonic clock is a small number. */
+  if (shifted.tv_sec > 1000000000) shifted.tv_sec -= seconds();
+  return real(condition, mutex, &shifted);
 }
