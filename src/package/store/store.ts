@@ -46,6 +46,17 @@ export interface RemoveResult {
   readonly freedBytes: number;
 }
 
+/** A model that the index will contain. */
+interface TaggedModel {
+  readonly repository: string;
+  /** Tags that move to the model. */
+  readonly tags: readonly string[];
+  /** Tags that are set only if the repository lacks them. */
+  readonly spareTags: readonly string[];
+  readonly copies?: readonly string[];
+  readonly folder?: string | undefined;
+}
+
 export class ModelStore {
   /** Absolute path of the store's folder. The first `put` creates it. */
   readonly home: string;
@@ -73,25 +84,16 @@ export class ModelStore {
   }
 
   async #put(options: PutOptions): Promise<PutResult> {
-    const { repository } = options;
     using workspace = this.#openWorkspace();
-    // Before the index refers to a reused blob, another process may remove it. The second attempt copies every blob, so
-    // it cannot fail in this way.
-    for (const reuse of [true, false]) {
-      const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
-      const { digest } = staged.manifest;
-      const tag = generatedTag(digest);
-      const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
-      const tags = [tag, ...moved, ...(options.tags ?? [])];
-      const folder = options.folder === undefined ? undefined : folderDigest(options.folder);
-      if (this.#commit({ repository, tags, spareTags, staged, folder }, workspace)) {
-        return { digest, tag, reference: `${repository}:${tag}` };
-      }
-    }
-    throw new SconceError(
-      "store_corrupt",
-      `another process removed files of ${repository} during the build; build it again`,
-    );
+    const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
+    return await this.#commit(workspace, {
+      verb: "build",
+      stage: (reuse) => stagePackage(this.#blobs, options, { folder: workspace.folder, reuse }),
+      repository: options.repository,
+      tags: [...moved, ...(options.tags ?? [])],
+      spareTags,
+      folder: options.folder === undefined ? undefined : folderDigest(options.folder),
+    });
   }
 
   /**
@@ -113,21 +115,16 @@ export class ModelStore {
   }
 
   async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
-    const { repository } = options;
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
     this.#freeSpace(missingBytes(this.#blobs, options, workspace.folder));
-    for (const reuse of [true, false]) {
-      const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
-      const tag = generatedTag(digest);
-      const tags = { tags: [tag, ...options.tags], spareTags: [latestTag], copies: [options.source] };
-      if (this.#commit({ repository, ...tags, staged }, workspace)) {
-        return { digest, tag, reference: `${repository}:${tag}` };
-      }
-    }
-    throw new SconceError(
-      "store_corrupt",
-      `another process removed files of ${repository} during the pull; pull it again`,
-    );
+    return await this.#commit(workspace, {
+      verb: "pull",
+      stage: (reuse) => stageReceived(this.#blobs, options, { folder: workspace.folder, reuse }),
+      repository: options.repository,
+      tags: options.tags,
+      spareTags: [latestTag],
+      copies: [options.source],
+    });
   }
 
   /**
@@ -285,34 +282,38 @@ export class ModelStore {
   }
 
   /**
-   * Moves the blobs into the store and points the tags at the manifest. A tag in `spareTags` is set only if it does not
-   * exist. Returns false if a blob is missing.
+   * Moves a model's blobs into the store and points the tags at the manifest.
+   * @param stage writes the blobs to the workspace; `reuse` is whether blobs in the store need no copy
    */
-  #commit(
-    model: {
-      repository: string;
-      tags: readonly string[];
-      spareTags?: readonly string[];
-      copies?: readonly string[];
-      folder?: string | undefined;
-      staged: StagedPackage;
-    },
+  async #commit(
     workspace: Workspace,
-  ): boolean {
-    const { manifest, blobs } = model.staged;
-    using _lock = this.#lock();
-    if (!blobs.every((blob) => this.#blobs.isAtHand(blob))) return false;
-    for (const blob of blobs) this.#blobs.place(blob);
-    syncPath(this.#blobs.folder);
-    const index = IndexFile.read(this.home);
-    const created = new Date();
-    const existing = index.entries().filter(({ repository }) => repository === model.repository);
-    const spare = model.spareTags?.filter((tag) => !existing.some((entry) => entry.tag === tag)) ?? [];
+    { verb, stage, ...model }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> },
+  ): Promise<PutResult> {
     const { repository, copies = [], folder } = model;
-    for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, folder, ...manifest });
-    index.write();
-    workspace.finish();
-    return true;
+    // Before the index refers to a reused blob, another process may remove it. The second attempt copies every blob, so
+    // it cannot fail in this way.
+    for (const reuse of [true, false]) {
+      const { manifest, blobs } = await stage(reuse);
+      using _lock = this.#lock();
+      if (!blobs.every((blob) => this.#blobs.isAtHand(blob))) continue;
+      for (const blob of blobs) this.#blobs.place(blob);
+      syncPath(this.#blobs.folder);
+      const index = IndexFile.read(this.home);
+      const created = new Date();
+      const existing = index.entries().filter((entry) => entry.repository === repository);
+      const spare = model.spareTags.filter((tag) => !existing.some((entry) => entry.tag === tag));
+      const generated = generatedTag(manifest.digest);
+      for (const tag of [generated, ...model.tags, ...spare]) {
+        index.set({ repository, tag, created, copies, folder, ...manifest });
+      }
+      index.write();
+      workspace.finish();
+      return { digest: manifest.digest, tag: generated, reference: `${repository}:${generated}` };
+    }
+    throw new SconceError(
+      "store_corrupt",
+      `another process removed files of ${repository} during the ${verb}; ${verb} it again`,
+    );
   }
 
   /**
