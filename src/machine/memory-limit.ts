@@ -11,24 +11,18 @@ import { systemText } from "../base/system-file.ts";
  * @param root root of the file system, which tests replace
  */
 export function memoryLimit(root = "/", machineBytes = totalmem()): number {
-  let least = machineBytes;
-  for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
-    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    if (controllers === "") least = Math.min(least, leastOf(join(root, "sys/fs/cgroup"), path, "memory.max"));
-    if (!controllers.split(",").includes("memory")) continue;
-    least = Math.min(least, leastOf(join(root, "sys/fs/cgroup/memory"), path, "memory.limit_in_bytes"));
-  }
-  return least;
+  const limits = memoryGroups(root).map(({ version, mount, path }) =>
+    leastOf(mount, path, version === 2 ? "memory.max" : "memory.limit_in_bytes"),
+  );
+  return Math.min(machineBytes, ...limits);
 }
 
 /** Free memory in bytes: of the machine, or what the container's limit (cgroup v2) leaves if that is less. */
 export function freeMemory(root = "/"): number {
   const [, available = "0"] = /^MemAvailable:\s+(\d+) kB$/m.exec(systemText(join(root, "proc/meminfo"))) ?? [];
   let free = 1024 * Number(available);
-  for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
-    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    if (controllers !== "") continue;
-    const mount = join(root, "sys/fs/cgroup");
+  for (const { version, mount, path } of memoryGroups(root)) {
+    if (version === 1) continue;
     for (let group = join("/", path); ; group = dirname(group)) {
       const text = (file: string) => systemText(join(mount, group, file));
       const [limit, used] = [text("memory.max").trim(), text("memory.current").trim()];
@@ -38,6 +32,20 @@ export function freeMemory(root = "/"): number {
     }
   }
   return free;
+}
+
+/**
+ * The control groups of this process that count memory. In a container, `path` may be the host's path, which does not
+ * exist below `mount`.
+ */
+export function* memoryGroups(root = "/") {
+  for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
+    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
+    if (controllers === "") yield { version: 2, mount: join(root, "sys/fs/cgroup"), path };
+    if (controllers.split(",").includes("memory")) {
+      yield { version: 1, mount: join(root, "sys/fs/cgroup/memory"), path };
+    }
+  }
 }
 
 /**

@@ -1,6 +1,8 @@
 /** Explains why a child process ended. */
+import { join } from "node:path";
 import type { RestartCause } from "../../base/labels.ts";
 import { systemText } from "../../base/system-file.ts";
+import { memoryGroups } from "../memory-limit.ts";
 import type { ChildEnd } from "./child.ts";
 
 export interface Death {
@@ -49,14 +51,10 @@ export class OomKills {
 
 /** Counter files of this control group (version 1 or 2), then of the whole machine. */
 function counterFiles(): string[] {
-  const groups = systemText("/proc/self/cgroup").split("\n");
-  const files = groups.flatMap((line) => {
-    const [, controllers = "", path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    // In a container, `path` may be the host's path; then the group's files lie at the top folder.
-    if (controllers === "memory") {
-      return [path, ""].map((each) => `/sys/fs/cgroup/memory${each}/memory.oom_control`);
-    }
-    return controllers === "" ? [path, ""].map((each) => `/sys/fs/cgroup${each}/memory.events`) : [];
+  const files = [...memoryGroups()].flatMap(({ version, mount, path }) => {
+    const file = version === 2 ? "memory.events" : "memory.oom_control";
+    // If `path` does not exist below `mount`, the group's files lie at the top folder.
+    return [join(mount, path, file), join(mount, file)];
   });
   return [...files, "/proc/vmstat"];
 }
