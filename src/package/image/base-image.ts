@@ -2,7 +2,8 @@
 import { existsSync } from "node:fs";
 import { SconceError } from "../../base/errors.ts";
 import type { StagedBlob } from "../store/blobs.ts";
-import { type Descriptor, type Execution, imageTypes, refNameKey } from "./documents.ts";
+import { mediaTypes } from "../store/manifest.ts";
+import { type Descriptor, type Execution, refNameKey } from "./documents.ts";
 import { type FoundImage, ImageLayout } from "./layout.ts";
 import type { Platform } from "./platform.ts";
 
@@ -78,11 +79,11 @@ function choose(layout: ImageLayout, folder: string, name: string | undefined, p
     const known = names.length === 0 ? "" : `; give one of ${names.map((each) => `${folder}:${each}`).join(", ")}`;
     throw new SconceError("usage", `the image layout ${folder} has ${count}${known}`);
   }
-  if (only.mediaType === imageTypes.manifest) return only;
-  if (only.mediaType !== imageTypes.index) {
+  if (only.mediaType === mediaTypes.manifest) return only;
+  if (only.mediaType !== mediaTypes.index) {
     throw new SconceError(
       "usage",
-      `the base image in ${folder} is a ${only.mediaType}; expected ${imageTypes.manifest}`,
+      `the base image in ${folder} is a ${only.mediaType}; expected ${mediaTypes.manifest}`,
     );
   }
   const manifests = layout.indexAt(only).manifests;

@@ -1,14 +1,11 @@
 /** Schemas of an OCI image's JSON documents. They are loose, so that unknown fields are preserved. */
 import { z } from "zod";
+import { annotations } from "../store/manifest.ts";
 import { isDigest } from "../store/reference.ts";
 
-export const imageTypes = {
-  index: "application/vnd.oci.image.index.v1+json",
-  manifest: "application/vnd.oci.image.manifest.v1+json",
-  config: "application/vnd.oci.image.config.v1+json",
-} as const;
+export const imageConfigType = "application/vnd.oci.image.config.v1+json";
 
-export const refNameKey = "org.opencontainers.image.ref.name";
+export const refNameKey = annotations.refName;
 
 export const descriptorSchema = z.looseObject({
   mediaType: z.string(),
@@ -28,7 +25,7 @@ export type ImageIndex = z.infer<typeof imageIndexSchema>;
 
 export const imageManifestSchema = z.looseObject({
   schemaVersion: z.literal(2),
-  config: descriptorSchema.extend({ mediaType: z.literal(imageTypes.config) }),
+  config: descriptorSchema.extend({ mediaType: z.literal(imageConfigType) }),
   layers: z.array(descriptorSchema),
 });
 export type ImageManifest = z.infer<typeof imageManifestSchema>;

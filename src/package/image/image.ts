@@ -1,9 +1,10 @@
 /** Writes the container image of a model and its server into an OCI layout. Needs no container engine. */
 import type { StagedBlob } from "../store/blobs.ts";
+import { mediaTypes } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type BaseImage, stageBase } from "./base-image.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
-import { type Descriptor, imageTypes } from "./documents.ts";
+import { type Descriptor, imageConfigType } from "./documents.ts";
 import { imageConfig, imageLabels } from "./image-config.ts";
 import { diffIdOf, type LayerFiles, type LayerOptions, layerDescriptor, stageLayer } from "./layer.ts";
 import type { ImageLayout } from "./layout.ts";
@@ -86,18 +87,18 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
     const { digest, size, diffId } = blob;
     upper.push({ title, diffId, descriptor: layerDescriptor(blob), written: { title, digest, size, isShared: false } });
   }
-  const config = await stageJson(imageConfig({ model, platform, base, layers: upper, seconds }), imageTypes.config);
+  const config = await stageJson(imageConfig({ model, platform, base, layers: upper, seconds }), imageConfigType);
   const labels = imageLabels(model);
   const layers = [...lower, ...upper].map(({ descriptor }) => descriptor);
   const manifest = await stageJson(
     {
       schemaVersion: 2,
-      mediaType: imageTypes.manifest,
+      mediaType: mediaTypes.manifest,
       config,
       layers,
       annotations: base === undefined ? labels : { ...labels, [baseDigestKey]: base.descriptor.digest },
     },
-    imageTypes.manifest,
+    mediaTypes.manifest,
   );
   const described = { ...manifest, platform: { ...platform } };
   layout.commit({ name: options.name, manifest: described, blobs: staged }, workspace);

@@ -17,7 +17,6 @@ import {
   imageConfigSchema,
   imageIndexSchema,
   imageManifestSchema,
-  imageTypes,
   refNameKey,
 } from "./documents.ts";
 
@@ -106,7 +105,7 @@ export class ImageLayout {
   /** The content of index.json. */
   index(): ImageIndex {
     const path = join(this.folder, "index.json");
-    if (!existsSync(path)) return { schemaVersion: 2, mediaType: imageTypes.index, manifests: [] };
+    if (!existsSync(path)) return { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] };
     return this.#parse(imageIndexSchema, readJson(path), path);
   }
 
@@ -130,7 +129,7 @@ export class ImageLayout {
   layers(): ReadonlyMap<string, Descriptor> {
     const found = new Map<string, Descriptor>();
     for (const descriptor of this.index().manifests) {
-      if (descriptor.mediaType !== imageTypes.manifest) continue;
+      if (descriptor.mediaType !== mediaTypes.manifest) continue;
       const image = this.#readable(descriptor);
       for (const [i, layer] of (image?.manifest.layers ?? []).entries()) {
         const diffId = image?.config.rootfs.diff_ids[i];

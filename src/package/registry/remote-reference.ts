@@ -1,6 +1,5 @@
 /** References to models in registries: `HOST[:PORT]/repository[:tag]` or `HOST[:PORT]/repository@sha256:…`. */
-import { SconceError } from "../../base/errors.ts";
-import { parseReference, type Reference } from "../store/reference.ts";
+import { hostPattern, misspelled, parseReference, type Reference } from "../store/reference.ts";
 import { canonicalHost, productOf } from "./products.ts";
 
 export interface RemoteReference {
@@ -11,8 +10,7 @@ export interface RemoteReference {
   readonly digest: string | undefined;
 }
 
-const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
-const example = "registry.example.com/team/digits:v1";
+const form = "a model in a registry (HOST[:PORT]/name[:tag], for example registry.example.com/team/digits:v1)";
 
 /** Whether the reference begins with a host: `localhost`, or a name with a dot or a port. `team/digits` has no host. */
 export function isRemote(text: string): boolean {
@@ -25,13 +23,13 @@ export function isRemote(text: string): boolean {
  * @throws SconceError `usage` naming the misspelled part and the allowed syntax
  */
 export function parseRemoteReference(text: string): RemoteReference {
-  if (/^[a-z]+:\/\//i.test(text)) throw misspelled(text, "leave out the scheme before the host");
+  if (/^[a-z]+:\/\//i.test(text)) throw misspelled(text, "leave out the scheme before the host", form);
   const slash = text.indexOf("/");
   const host = text.slice(0, Math.max(slash, 0));
-  if (!isRemote(text)) throw misspelled(text, "it does not begin with a registry's host");
+  if (!isRemote(text)) throw misspelled(text, "it does not begin with a registry's host", form);
   const port = hostPattern.exec(host);
   const isHost = port !== null && Number(port[1] ?? 1) <= 65535 && URL.canParse(`https://${host}/`);
-  if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`);
+  if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`, form);
   const rest = text.slice(slash + 1);
   const reference: Reference = parseReference(rest);
   const canonical = canonicalHost(host);
@@ -48,12 +46,4 @@ export function parseRemoteReference(text: string): RemoteReference {
 export function formatRemote({ host, repository, tag, digest }: RemoteReference): string {
   const end = digest === undefined ? (tag === undefined ? "" : `:${tag}`) : `@${digest}`;
   return `${host}/${repository}${end}`;
-}
-
-function misspelled(given: string, why: string): SconceError {
-  const shown = given.length > 100 ? `${given.slice(0, 100)}…` : given;
-  return new SconceError(
-    "usage",
-    `${JSON.stringify(shown)} is not a model in a registry (HOST[:PORT]/name[:tag], for example ${example}): ${why}`,
-  );
 }

@@ -37,7 +37,8 @@ export function parseReference(text: string): Reference {
   return { ...reference, repository: checkRepository(`${host}/${reference.repository}`, text) };
 }
 
-const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+/** Matches a host; the first group is its port. */
+export const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 
 /**
  * The host at the start of a reference: a first part with a dot or a port, or `localhost`. Undefined without a host.
@@ -115,7 +116,8 @@ export function checkTag(tag: string, given: string = tag): string {
   throw misspelled(given, "a tag is 1 to 128 of A-Z, a-z, 0-9, '_', '.' and '-', and does not start with '.' or '-'");
 }
 
-function misspelled(given: string, why: string): SconceError {
+/** The error for a wrong reference. @param expected the kind of reference with its form */
+export function misspelled(given: string, why: string, expected = "a model reference (name[:tag])"): SconceError {
   const shown = given.length > 100 ? `${given.slice(0, 100)}…` : given;
-  return new SconceError("usage", `${JSON.stringify(shown)} is not a model reference (name[:tag]): ${why}`);
+  return new SconceError("usage", `${JSON.stringify(shown)} is not ${expected}: ${why}`);
 }
