@@ -9,14 +9,16 @@ import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
+import { exactPrograms, fewRows } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
-import { made } from "./helpers/made.ts";
+import { fastCompilation } from "./helpers/script-runner.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let folder: string;
+let exact: string;
 let dir: TempDir;
 beforeAll(async () => {
-  folder = await made({ name: "few-rows", script: join(import.meta.dir, "helpers/few_rows.py") });
+  [folder, exact] = await Promise.all([fewRows(), exactPrograms()]);
   dir = await tempDir();
 }, 300_000);
 afterAll(() => dir[Symbol.asyncDispose]());
@@ -31,8 +33,7 @@ function env() {
     SCONCE_HOME: dir.path,
     // A cache beside the test's weights, which later runs use again: compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
-    AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-    TORCHINDUCTOR_VEC_ISA_OK: "1",
+    ...fastCompilation,
   };
 }
 
@@ -106,7 +107,7 @@ test("a call whose arguments differ in their first size is not taken for a batch
 
 test("a size that the compiled code does not support is refused by the input's name", async () => {
   const specs = { inputs: { x: float32("width") }, outputs: { y: float32("width") } };
-  const path = join(folder, "doubled-compiled.pt2");
+  const path = join(folder, "sum-compiled.pt2");
   const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
   try {
     expect(await failure(session.run([[{ dtype: "float32", shape: [1], data: Float32Array.of(3) }]]))).toBe(
@@ -118,16 +119,16 @@ test("a size that the compiled code does not support is refused by the input's n
 }, 60_000);
 
 test("a call with fewer rows than the compiled code needs is padded only if padding changes no result", async () => {
-  const call = async (name: string) => {
-    const session = await openSession({ path: join(folder, `${name}-compiled.pt2`), device: "cpu", threads: 1 });
+  const call = async (path: string) => {
+    const session = await openSession({ path, device: "cpu", threads: 1 });
     try {
       return await session.call("forward", [{ dtype: "float32", shape: [1, 2], data: Float32Array.of(3, 4) }]);
     } finally {
       await session.dispose();
     }
   };
-  expect(await call("doubled")).toMatchObject({ shape: [1, 2], data: Float32Array.of(6, 8) });
-  expect(await failure(call("sum"))).toBe(
+  expect(await call(join(exact, "even-compiled.pt2"))).toMatchObject({ shape: [1, 2], data: Float32Array.of(6, 8) });
+  expect(await failure(call(join(folder, "sum-compiled.pt2")))).toBe(
     "run_failed: forward got tensors of 1 rows, and the package was compiled for at least 2: its results are not one per row, so the tensors cannot be filled up",
   );
 }, 60_000);

@@ -6,8 +6,8 @@ import { z } from "zod";
 import { Audio } from "../src/index.ts";
 import { clientOf, follow } from "./helpers/cli.ts";
 import { executable } from "./helpers/executable.ts";
+import { guideWeights } from "./helpers/exports.ts";
 import { cacheFolder } from "./helpers/machine.ts";
-import { made } from "./helpers/made.ts";
 import { blocksOf } from "./helpers/readme.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { hasSounds, type Sound, sounds } from "./helpers/sounds.ts";
@@ -52,7 +52,7 @@ describe.skipIf(!hasSounds)(`the model of docs/declare.md (with libsndfile${hasS
     const page = await readFile(join(root, "docs/declare.md"), "utf8");
     const block = blocksOf(page).find(({ path }) => path === "guide/denoise-any.ts");
     await Bun.write(folder.join("model.ts"), block?.content ?? "");
-    const weights = await made({ name: "guide", script: join(import.meta.dir, "helpers/guide.py") });
+    const weights = await guideWeights();
     await copyFile(join(weights, "denoise.pt2"), folder.join("denoise.pt2"));
     await symlink(join(root, "node_modules"), folder.join("node_modules"));
     store = await storeWith(folder.path);

@@ -1,14 +1,13 @@
 /** Tensors that a session returns stay on the device until code reads them, and are freed with their batch. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { join } from "node:path";
 import type { DeviceTensor, Predict } from "../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
+import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
-import { made } from "./helpers/made.ts";
 import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
 
@@ -17,11 +16,7 @@ let session: NativeSession;
 let other: NativeSession;
 
 beforeAll(async () => {
-  const folder = await made({
-    name: "device-tensors",
-    script: join(import.meta.dir, "helpers/device_tensors.py"),
-  });
-  path = join(folder, "device-tensors.pt");
+  path = await deviceTensors();
   const options = { path, device: "cpu", threads: 1 };
   [session, other] = await Promise.all([openSession(options), openSession(options)]);
 }, 600_000);

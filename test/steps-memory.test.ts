@@ -3,11 +3,12 @@ import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
 import { SconceError } from "../src/base/errors.ts";
 import type { NativeTensor } from "../src/engine/native/native-tensor.ts";
-import { closeEngines, counting, number, numberOf, opened, overRunners, weights } from "./helpers/counting-steps.ts";
+import { closeEngines, counting, number, numberOf, opened, overRunners } from "./helpers/counting-steps.ts";
+import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { until } from "./helpers/running.ts";
 
-beforeAll(weights, 600_000);
+beforeAll(deviceTensors, 600_000);
 afterEach(closeEngines);
 
 describe("with too little device memory", () => {

@@ -4,19 +4,11 @@ import type { Steps } from "../src/author/session.ts";
 import { type Tensor, tensor } from "../src/author/tensor.ts";
 import { StepRunner } from "../src/engine/step-runner.ts";
 import { tryOutputs } from "../src/server/flow/trial.ts";
-import {
-  closeEngines,
-  inputs,
-  number,
-  numberOf,
-  opened,
-  outputs,
-  runnerOf,
-  weights,
-} from "./helpers/counting-steps.ts";
+import { closeEngines, inputs, number, numberOf, opened, outputs, runnerOf } from "./helpers/counting-steps.ts";
+import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 
-beforeAll(weights, 600_000);
+beforeAll(deviceTensors, 600_000);
 afterEach(closeEngines);
 
 describe("the trial of a batch", () => {

@@ -2,11 +2,12 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor } from "../src/author/tensor.ts";
 import type { BatchItem } from "../src/engine/batch-engine.ts";
-import { closeEngines, counting, gated, numberOf, opened, overRunners, weights } from "./helpers/counting-steps.ts";
+import { closeEngines, counting, gated, numberOf, opened, overRunners } from "./helpers/counting-steps.ts";
+import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { until } from "./helpers/running.ts";
 
-beforeAll(weights, 600_000);
+beforeAll(deviceTensors, 600_000);
 afterEach(closeEngines);
 
 describe("an item", () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
-import { made } from "./helpers/made.ts";
+import { writerDevices } from "./helpers/exports.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
@@ -108,9 +108,7 @@ describe("texts", () => {
 });
 
 test("the weights compute on the device of their arguments", async () => {
-  const helpers = join(import.meta.dir, "helpers");
-  const weights = join(import.meta.dir, "../examples/writer/writer.pt");
-  await made({ name: "writer-devices", script: join(helpers, "writer_devices.py"), sources: [weights] });
+  await writerDevices();
 }, 300_000);
 
 /**

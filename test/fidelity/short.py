@@ -1,9 +1,11 @@
 """
-Some operators with inputs of every dtype, and some random programs: as much as a test has time for, of torch alone.
+Some operators with inputs of every dtype, and some random programs with a new seed, which the file OUT/seed has.
 
-Usage: short.py OUT [SEED COUNT]; without a seed the operators, and random programs that are always the same
+Usage: short.py OUT
 """
 
+import os
+import random
 import sys
 import warnings
 
@@ -12,8 +14,7 @@ import torch
 import programs
 from cases import DTYPES, Folder, outcome, skip
 
-FIXED_SEED = 11
-FIXED_COUNT = 40
+PROGRAMS = 24
 
 # Of x and y, which are 4 by 3, and w, which is 3 by 4.
 OPERATORS = [
@@ -91,13 +92,13 @@ def write_operators(folder):
 
 def main():
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    out, *rest = sys.argv[1:]
-    seed, count = map(int, rest) if rest else (FIXED_SEED, FIXED_COUNT)
-    folder = Folder(out)
-    if not rest:
-        write_operators(folder)
-    for place in range(count):
+    folder = Folder(sys.argv[1])
+    write_operators(folder)
+    seed = random.randrange(1_000_000)
+    with open(os.path.join(folder.path, "seed"), "w") as file:
+        file.write(str(seed))
+    # From 1: programs.py compiles the program 0.
+    for place in range(1, PROGRAMS + 1):
         programs.attempt(folder, f"{seed}-{place}")
 
 

@@ -1,5 +1,4 @@
 /** Engines for a model whose `step` adds one to the count of each item. */
-import { join } from "node:path";
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
 import type { BatchEngineListener, BatchItem } from "../../src/engine/batch-engine.ts";
@@ -8,14 +7,8 @@ import { LocalEngine } from "../../src/engine/local-engine.ts";
 import { openRunners } from "../../src/engine/open-runners.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 import { engineOver } from "../../src/engine/step-engine.ts";
-import { made } from "./made.ts";
+import { deviceTensors } from "./exports.ts";
 import { until } from "./running.ts";
-
-/** Path of the model's weights, which the first call makes. */
-export async function weights(): Promise<string> {
-  const script = join(import.meta.dir, "device_tensors.py");
-  return join(await made({ name: "device-tensors", script }), "device-tensors.pt");
-}
 
 /** State of an item: it counts from `from` to `to`, one per step, and is at `count`. */
 export interface Counting {
@@ -61,7 +54,7 @@ export async function closeEngines(): Promise<void> {
 export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } = {}) {
   const runners = await openRunners({
     ...where,
-    weights: { model: await weights() },
+    weights: { model: await deviceTensors() },
     instances,
     predict: steps,
     inputs,
@@ -95,7 +88,7 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
 export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable> {
   const [runner] = await openRunners({
     ...where,
-    weights: { model: await weights() },
+    weights: { model: await deviceTensors() },
     inputs,
     outputs,
     instances: 1,
@@ -116,7 +109,7 @@ export async function overRunners(
 ) {
   const runners = await openRunners({
     ...where,
-    weights: { model: await weights() },
+    weights: { model: await deviceTensors() },
     inputs,
     outputs,
     instances,

@@ -221,7 +221,7 @@ def compile_even(folder: str) -> None:
     length = {"as_expr": {"expr_str": "Symbol('s1', positive=True, integer=True)"}}
     guards = {"inputs": [{"name": "x", "sizes": [size, length]}], "ranges": {}, "code": ["(L['x'].size()[1] % 2) == 0"]}
     program = export(Of(even).eval(), (tables(8),), dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.AUTO},))
-    options = {"aot_inductor.metadata": {"sconce_guards": json.dumps(guards)}}
+    options = {"aot_inductor.metadata": {"sconce_guards": json.dumps(guards)}, "aot_inductor.precompile_headers": False}
     path = os.path.join(folder, "even-compiled.pt2")
     torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=options)
 

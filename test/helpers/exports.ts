@@ -14,6 +14,21 @@ export const frozenNetworks = () => exported("frozen");
 /** Modules with operators whose arguments libtorch does not check. */
 export const uncheckedModules = () => exported("unchecked");
 
-function exported(name: string): Promise<string> {
-  return made({ name, script: join(import.meta.dir, `${name}.py`) });
+/** Programs whose examples have few rows. */
+export const fewRows = () => exported("few-rows", "few_rows");
+
+/** Weights for the models of the documentation. */
+export const guideWeights = () => exported("guide");
+
+/** A module whose methods show whether its tensors are copied. */
+export const deviceTensors = async () => join(await exported("device-tensors", "device_tensors"), "device-tensors.pt");
+
+/** Runs the writer's methods on the meta device. Rejects if an operator has tensors on several devices. */
+export function writerDevices(): Promise<string> {
+  const weights = join(import.meta.dir, "../../examples/writer/writer.pt");
+  return exported("writer-devices", "writer_devices", [weights]);
+}
+
+function exported(name: string, script = name, sources: readonly string[] = []): Promise<string> {
+  return made({ name, script: join(import.meta.dir, `${script}.py`), sources });
 }

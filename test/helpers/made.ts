@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
-import { pythonVariables } from "../../scripts/setup/libtorch.ts";
 import { madeOnce } from "../../src/machine/files/made-once.ts";
+import { runnerScript, runScript } from "./script-runner.ts";
 
 const root = join(import.meta.dir, "../..");
 const libtorch = z.object({
@@ -24,26 +24,7 @@ export interface Making {
 export async function made({ name, script, sources = [] }: Making): Promise<string> {
   const { version, python } = libtorch.parse(await Bun.file(join(root, ".sconce/libtorch.json")).json());
   const hash = createHash("sha256").update(version);
-  for (const path of [script, ...sources]) hash.update(await Bun.file(path).bytes());
+  for (const path of [runnerScript, script, ...sources]) hash.update(await Bun.file(path).bytes());
   const folder = join(root, ".sconce/fixtures", `${name}-${hash.digest("hex").slice(0, 16)}`);
-  return madeOnce(folder, async (temporary) => {
-    const env = {
-      ...process.env,
-      ...pythonVariables(python),
-      TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-      // Compiles the generated wrapper without optimization, which is faster: it runs only once. Its debug information
-      // stays, because it names the processor features that sconce checks.
-      AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-      // Otherwise Inductor compiles a file to test each instruction set of the processor.
-      TORCHINDUCTOR_VEC_ISA_OK: "1",
-    };
-    const child = Bun.spawn([python.command, script, temporary], {
-      env,
-      stdin: "ignore",
-      stdout: "ignore",
-      stderr: "pipe",
-    });
-    const errors = await child.stderr.text();
-    if ((await child.exited) !== 0) throw new Error(`${script} failed: ${errors}`);
-  });
+  return madeOnce(folder, (temporary) => runScript(python, script, temporary));
 }

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
-import { made } from "./made.ts";
+import { guideWeights } from "./exports.ts";
 import { blocksOf } from "./readme.ts";
 import { storeWith } from "./server.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -34,7 +34,7 @@ export function testPageModels(page: string, models: Readonly<Record<string, Pag
       await using dir = await tempDir();
       const text = (await blocks).find((block) => block.path === path)?.content ?? "";
       await Bun.write(dir.join("model.ts"), text);
-      const weights = await made({ name: "guide", script: join(import.meta.dir, "guide.py") });
+      const weights = await guideWeights();
       for (const [, file = ""] of text.matchAll(/"([\w-]+\.pt2?)"/g))
         await copyFile(join(weights, file), dir.join(file));
       // npm packages that the page installs are in node_modules of this checkout.

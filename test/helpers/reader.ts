@@ -10,6 +10,7 @@ import { cacheFolder, machineEnv } from "./machine.ts";
 import { copyPreparedImages } from "./prepared-images.ts";
 import { blocksOf, commandsOf, isRun } from "./readme.ts";
 import { hasRegistry, startRegistry } from "./registry.ts";
+import { fastCompilation } from "./script-runner.ts";
 import { addModels } from "./server.ts";
 import { tempDir } from "./temp-dir.ts";
 
@@ -21,14 +22,6 @@ const shownRegistry = "registry.example.com";
 const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
-
-/** Environment variables with which AOTInductor compiles faster. The compiled code runs only a few times. */
-const fastCompilation = {
-  AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-  AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
-  TORCHINDUCTOR_VEC_ISA_OK: "1",
-  TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-};
 
 /** A shell in the reader's folder, for `await using`: the end of the scope stops the reader's server. */
 export interface Reader extends AsyncDisposable {
@@ -70,6 +63,7 @@ export async function startReader({ folder, python, isSource = false }: ReaderOp
         ...process.env,
         ...machineEnv,
         ...fastCompilation,
+        AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
         PATH: [own.join("bin"), dirname(process.execPath), process.env.PATH].join(":"),
         SCONCE_HOME: own.join("models"),
         SCONCE_CACHE_DIR: cacheFolder,
