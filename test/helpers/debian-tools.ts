@@ -6,7 +6,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, run } from "../../scripts/setup/command.ts";
-import { state, withLock } from "../../scripts/setup/step.ts";
+import { state } from "../../scripts/setup/step.ts";
+import { lockWhenFree } from "../../src/machine/files/lock.ts";
 
 /** Names of programs; each is the name of its package, too. */
 export const debianTools = [
@@ -72,7 +73,8 @@ export async function fetchDebianTools(
   for (const tool of ["apt-get", "dpkg"]) if (!Bun.which(tool)) return `${tool} is not there`;
   try {
     // `fetchAll` checks again under the lock: another process may have fetched the programs.
-    await withLock(() => fetchAll(names, isMissing, options));
+    using _lock = await lockWhenFree(join(state, "debian.sqlite"));
+    await fetchAll(names, isMissing, options);
     return undefined;
   } catch (error) {
     if (error instanceof Failure) return error.lines.at(-2) ?? error.message;
