@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { generatedClients } from "./clients/generated.ts";
+import { mcpClients } from "./clients/mcp.ts";
 import { openTelemetry } from "./clients/open-telemetry.ts";
 import { openaiClients } from "./clients/openai.ts";
 import { schemathesis } from "./clients/schemathesis.ts";
@@ -23,6 +24,7 @@ const { values, positionals: names } = parseArgs({
 
 const trials: Readonly<Record<string, () => Promise<void>>> = {
   generated: generatedClients,
+  mcp: mcpClients,
   openai: openaiClients,
   schemathesis: () => schemathesis({ seed: Number(values.seed), seconds: Number(values.seconds), only: values.only }),
   v2: v2Clients,

@@ -1,19 +1,15 @@
 /** Runs the Python client of the Model Context Protocol, and the protocol's conformance tests, against real servers. */
-import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { modelText, writeModel } from "../test/helpers/model-text.ts";
-import { storeWith } from "../test/helpers/server.ts";
-import { tempDir } from "../test/helpers/temp-dir.ts";
-import { findPython } from "./setup/python.ts";
-import { root } from "./setup/step.ts";
+import { messageOf } from "../../src/base/errors.ts";
+import { modelText, writeModel } from "../../test/helpers/model-text.ts";
+import { storeWith } from "../../test/helpers/server.ts";
+import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { type Environment, environment, sources } from "./environment.ts";
 
 /** The conformance tests. Only alpha versions have scenarios for the protocol's revision 2026-07-28. */
 const conformance = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
-const sources = join(root, "test", "clients");
-const tools = join(root, ".sconce", "mcp-clients");
-const python = join(tools, "bin", "python");
 
 /** A model whose tool some scenarios call. */
 const slowTool = modelText({
@@ -83,60 +79,44 @@ const scenarios: Readonly<Record<string, readonly Scenario[]>> = {
 };
 const checksSchema = z.array(z.object({ id: z.string(), status: z.string() }));
 
-await installOnce("mcp.txt", async (requirements) => {
-  const { executable = "python3" } = (await findPython()) ?? {};
-  await run([executable, "-m", "venv", "--clear", tools]);
-  await run([python, "-m", "pip", "install", "--quiet", "-r", requirements]);
-  await Bun.write(join(tools, "package.json"), "{}");
-  await run([process.execPath, "add", "--ignore-scripts", "--exact", conformance], { cwd: tools });
-});
-await using dir = await tempDir();
-await using store = await storeWith("lab", await writeModel(dir, slowTool));
-{
-  await using server = await store.serve("lab");
-  await run([python, join(sources, "mcp_client.py"), server.url.origin]);
-  console.log("✓ mcp of PyPI: both revisions, outputs equal to POST /predictions, errors");
-}
-{
+export async function mcpClients(): Promise<void> {
+  const tools = await environment("mcp", [conformance]);
+  await using dir = await tempDir();
+  await using store = await storeWith("lab", await writeModel(dir, slowTool));
+  {
+    await using server = await store.serve("lab");
+    await tools.run(["python", join(sources, "mcp_client.py"), server.url.origin]);
+    console.log("✓ mcp of PyPI: both revisions, outputs equal to POST /predictions, errors");
+  }
   await using server = await store.serve("slow_compute", { taskAfterMs: 500 });
   for (const [version, list] of Object.entries(scenarios)) {
-    for (const scenario of list) await conform(new URL("/mcp", server.url), version, scenario);
+    for (const scenario of list) {
+      const out = dir.join(`${version}-${scenario.name}`);
+      await mkdir(out);
+      await conform(tools, { url: new URL("/mcp", server.url), version, out, ...scenario });
+    }
   }
 }
 
+interface Trial extends Scenario {
+  readonly url: URL;
+  /** Revision of the protocol, or `tasks`. */
+  readonly version: string;
+  /** Folder for the report. */
+  readonly out: string;
+}
+
 /** Runs a scenario. @throws Error if the failed checks are not the expected ones */
-async function conform(url: URL, version: string, { name, fails = [] }: Scenario): Promise<void> {
-  const out = dir.join(`${version}-${name}`);
-  await mkdir(out);
-  const program = join(tools, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
+async function conform({ folder, run }: Environment, { url, version, out, name, fails = [] }: Trial): Promise<void> {
+  const program = join(folder, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
   const options = ["--url", url.href, "--scenario", name, "-o", out];
   if (version !== "tasks") options.push("--spec-version", version);
   // Ignores the exit code, because it counts the expected failures too.
-  const report = await run([process.execPath, program, "server", ...options], { isChecked: false });
+  const report = await run([process.execPath, program, "server", ...options]).catch(messageOf);
   const [path = ""] = new Bun.Glob("**/checks.json").scanSync({ cwd: out, absolute: true });
   const checks = checksSchema.parse(await Bun.file(path).json());
   const failed = [...new Set(checks.filter(({ status }) => status === "FAILURE").map(({ id }) => id))];
   if (failed.toSorted().join() !== fails.toSorted().join()) throw new Error(`${name}: failed ${failed}\n${report}`);
   const passed = checks.filter(({ status }) => status === "SUCCESS").length;
   console.log(`✓ ${version} ${name}: ${passed} checks, ${failed.length} without the tool or list that they need`);
-}
-
-/** Installs a list of packages into the checkout, unless the list is installed already. */
-async function installOnce(name: string, install: (path: string) => Promise<void>): Promise<void> {
-  const [path, stamp] = [join(sources, name), join(tools, "installed.txt")];
-  const text = `${await Bun.file(path).text()}${conformance}\n`;
-  if (existsSync(stamp) && (await Bun.file(stamp).text()) === text) return;
-  await install(path);
-  await Bun.write(stamp, text);
-}
-
-/** Runs a command. @returns its output @throws Error with the output, if the command fails */
-async function run(
-  command: string[],
-  { cwd = root, isChecked = true }: { readonly cwd?: string; readonly isChecked?: boolean } = {},
-): Promise<string> {
-  const child = Bun.spawn(command, { cwd, stdout: "pipe", stderr: "pipe" });
-  const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (isChecked && code !== 0) throw new Error(`${command.join(" ")} ended with ${code}:\n${out}${err}`);
-  return `${out}${err}`;
 }
