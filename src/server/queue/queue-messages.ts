@@ -1,21 +1,14 @@
 /** Types of the arguments and results of `Queue`. */
 import type { Origin } from "../predictions/predictions.ts";
-import type { EndedRecord, Kind } from "../predictions/record.ts";
-import type { UnfinishedRequest } from "../predictions/store.ts";
-import type { Webhook, WebhookKey } from "../webhooks/webhook.ts";
+import type { EndedRecord } from "../predictions/record.ts";
+import type { StoredRequest, UnfinishedRequest } from "../predictions/store.ts";
+import type { WebhookKey } from "../webhooks/webhook.ts";
 
-export interface QueuedRequest {
-  readonly id: string;
-  readonly kind: Kind;
-  readonly count: number;
+export interface QueuedRequest
+  extends Pick<StoredRequest, "id" | "kind" | "count" | "timeoutMs" | "body" | "digest" | "webhook"> {
   readonly bytes: number;
-  readonly timeoutMs: number;
   readonly isWaitedFor: boolean;
-  readonly body: string | Uint8Array<ArrayBuffer>;
   readonly origin: Origin;
-  /** Digest of the body, if the client chose the id. The queue then creates no second prediction with this id. */
-  readonly digest?: string | undefined;
-  readonly webhook?: Webhook | undefined;
 }
 
 /**

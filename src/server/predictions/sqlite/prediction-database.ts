@@ -19,7 +19,7 @@ import {
   sumOfPack,
   sumOfRequest,
 } from "./prediction-statements.ts";
-import { decodeRows, findInPack, type Pack, type RowText } from "./row-text.ts";
+import { type CreateRow, decodeRows, type EndRow, findInPack, type Pack, type RowText } from "./row-text.ts";
 import { ValueFiles } from "./value-files.ts";
 
 export interface DatabaseOptions extends RetentionLimits {
@@ -68,44 +68,18 @@ export interface Selection {
   readonly upTo: number;
 }
 
-export interface StoredRecord {
-  readonly id: string;
-  readonly kind: string;
-  readonly count: number;
-  readonly itemsDone: number;
-  readonly createdAtMs: number;
-  readonly startedAtMs: number | null;
+export interface StoredRecord extends Omit<EndRow, "op" | "ageMs" | "bytes" | "finishedAtMs" | "status"> {
+  /** Null for an unfinished prediction. */
   readonly finishedAtMs: number | null;
   /** Null for an unfinished prediction. */
   readonly status: string | null;
-  readonly members: string;
-  readonly logs: string;
-  /** Empty for an id that the server chose. */
-  readonly digest: string;
-  /** Version of the model, `repository@sha256:…`; empty for records of old releases. */
-  readonly model: string;
-  /** Name of the file that has large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
-  readonly file: string | null;
-  readonly fileMembersBytes: number;
 }
 
-export interface StoredRequest {
+export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAtMs"> {
   readonly row: number;
-  readonly id: string;
-  readonly kind: string;
-  readonly count: number;
-  readonly createdAtMs: number;
-  readonly timeoutMs: number;
+  /** Milliseconds until the time limit. */
   readonly leftMs: number;
   readonly deaths: number;
-  readonly body: string;
-  /** JSON of the HTTP request's ids; empty if unknown. */
-  readonly origin: string;
-  /** Empty for an id that the server chose. */
-  readonly digest: string;
-  readonly model: string;
-  /** Name of the file that has a large request body; null if the row has the body. */
-  readonly file: string | null;
   /** Whether the row does not match its checksum. */
   readonly isDamaged: boolean;
 }
