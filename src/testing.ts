@@ -72,7 +72,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
     async predict<Output>(inputs: readonly unknown[]) {
       const { signal } = new AbortController();
       const made = await predictAll(flow, await Promise.all(inputs.map(decoded)), { signal });
-      return made.map((output): Output => JSON.parse(wholeText(pipeline.encode(output))));
+      return made.map((output): Output => JSON.parse(wholeText(pipeline.encoder.encode(output))));
     },
     preprocess: async (input) => prepareInput(pipeline, await decoded(input)),
     async run(tensors) {

@@ -16,7 +16,7 @@ import type { Rows } from "../../engine/engine.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
 import { Hooks } from "./hooks.ts";
-import { listForm, type TextForm } from "./item-list.ts";
+import type { TextForm } from "./item-list.ts";
 import { type Encoded, OutputEncoder } from "./output-encoder.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
@@ -83,8 +83,7 @@ export class ItemPipeline {
   readonly #hooks: Hooks;
   /** Whether an input may contain files. Plain JSON inputs need no search. */
   readonly #mayHaveFiles: boolean;
-  readonly #encoder: OutputEncoder;
-
+  readonly encoder: OutputEncoder;
   /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly declaredBytes: number | undefined;
 
@@ -94,13 +93,8 @@ export class ItemPipeline {
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
-    this.#encoder = new OutputEncoder(model);
+    this.encoder = new OutputEncoder(model);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
-  }
-
-  /** Returns the JSON value of an output with lists of numbers in place of bytes. */
-  withLists(wire: unknown): unknown {
-    return this.#encoder.withLists(wire);
   }
 
   /** Whether the model declares parts of outputs. */
@@ -192,13 +186,13 @@ export class ItemPipeline {
       const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input, caller }), place);
       if (output instanceof Promise) {
         const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
-        return textForm ? made.then((value) => this.#encoder.forText(value, textForm)) : made;
+        return textForm ? made.then((value) => this.encoder.forText(value, textForm)) : made;
       }
       const made = this.#wholeOf(output, options);
       if (textForm === undefined) return made;
       return made instanceof Promise
-        ? made.then((value) => this.#encoder.forText(value, textForm))
-        : this.#encoder.forText(made, textForm);
+        ? made.then((value) => this.encoder.forText(value, textForm))
+        : this.encoder.forText(made, textForm);
     } catch (error) {
       return this.#rethrow("postprocess", error);
     }
@@ -219,7 +213,7 @@ export class ItemPipeline {
       ended: "the prediction has ended",
       next: () =>
         this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place))),
-      part: async (value) => parts?.part(await this.#encoder.encodePart(value)),
+      part: async (value) => parts?.part(await this.encoder.encodeAs("part", value)),
     });
   }
 
@@ -241,20 +235,7 @@ export class ItemPipeline {
       "postprocessPart",
       Promise.try(() => this.#hooks.call("postprocess", call, place)),
     );
-    return part === undefined ? undefined : this.#encoder.encodePart(part);
-  }
-
-  /** Whether calls of `finish` should wait, because many large outputs are becoming text. */
-  get isBehind(): boolean {
-    return this.#encoder.isBehind;
-  }
-
-  /**
-   * Converts an output to JSON text.
-   * @throws SconceError `output_invalid` when it does not fit the declared output
-   */
-  encode(output: unknown, form = listForm): Encoded {
-    return this.#encoder.encode(output, form);
+    return part === undefined ? undefined : this.encoder.encodeAs("part", part);
   }
 
   /**
@@ -271,7 +252,7 @@ export class ItemPipeline {
     if (demo === undefined) {
       const outputs: Encoded[] = [];
       const output = (index: number, made: unknown) => {
-        const text = taken(this.encode(made));
+        const text = taken(this.encoder.encode(made));
         outputs[index] = text;
         onOutput?.(index, text);
       };
@@ -298,8 +279,8 @@ export class ItemPipeline {
       return texts;
     };
     return {
-      outputs: await textsOf(outputs, (output) => this.#encoder.encodeForDemo(output)),
-      demoOutputs: await textsOf(demoOutputs, (output) => this.#encoder.encodeDemoOutput(output)),
+      outputs: await textsOf(outputs, (output) => this.encoder.encodeAs("output", output)),
+      demoOutputs: await textsOf(demoOutputs, (output) => this.encoder.encodeAs("demoOutput", output)),
     };
   }
 }

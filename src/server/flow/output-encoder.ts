@@ -9,7 +9,7 @@ import { withoutUnions } from "../../author/zod-issues.ts";
 import { SconceError } from "../../base/errors.ts";
 import { isObject } from "../../base/json.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
-import type { TextForm } from "./item-list.ts";
+import { listForm, type TextForm } from "./item-list.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 
 /** Most faults that an error names. A large array can have a fault for each element. */
@@ -33,16 +33,17 @@ class OutputText {
 
 export class OutputEncoder {
   readonly #output: z.ZodType;
-  readonly #wireOfOutput: Wire;
-  readonly #wireOfPart: Wire | undefined;
-  readonly #wireOfDemoOutput: Wire | undefined;
+  readonly #wires: Readonly<Record<"output" | "part" | "demoOutput", Wire>>;
   readonly #largeJson = new LargeJson();
 
   constructor({ output, part, demo }: Pick<Model, "output" | "part" | "demo">) {
     this.#output = output;
-    this.#wireOfOutput = wireOf(output, "output");
-    this.#wireOfPart = part && wireOf(part, "part");
-    this.#wireOfDemoOutput = demo && wireOf(demo.output, "demo output");
+    const wire = wireOf(output, "output");
+    this.#wires = {
+      output: wire,
+      part: part ? wireOf(part, "part") : wire,
+      demoOutput: demo ? wireOf(demo.output, "demo output") : wire,
+    };
   }
 
   /** Whether outputs should wait, because many large ones are becoming text. */
@@ -60,7 +61,7 @@ export class OutputEncoder {
   }
 
   /** Encodes an output as JSON text. @throws SconceError `output_invalid` when it does not fit the declared output */
-  encode(output: unknown, form: TextForm): Encoded {
+  encode(output: unknown, form = listForm): Encoded {
     return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
   }
 
@@ -70,36 +71,24 @@ export class OutputEncoder {
    */
   withLists(wire: unknown): unknown {
     const decoded = z.safeDecode(this.#output, wire);
-    return decoded.success ? this.#wireOfOutput(decoded.data) : wire;
-  }
-
-  /** Encodes a part as JSON text. @throws SconceError `output_invalid` when it does not fit the declared part */
-  encodePart(part: unknown): Encoded | Promise<Encoded> {
-    return this.#text(part, this.#wireOfPart ?? this.#wireOfOutput);
-  }
-
-  /** Encodes an output that a demo made. @throws SconceError `output_invalid` */
-  encodeForDemo(output: unknown): Encoded | Promise<Encoded> {
-    return this.#text(output, this.#wireOfOutput);
+    return decoded.success ? this.#wires.output(decoded.data) : wire;
   }
 
   /**
-   * Encodes a demo output as JSON text. @throws SconceError `output_invalid` when it does not fit the declared demo
-   * output
+   * Encodes a part, or an output or demo output that a demo made, as JSON text. A large value becomes text in many turns
+   * of the event loop.
+   * @throws SconceError `output_invalid` when it does not fit its declared schema
    */
-  encodeDemoOutput(output: unknown): Encoded | Promise<Encoded> {
-    return this.#text(output, this.#wireOfDemoOutput ?? this.#wireOfOutput);
+  encodeAs(kind: "output" | "part" | "demoOutput", value: unknown): Encoded | Promise<Encoded> {
+    const wire = this.#wires[kind];
+    return isLarge(value) ? this.#largeText(value, wire) : JSON.stringify(wire(value));
   }
 
   #wireIn({ byteFields }: TextForm, output: unknown): unknown {
-    if (byteFields.length === 0) return this.#wireOfOutput(output);
+    if (byteFields.length === 0) return this.#wires.output(output);
     const fields = isObject(output) ? byteFields.map((name) => output[name]) : [];
     // The output may itself be the array of bytes.
-    return withBytesOf(new Set([output, ...fields]), () => this.#wireOfOutput(output));
-  }
-
-  #text(value: unknown, wire: Wire): Encoded | Promise<Encoded> {
-    return isLarge(value) ? this.#largeText(value, wire) : JSON.stringify(wire(value));
+    return withBytesOf(new Set([output, ...fields]), () => this.#wires.output(output));
   }
 
   #largeText(value: unknown, wire: Wire): Promise<Encoded> {

@@ -34,7 +34,7 @@ export class RowFinisher {
 
   constructor(options: RowFinisherOptions) {
     this.#options = options;
-    this.#turns = new OutputTurns(() => options.pipeline.isBehind);
+    this.#turns = new OutputTurns(() => options.pipeline.encoder.isBehind);
   }
 
   /** Makes a part of the output from rows that `predict` yielded. */

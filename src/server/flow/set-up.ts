@@ -271,7 +271,7 @@ export async function predictOne(
 ): Promise<string> {
   const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal, parts });
   const [output] = await slowStep("Running the model", predicting);
-  return wholeText(pipeline.encode(output));
+  return wholeText(pipeline.encoder.encode(output));
 }
 
 /** Calls the model's `teardown`, after the last call of another hook. */

@@ -111,7 +111,7 @@ export async function tryOutputs(
 
 export interface PostprocessTrial {
   readonly model: Pick<Model, "tensors">;
-  readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encode">;
+  readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encoder">;
   /** The example, prepared by two calls: the model's code may change its input. */
   readonly examples: readonly [PreparedExample, PreparedExample];
   /** Outputs of the example alone. */
@@ -129,7 +129,7 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
   const textOf = async ({ input, tensors }: PreparedExample) => {
     // Each call needs fresh rows, because splitting changes the data in place.
     const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
-    return wholeText(pipeline.encode(await pipeline.finish(rows, input)));
+    return wholeText(pipeline.encoder.encode(await pipeline.finish(rows, input)));
   };
   const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
   if (one === again) return undefined;

@@ -104,7 +104,7 @@ export class LivePredictions {
     const { flow, pipeline, metrics, onFault, onLog } = options;
     this.#itemWork = {
       flow,
-      encode: (output, form) => pipeline.encode(output, form),
+      encode: (output, form) => pipeline.encoder.encode(output, form),
       encoded: (ms) => metrics.took("encode", ms),
       begun: (live) => this.#hasBegun(live),
       refused: (live, why) => this.#refused(live, why),

@@ -25,7 +25,7 @@ export interface ShadowOptions {
   readonly name: string;
   readonly engine: Pick<Engine<never>, "maxBatchSize" | "instances">;
   readonly flow: ItemFlow;
-  readonly pipeline: Pick<ItemPipeline, "encode" | "withLists">;
+  readonly pipeline: Pick<ItemPipeline, "encoder">;
   readonly bodies: Bodies;
   readonly memory: MemoryAccount;
   readonly metrics: { shadowed(result: ShadowResult): void };
@@ -121,6 +121,7 @@ export class Shadow implements Disposable {
   /** @returns where the first difference is, and the values; undefined if all outputs are equal */
   async #difference({ live, record, body }: Copy, signal: AbortSignal): Promise<string | undefined> {
     const { flow, pipeline, bodies, maxInputs } = this.#options;
+    const { encoder } = pipeline;
     const stored = storedBody(body);
     // Copies the bytes: decoding transfers them to a thread, and a store may still have to write them.
     const { inputs } = await bodies.decode(typeof stored === "string" ? stored : [stored.slice()], maxInputs);
@@ -129,7 +130,7 @@ export class Shadow implements Disposable {
       signal,
       isDeprioritised: true,
       onOutput: (index, output) => {
-        texts[index] = wholeText(pipeline.encode(output, { byteFields: [] }));
+        texts[index] = wholeText(encoder.encode(output));
       },
     });
     const expected = listIn(record.outcome.members, "outputs") ?? [];
@@ -137,7 +138,7 @@ export class Shadow implements Disposable {
     for (const [index, text] of expected.entries()) {
       if (text === texts[index]) continue;
       const value = JSON.parse(text);
-      const difference = differenceAt(hasBytes ? pipeline.withLists(value) : value, JSON.parse(texts[index] ?? "null"));
+      const difference = differenceAt(hasBytes ? encoder.withLists(value) : value, JSON.parse(texts[index] ?? "null"));
       if (difference !== undefined) return `output ${index}${difference}`;
     }
     return undefined;

@@ -172,7 +172,7 @@ class Stages {
       const { padded } = itemCheck(model.tensors.inputs)(tensors);
       const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
       const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
-      await this.#shortest("encode", async () => pipeline.encode(output));
+      await this.#shortest("encode", async () => pipeline.encoder.encode(output));
       return item;
     } finally {
       await Promise.all(runners.map((each) => each.dispose()));
