@@ -1,4 +1,4 @@
-/** The fetched files of an input. The memory account counts them from their first byte until `dispose`. */
+/** Fetches the files of an input. The memory account counts them from their first byte until the result is disposed. */
 
 import type { ModelFile } from "../../author/file.ts";
 import type { Gate } from "../../base/collections/gate.ts";
@@ -20,38 +20,22 @@ export interface FetchOptions {
   readonly told?: (index: number, error: unknown) => unknown;
 }
 
-export class FetchedFiles implements Disposable {
-  readonly #memory: FileMemory;
-
-  /**
-   * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory
-   * is short. They are fetched again once no other input waits for memory with some of its files.
-   * @throws SconceError of the fetcher, or of the field that does not take a file
-   */
-  static async fetch(files: readonly ModelFile[], options: FetchOptions): Promise<FetchedFiles> {
-    if (files.length < 2) return fetchAll(files, options, true);
-    try {
-      return await fetchAll(files, options, false);
-    } catch (error) {
-      if (!(error instanceof NoRoomNow)) throw error;
-      return options.patience.run(options.owner, () => {
-        options.signal.throwIfAborted();
-        return fetchAll(files, options, true);
-      });
-    }
-  }
-
-  /** Only `fetch` calls this constructor. */
-  constructor(memory: FileMemory) {
-    this.#memory = memory;
-  }
-
-  get bytes(): number {
-    return this.#memory.bytes;
-  }
-
-  [Symbol.dispose](): void {
-    this.#memory[Symbol.dispose]();
+/**
+ * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory
+ * is short. They are fetched again once no other input waits for memory with some of its files.
+ * @returns the charges of the files, which the caller disposes with the files
+ * @throws SconceError of the fetcher, or of the field that does not take a file
+ */
+export async function fetchFiles(files: readonly ModelFile[], options: FetchOptions): Promise<FileMemory> {
+  if (files.length < 2) return fetchAll(files, options, true);
+  try {
+    return await fetchAll(files, options, false);
+  } catch (error) {
+    if (!(error instanceof NoRoomNow)) throw error;
+    return options.patience.run(options.owner, () => {
+      options.signal.throwIfAborted();
+      return fetchAll(files, options, true);
+    });
   }
 }
 
@@ -59,7 +43,7 @@ async function fetchAll(
   files: readonly ModelFile[],
   { pipeline, gate, memory: account, owner, signal, told = (_, error) => error }: FetchOptions,
   isPatient: boolean,
-): Promise<FetchedFiles> {
+): Promise<FileMemory> {
   const failed = new AbortController();
   const either = AbortSignal.any([signal, failed.signal]);
   const memory = new FileMemory(account, { count: files.length, isPatient });
@@ -88,7 +72,7 @@ async function fetchAll(
         throw told(index, error);
       }
     }
-    return new FetchedFiles(memory);
+    return memory;
   } catch (error) {
     memory[Symbol.dispose]();
     failed.abort();

@@ -8,11 +8,12 @@ import { Gate } from "../../base/collections/gate.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Stage } from "../../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../../engine/engine.ts";
+import type { FileMemory } from "../memory/file-memory.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import type { BatchSpan } from "../telemetry/spans.ts";
 import { earlierOf } from "./client-turns.ts";
 import { DrainRate } from "./drain-rate.ts";
-import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
+import { type FetchOptions, fetchFiles } from "./fetched-files.ts";
 import { FlowCredits } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -119,9 +120,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /** Fetches the files of an input or of a demo, within the limits of the server. */
-  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FetchedFiles> {
+  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FileMemory> {
     const gates = { gate: this.#fetches, patience: this.#patience };
-    return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
+    return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
   /** Expected milliseconds until a new prediction begins, and the longest wait that is admitted. */

@@ -6,9 +6,9 @@ import type { InRing, Ring } from "../../base/collections/ring.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Item } from "../../engine/engine.ts";
 import type { InputList } from "../inputs/input-list.ts";
+import type { FileMemory } from "../memory/file-memory.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { BatchSpan, PredictionSpan } from "../telemetry/spans.ts";
-import type { FetchedFiles } from "./fetched-files.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { Encoded } from "./output-encoder.ts";
 import type { Sender } from "./quarantine.ts";
@@ -115,7 +115,7 @@ export class ItemList implements InRing<ItemList> {
   readonly #receiver: OutputReceiver;
   #abort: AbortController | undefined;
   /** Fetched files, by the index of the input. */
-  #files: Map<number, FetchedFiles> | undefined;
+  #files: Map<number, FileMemory> | undefined;
 
   /** @param inputs belong to the list from now on, which drops each after its result */
   constructor(
@@ -166,7 +166,7 @@ export class ItemList implements InRing<ItemList> {
   }
 
   /** Keeps the fetched files of an input until its result. */
-  hold(index: number, files: FetchedFiles): void {
+  hold(index: number, files: FileMemory): void {
     this.#files ??= new Map();
     if (this.isOver) files[Symbol.dispose]();
     else this.#files.set(index, files);

@@ -3,7 +3,7 @@
  * waited for the rest, they would deadlock. So at most one input holds memory while it waits.
  */
 import { SconceError } from "../../base/errors.ts";
-import type { Charge } from "./charge.ts";
+import { Charge } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
 
 /** Thrown when the account has no room for one of several files. The caller must free all of them. */
@@ -22,7 +22,7 @@ export class FileMemory implements Disposable {
   constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
     this.#account = account;
     this.#isPatient = isPatient;
-    this.#charges = Array.from({ length: count }, () => new FileCharge(this, account.add("files", 0)));
+    this.#charges = Array.from({ length: count }, () => new FileCharge(this, account));
   }
 
   get bytes(): number {
@@ -60,17 +60,12 @@ export class FileMemory implements Disposable {
 }
 
 /** The charge of one file of an input. */
-export class FileCharge implements Disposable {
+export class FileCharge extends Charge {
   readonly #memory: FileMemory;
-  readonly #charge: Charge;
 
-  constructor(memory: FileMemory, charge: Charge) {
+  constructor(memory: FileMemory, account: MemoryAccount) {
+    super(account, "files");
     this.#memory = memory;
-    this.#charge = charge;
-  }
-
-  get bytes(): number {
-    return this.#charge.bytes;
   }
 
   get maxUnknownBytes(): number {
@@ -83,14 +78,6 @@ export class FileCharge implements Disposable {
    * signal
    */
   take(bytes: number, signal: AbortSignal): Promise<void> {
-    return this.#memory.take(this.#charge, bytes, signal);
-  }
-
-  grow(bytes: number): void {
-    this.#charge.grow(bytes);
-  }
-
-  [Symbol.dispose](): void {
-    this.#charge[Symbol.dispose]();
+    return this.#memory.take(this, bytes, signal);
   }
 }
