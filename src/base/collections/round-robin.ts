@@ -1,12 +1,8 @@
 /** A queue in which owners take turns. Each turn removes one item. */
 import { Fifo } from "./fifo.ts";
-import { type InRing, Ring } from "./ring.ts";
 
 /** The queued items of one owner. */
-class OwnerItems<T> implements InRing<OwnerItems<T>> {
-  ring: Ring<OwnerItems<T>> | undefined = undefined;
-  before: OwnerItems<T> | undefined = undefined;
-  after: OwnerItems<T> | undefined = undefined;
+class OwnerItems<T> {
   readonly queue = new Fifo<T>();
   readonly owner: object;
 
@@ -18,10 +14,10 @@ class OwnerItems<T> implements InRing<OwnerItems<T>> {
 export class RoundRobin<T> {
   readonly #byOwner = new WeakMap<object, OwnerItems<T>>();
   /** Owners with items, in the order of their next turns. */
-  readonly #owners = new Ring<OwnerItems<T>>();
+  readonly #owners = new Fifo<OwnerItems<T>>();
 
   get isEmpty(): boolean {
-    return this.#owners.first === undefined;
+    return this.#owners.length === 0;
   }
 
   /** Appends an item to its owner's queue. A new owner gets the last turn. */
@@ -30,22 +26,18 @@ export class RoundRobin<T> {
     if (items === undefined) {
       items = new OwnerItems(owner);
       this.#byOwner.set(owner, items);
-      this.#owners.add(items);
+      this.#owners.push(items);
     }
     items.queue.push(value);
   }
 
   /** Removes and returns the next item; undefined when empty. */
   next(): T | undefined {
-    const items = this.#owners.first;
+    const items = this.#owners.shift();
     if (items === undefined) return undefined;
     const value = items.queue.shift();
-    if (items.queue.length > 0) {
-      this.#owners.moveToEnd(items);
-    } else {
-      this.#owners.delete(items);
-      this.#byOwner.delete(items.owner);
-    }
+    if (items.queue.length > 0) this.#owners.push(items);
+    else this.#byOwner.delete(items.owner);
     return value;
   }
 }
