@@ -59,6 +59,8 @@ export const HELD_PER_OUTPUT_BYTE = 3;
  */
 export const HELD_PER_TENSOR_BYTE = 3;
 
+type Counter = Pick<SharedCounter, "sum" | "add">;
+
 export interface MemoryAccountOptions {
   /** Limit of the account in bytes. Default: unlimited. */
   readonly maxBytes?: number;
@@ -66,7 +68,7 @@ export interface MemoryAccountOptions {
    * Counters in memory that all processes share: results, pictures, and everything else. By default this is the only
    * process.
    */
-  readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", SharedCounter>>;
+  readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", Counter>>;
 }
 
 export interface FileTurn {
@@ -87,9 +89,9 @@ const MIN_GARBAGE = 16 * 2 ** 20;
 
 export class MemoryAccount {
   readonly maxBytes: number;
-  readonly #held: SharedCounter;
-  readonly #pictures: SharedCounter;
-  readonly #results: SharedCounter;
+  readonly #held: Counter;
+  readonly #pictures: Counter;
+  readonly #results: Counter;
   readonly #processes: number;
   readonly #parts: Record<Part, number> = {
     bodies: 0,
@@ -252,7 +254,7 @@ export class MemoryAccount {
     return promise;
   }
 
-  #counterOf(part: Part): SharedCounter {
+  #counterOf(part: Part): Counter {
     if (part === "pictures") return this.#pictures;
     return part === "results" ? this.#results : this.#held;
   }
@@ -339,18 +341,14 @@ export class MemoryAccount {
 }
 
 /** Counter for a server with only one process. */
-class LocalCounter implements SharedCounter {
-  own = 0;
+class LocalCounter implements Counter {
+  #sum = 0;
 
   sum(): number {
-    return this.own;
+    return this.#sum;
   }
 
   add(amount: number): void {
-    this.own += amount;
-  }
-
-  set(value: number): void {
-    this.own = value;
+    this.#sum += amount;
   }
 }
