@@ -1,5 +1,6 @@
 /** Predictions with an id that the client chooses. A repeated request with the same id creates no second prediction. */
 import { SconceError } from "../../base/errors.ts";
+import { Turn } from "../../base/turn.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
@@ -10,22 +11,16 @@ export interface Once {
   readonly digest: string;
 }
 
-/** Bytes to hash before other requests get a turn: about a millisecond of work. */
-const STEP_BYTES = 2 ** 20;
-
 /** @param id chosen by the client, or derived from its `Idempotency-Key` */
 export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> {
   const hasher = new Bun.CryptoHasher("sha256");
   hasher.update(`${kind}\n`);
   if (typeof body === "string") hasher.update(body);
   else {
-    let bytes = 0;
+    const turn = new Turn();
     for (const chunk of body) {
+      if (turn.isOver) await turn.next();
       hasher.update(chunk);
-      bytes += chunk.length;
-      if (bytes < STEP_BYTES) continue;
-      bytes = 0;
-      await new Promise((resolve) => setImmediate(resolve));
     }
   }
   return { id, digest: hasher.digest("base64url") };
