@@ -4,6 +4,11 @@ import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 
 export type Kind = "prediction" | "demo";
+
+/** The kind of a prediction in a store. */
+export function kindOf(text: string | undefined): Kind {
+  return text === "demo" ? "demo" : "prediction";
+}
 export type Status = "pending" | "running" | "success" | "failed";
 
 /** The error message of a canceled prediction. */

@@ -2,7 +2,7 @@
 import { LARGE_BYTES } from "../inputs/bodies.ts";
 import { checksumOfTexts, DamagedValue } from "../predictions/checksum.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
-import type { Kind, PredictionRecord } from "../predictions/record.ts";
+import { kindOf, type PredictionRecord } from "../predictions/record.ts";
 import { originOf, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
 import { sealOf } from "./seal.ts";
@@ -80,10 +80,6 @@ export function damaged(id: string): DamagedValue {
 function partsOf(bytes: Uint8Array): [string, Uint8Array] {
   const end = bytes.indexOf(LINE_BREAK);
   return [textOf(bytes.subarray(0, end)), bytes.subarray(end + 1)];
-}
-
-function kindOf(text: string | undefined): Kind {
-  return text === "demo" ? "demo" : "prediction";
 }
 
 /** Where a body is: in the entry of its prediction (""), in a Redis key, or in the bucket. */

@@ -11,7 +11,7 @@ import { hashOf } from "../ids.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
-import type { EndedRecord, Kind, PredictionRecord } from "../record.ts";
+import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
 import {
   originOf,
   type PredictionStore,
@@ -309,8 +309,4 @@ async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<Predic
     digest: record.digest || undefined,
     model: ModelVersion.of(record.model),
   };
-}
-
-function kindOf(kind: string): Kind {
-  return kind === "demo" ? "demo" : "prediction";
 }
