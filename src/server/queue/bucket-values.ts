@@ -3,7 +3,6 @@ import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import type { Bucket } from "./bucket.ts";
-import type { LargeValues } from "./large-values.ts";
 
 interface Commands {
   call(name: string, ...args: readonly (string | number)[]): Promise<unknown>;
@@ -23,7 +22,7 @@ const MAX_EXPIRED = 100;
 const noteScript = "return redis.call('ZADD', KEYS[1], redis.call('TIME')[1] + ARGV[2], ARGV[1])";
 const expiredScript = `return redis.call('ZRANGE', KEYS[1], '-inf', redis.call('TIME')[1], 'BYSCORE', 'LIMIT', 0, ${MAX_EXPIRED})`;
 
-export class BucketValues implements LargeValues, Disposable {
+export class BucketValues implements Disposable {
   readonly #options: BucketValuesOptions;
   readonly #janitor: ReturnType<typeof setInterval>;
 
@@ -35,6 +34,11 @@ export class BucketValues implements LargeValues, Disposable {
     this.#janitor.unref();
   }
 
+  /**
+   * Stores a value. Resolves when every replica can read it.
+   * @param name letters, digits and `. : @ / _ -`; an existing value with this name is replaced
+   * @throws SconceError `queue_unavailable`
+   */
   async put(name: string, value: Uint8Array<ArrayBuffer> | string, type?: string): Promise<void> {
     const { bucket, redis, key, lifetimeS } = this.#options;
     // Notes the expiry time before the upload. If the process is killed during the upload, the value is still deleted some day.
@@ -42,10 +46,12 @@ export class BucketValues implements LargeValues, Disposable {
     await bucket.put(name, value, type);
   }
 
+  /** @returns undefined for a missing or expired value @throws SconceError `queue_unavailable` */
   get(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#options.bucket.get(name);
   }
 
+  /** Deletes a value. Never throws: a value that is not deleted expires. */
   delete(name: string): void {
     this.#delete(name).catch(logFault);
   }

@@ -2,6 +2,7 @@
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import type { BucketValues } from "./bucket-values.ts";
 import type { QueuedOutcome, QueuedRequest } from "./queue-messages.ts";
 
 /** Larger values are stored in the bucket, if there is one. */
@@ -10,18 +11,7 @@ export const LARGE_VALUE_BYTES = 2 ** 20;
 const PAUSE_MS = 10_000;
 
 /** A store of named values that all replicas share. */
-export interface LargeValues {
-  /**
-   * Stores a value. Resolves when every replica can read it.
-   * @param name letters, digits and `. : @ / _ -`; an existing value with this name is replaced
-   * @throws SconceError `queue_unavailable`
-   */
-  put(name: string, value: Uint8Array<ArrayBuffer> | string): Promise<void>;
-  /** @returns undefined for a missing or expired value @throws SconceError `queue_unavailable` */
-  get(name: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
-  /** Deletes a value. Never throws: a value that is not deleted must expire. */
-  delete(name: string): void;
-}
+export type LargeValues = Pick<BucketValues, "put" | "get" | "delete">;
 
 export interface LargePartsOptions {
   /** Name of the queue. */
