@@ -15,7 +15,11 @@ const VERSION = 1;
 /** Maximum size of a file that is checked for damage at the start, since a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** `ended_ms`, `deadline_ms` and `elapsed_ms` are times of `ElapsedClock`. Other times are wall-clock times. All are in milliseconds. */
+/**
+ * `ended_ms`, `deadline_ms` and `elapsed_ms` are times of `ElapsedClock`. Other times are wall-clock times. All are in milliseconds.
+ * A row of `told` is a pack: hundreds of small outcomes that clients already have, and hardly ever read again (row-text.ts). Its `first_s` and `last_s`
+ * are the earliest and latest second in the ids. `webhooks` has the webhooks whose messages are not delivered yet.
+ */
 const tables = `
   CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,
@@ -35,11 +39,16 @@ const tables = `
     members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',
     sum TEXT NOT NULL DEFAULT ''
   ) STRICT;
+  CREATE TABLE told (
+    seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL, sum TEXT NOT NULL DEFAULT ''
+  ) STRICT;
+  CREATE INDEX told_by_second ON told (last_s, first_s);
+  CREATE TABLE webhooks (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
+  ) STRICT;
 `;
 const laterColumns = [
-  ["unfinished", "origin"],
-  ["unfinished", "digest"],
-  ["ended", "digest"],
   ["unfinished", "model"],
   ["ended", "model"],
   ["unfinished", "server"],
@@ -47,23 +56,6 @@ const laterColumns = [
   ["ended", "sum"],
   ["told", "sum"],
 ] as const;
-/**
- * The table of packs. A pack is a row with hundreds of small outcomes that clients already have, and hardly ever read again (row-text.ts). `first_s`
- * and `last_s` are the earliest and latest second in the ids.
- */
-const packTable = `
-  CREATE TABLE IF NOT EXISTS told (
-    seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL, sum TEXT NOT NULL DEFAULT ''
-  ) STRICT;
-  CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
-`;
-/** Webhooks whose messages are not delivered yet. */
-const webhooksTable = `
-  CREATE TABLE IF NOT EXISTS webhooks (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
-  ) STRICT;
-`;
 
 /** Opens a database. @throws an error of SQLite or the disk, or an Error with only a reason: "it is damaged" */
 export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
@@ -101,7 +93,7 @@ function makePrivate(path: string): void {
 }
 
 /**
- * Creates the tables in an empty database, and adds tables and columns that an old release did not have. Throws for a database of another program or
+ * Creates the tables in an empty database, and adds columns that an old release did not have. Throws for a database of another program or
  * of a newer sconce.
  */
 function prepareSchema(database: Database, path: string): void {
@@ -115,8 +107,6 @@ function prepareSchema(database: Database, path: string): void {
       const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
       if (application === 0 && version === 0 && !hasTables) {
         database.run(tables);
-        database.run(packTable);
-        database.run(webhooksTable);
         database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
         database.run(`PRAGMA user_version = ${VERSION}`);
         return;
@@ -126,9 +116,7 @@ function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of old releases lack these tables and columns. Old releases ignore them.
-      database.run(packTable);
-      database.run(webhooksTable);
+      // Files of old releases lack these columns. Old releases ignore them.
       for (const [table, column] of laterColumns) {
         const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
         if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);
