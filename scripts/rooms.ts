@@ -62,7 +62,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
-      http/tls-files http/request http/routes/health messages model-engine roles serve-limits server server-control`,
+      http/tls-files http/request http/routes/health messages model-engine model-fronts roles serve-limits server server-control`,
   },
   cli: {
     imports: "base author machine engine package server",

@@ -33,15 +33,15 @@ function server({ failures = 0 } = {}) {
     },
   }));
   const failed: string[] = [];
-  const fronts: LoadedFronts = {
-    engineEvents: (model) => ({ failed: (reason) => failed.push(`${names[model]}: ${reason}`) }),
+  const frontsOf = (model: number): LoadedFronts => ({
+    failed: (reason) => failed.push(`${names[model]}: ${reason}`),
     changed: () => {},
-    idleMs: async (model) => idleMs[model] ?? 0,
-    release: async (model) => (idleMs[model] ?? 0) > 0,
-    onMove: () => {},
-  };
+    idleMs: async () => idleMs[model] ?? 0,
+    release: async () => (idleMs[model] ?? 0) > 0,
+  });
+  const models = engines.map((engine, model) => ({ engine, fronts: frontsOf(model) }));
   const freeBytes = () => (2.5 - loaded.size) * NEEDED;
-  const loads = new EngineLoads({ engines, fronts, freeBytes, clock });
+  const loads = new EngineLoads({ models, freeBytes, clock });
   return { clock, loads, log, loaded, idleMs, failed };
 }
 

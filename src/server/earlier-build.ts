@@ -9,8 +9,9 @@ import { Supervised } from "../machine/processes/supervised.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { FrontStart } from "./front-process.ts";
 import { FOREVER_MS, type FrontsModel, shareFiles } from "./fronts.ts";
-import { allDone, type EngineNews, type Relative, type RelativesNews } from "./messages.ts";
+import { allDone, type Relative, type RelativesNews } from "./messages.ts";
 import { ModelEngine } from "./model-engine.ts";
+import { ModelFronts } from "./model-fronts.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
@@ -107,7 +108,6 @@ class EarlierBuild {
   readonly #front: Supervised;
   readonly #engine: ModelEngine;
   readonly #finished = Promise.withResolvers<void>();
-  #socket: string | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -120,7 +120,6 @@ class EarlierBuild {
     const reference = packaged.byDigest;
     const { start, counts } = shareFiles({ config, folder, count: 1, port: 0, models: 1 });
     this.relative = { sockets: start.sockets, build: reference };
-    const send = (news: EngineNews) => this.#front.send(news);
     const shared = {
       ...start,
       argv: [...argv],
@@ -135,7 +134,7 @@ class EarlierBuild {
       name: `front process of ${reference}`,
       start: (): FrontStart => {
         // The process buffers messages until it can handle them.
-        queueMicrotask(() => this.#socket !== undefined && send({ model: 0, socket: this.#socket }));
+        queueMicrotask(() => fronts.repeat(this.#front));
         const models = counts.map((path) => ({ name, tag: packaged.tag, reference, config, store, counts: path }));
         return { ...shared, models, unix: folder.join("port.sock"), relatives: { relatives: [], unavailable: {} } };
       },
@@ -145,22 +144,11 @@ class EarlierBuild {
         this.#front.send(allDone);
       },
     });
+    const fronts = new ModelFronts({ model: 0, fronts: [this.#front] });
     this.#engine = new ModelEngine({
       ...{ name, packaged, config, argv, source, folder },
       socketName: "engine",
-      events: {
-        ready: (socket) => {
-          this.#socket = socket;
-          send({ model: 0, socket });
-        },
-        ended: (reason) => {
-          this.#socket = undefined;
-          send({ model: 0, ended: reason });
-        },
-        // Nothing to do: `start` rejects with the same reason.
-        failed: () => {},
-        silent: (isSilent) => send({ model: 0, isSilent }),
-      },
+      events: fronts,
     });
   }
 

@@ -20,8 +20,6 @@ export interface EngineEvents {
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;
-  /** The engine process could not be started. */
-  failed(reason: string): void;
   /** True: the engine process gives no answer. False: it answers again. */
   silent(isSilent: boolean): void;
 }
@@ -75,6 +73,7 @@ export class EngineLink implements EngineEvents {
     this.#engine?.engineEnded(`the engine process ${reason}`);
   }
 
+  /** Notes that the engine process could not be started. */
   failed(reason: string): void {
     this.reason = reason;
     this.changed("failed");

@@ -7,7 +7,7 @@ import { type Clock, monotonicClock } from "../base/clock.ts";
 import { codedError, messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { reasonForClients } from "./broken-model.ts";
-import type { EngineEvents, EngineMove, EngineState } from "./engine-link.ts";
+import type { EngineMove, EngineState } from "./engine-link.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
 
 /** An engine process that can be started again after a stop. */
@@ -19,18 +19,20 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-/** The functions of the fronts (HTTP processes) that loads and unloads call. */
+/** The fronts (HTTP processes) of a model. */
 export interface LoadedFronts {
-  engineEvents(model: number): Pick<EngineEvents, "failed">;
-  changed(model: number, state: "unloaded" | "loading"): void;
-  idleMs(model: number): Promise<number>;
-  release(model: number): Promise<boolean>;
-  onMove: (model: number, move: EngineMove) => void;
+  /** The model is being loaded, or was unloaded. */
+  changed(state: "unloaded" | "loading"): void;
+  /** The model could not be loaded. */
+  failed(reason: string): void;
+  /** Milliseconds since any front had a prediction of the model; 0 while one has. */
+  idleMs(): Promise<number>;
+  /** Disconnects all fronts from the engine process. @returns false, without effect, if one has a prediction */
+  release(): Promise<boolean>;
 }
 
 export interface EngineLoadsOptions {
-  readonly engines: readonly Loadable[];
-  readonly fronts: LoadedFronts;
+  readonly models: readonly { readonly engine: Loadable; readonly fronts: LoadedFronts }[];
   /** Milliseconds without a prediction after which a model is unloaded; undefined: never. */
   readonly keepAliveMs?: number | undefined;
   /** Most loaded models at a time. */
@@ -42,6 +44,7 @@ export interface EngineLoadsOptions {
 
 interface Entry {
   readonly engine: Loadable;
+  readonly fronts: LoadedFronts;
   state: EngineState | "unloading";
   /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom: boolean;
@@ -67,21 +70,23 @@ export class EngineLoads {
   #isStopping = false;
 
   constructor(options: EngineLoadsOptions) {
-    const { engines, fronts, clock = monotonicClock } = options;
+    const { models, clock = monotonicClock } = options;
     this.#options = options;
     this.#clock = clock;
-    this.#entries = engines.map((engine) => ({
-      engine,
+    this.#entries = models.map((model) => ({
+      ...model,
       state: "unloaded",
       hasRoom: false,
       failedAtMs: -Infinity,
       isNeeded: false,
     }));
-    fronts.onMove = (model, move) => {
-      const moving = move === "unload" ? this.unload(model) : this.load(model, move === "load");
-      moving.catch((error: unknown) => log.error(error));
-    };
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
+  }
+
+  /** Loads or unloads a model for a front. */
+  move(model: number, move: EngineMove): void {
+    const moving = move === "unload" ? this.unload(model) : this.load(model, move === "load");
+    moving.catch((error: unknown) => log.error(error));
   }
 
   /**
@@ -96,13 +101,12 @@ export class EngineLoads {
       return;
     }
     entry.state = "loading";
-    const { fronts } = this.#options;
-    fronts.changed(model, "loading");
+    entry.fronts.changed("loading");
     try {
       if (!(await this.#makeRoom(entry, isPreload))) {
         entry.state = "unloaded";
         log.warn(`The model ${entry.engine.name} is loaded by its first prediction: the others leave it no memory`);
-        fronts.changed(model, "unloaded");
+        entry.fronts.changed("unloaded");
         return;
       }
       await this.#started(entry);
@@ -111,7 +115,7 @@ export class EngineLoads {
       entry.state = "failed";
       entry.hasRoom = false;
       entry.failedAtMs = this.#clock.now();
-      fronts.engineEvents(model).failed(reasonForClients(error));
+      entry.fronts.failed(reasonForClients(error));
       throw error;
     }
   }
@@ -190,11 +194,10 @@ export class EngineLoads {
 
   /** Unloads one idle model. @returns false if all models run predictions */
   async #unloadIdle(): Promise<boolean> {
-    const { fronts } = this.#options;
     const idle: { readonly entry: Entry; readonly idleMs: number }[] = [];
-    for (const [model, entry] of this.#entries.entries()) {
+    for (const entry of this.#entries) {
       if (entry.state !== "ready") continue;
-      const idleMs = await fronts.idleMs(model);
+      const idleMs = await entry.fronts.idleMs();
       if (idleMs > 0) idle.push({ entry, idleMs });
     }
     for (const { entry } of idle.sort((a, b) => b.idleMs - a.idleMs)) if (await this.#tryUnload(entry)) return true;
@@ -203,11 +206,9 @@ export class EngineLoads {
 
   /** Unloads a model. @returns false if a front has a prediction of it */
   async #tryUnload(entry: Entry): Promise<boolean> {
-    const { fronts } = this.#options;
-    const model = this.#entries.indexOf(entry);
     if (entry.state !== "ready") return entry.state === "unloaded";
     entry.state = "unloading";
-    if (!(await fronts.release(model))) {
+    if (!(await entry.fronts.release())) {
       entry.state = "ready";
       return false;
     }
@@ -215,10 +216,10 @@ export class EngineLoads {
     entry.state = "unloaded";
     entry.hasRoom = false;
     log.info(`Unloaded the model ${entry.engine.name}`);
-    fronts.changed(model, "unloaded");
+    entry.fronts.changed("unloaded");
     if (entry.isNeeded) {
       entry.isNeeded = false;
-      void this.load(model, false);
+      void this.load(this.#entries.indexOf(entry), false);
     }
     return true;
   }
@@ -226,8 +227,8 @@ export class EngineLoads {
   #lookLater(keepAliveMs: number): void {
     const lookMs = Math.min(MAX_IDLE_LOOK_MS, Math.max(LOOK_MS, keepAliveMs / 4));
     this.#cancelLook = this.#clock.after(lookMs, async () => {
-      for (const [model, entry] of this.#entries.entries()) {
-        if (entry.state !== "ready" || (await this.#options.fronts.idleMs(model)) < keepAliveMs) continue;
+      for (const entry of this.#entries) {
+        if (entry.state !== "ready" || (await entry.fronts.idleMs()) < keepAliveMs) continue;
         await this.#tryUnload(entry);
       }
       if (!this.#isStopping) this.#lookLater(keepAliveMs);

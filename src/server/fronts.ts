@@ -5,7 +5,7 @@ import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
-import type { EngineEvents, EngineMove } from "./engine-link.ts";
+import type { EngineMove } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
 import { adminListening } from "./front-port.ts";
@@ -14,8 +14,6 @@ import { freePort, localUrl } from "./http/listener.ts";
 import {
   allDone,
   counterNames,
-  type EngineNews,
-  type EngineQuestion,
   type FromFront,
   fromFront,
   type Relative,
@@ -26,6 +24,7 @@ import {
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
+import { ModelFronts } from "./model-fronts.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
 import type { OlderServer, UpgradedFronts } from "./upgrade.ts";
@@ -110,14 +109,7 @@ export class Fronts implements Front, UpgradedFronts {
   isStopping = false;
   #other: Relative | undefined;
   #relatives: RelativesNews;
-  /** Sockets of the engine processes, by model; undefined while a process does not run. */
-  readonly #sockets: (string | undefined)[] = [];
-  readonly #metrics: readonly Metrics[];
-  /**
-   * The last message about the load of each model, without a socket. Fronts that start again get it; undefined once the
-   * engine is ready.
-   */
-  readonly #states: (EngineNews | undefined)[] = [];
+  readonly #models: readonly ModelFronts[];
   /** Called when a front needs the engine of a model, or when a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};
 
@@ -139,7 +131,6 @@ export class Fronts implements Front, UpgradedFronts {
     this.adminUrl = adminPort === undefined ? undefined : localUrl(config.adminHost, adminPort, hasTls);
     const files = shareFiles({ config, folder, count, port, models: models.length });
     const { start, counts, counters, keyCounts } = files;
-    this.#metrics = files.supervisorCounts.map((row) => new Metrics([row]));
     this.sockets = start.sockets;
     const shared = {
       ...start,
@@ -170,7 +161,9 @@ export class Fronts implements Front, UpgradedFronts {
         name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
           // The process buffers messages until it can handle them.
-          queueMicrotask(() => this.#sendEngines(front));
+          queueMicrotask(() => {
+            for (const each of this.#models) each.repeat(front);
+          });
           return {
             ...shared,
             server,
@@ -194,6 +187,9 @@ export class Fronts implements Front, UpgradedFronts {
       return front;
     });
     this.#working = new Set(this.#fronts);
+    this.#models = files.supervisorCounts.map(
+      (row, model) => new ModelFronts({ model, fronts: this.#fronts, metrics: new Metrics([row]) }),
+    );
   }
 
   /** Starts the fronts. Resolves when all accept predictions, which needs ready engine processes. */
@@ -249,7 +245,7 @@ export class Fronts implements Front, UpgradedFronts {
     return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
   }
 
-  #sendAll(message: RelativesNews | UpgradeNews | EngineNews): void {
+  #sendAll(message: RelativesNews | UpgradeNews): void {
     for (const front of this.#fronts) front.send(message);
   }
 
@@ -261,57 +257,11 @@ export class Fronts implements Front, UpgradedFronts {
     return undefined;
   }
 
-  /** Returns handlers that pass events of a model's engine process to all fronts. */
-  engineEvents(model: number): EngineEvents {
-    const send = (news: EngineNews) => this.#sendAll(news);
-    return {
-      ready: (socket) => {
-        this.#sockets[model] = socket;
-        this.#states[model] = undefined;
-        send({ model, socket });
-      },
-      ended: (reason, cause) => {
-        this.#sockets[model] = undefined;
-        if (cause !== undefined) this.#metrics[model]?.engineRestarted(cause);
-        send({ model, ended: reason });
-      },
-      failed: (reason) => {
-        this.#states[model] = { model, failed: reason };
-        send({ model, failed: reason });
-      },
-      silent: (isSilent) => send({ model, isSilent }),
-    };
-  }
-
-  /** Tells the fronts that a model is being loaded, or was unloaded. */
-  changed(model: number, state: "unloaded" | "loading"): void {
-    const news: EngineNews = { model, state };
-    this.#states[model] = news;
-    for (const front of this.#fronts) front.send(news);
-  }
-
-  /** Milliseconds since any front had a prediction of the model; 0 while one has. */
-  async idleMs(model: number): Promise<number> {
-    const answers = await this.#askAll({ model, ask: "idle" });
-    return Math.min(...answers.map((idleMs) => (typeof idleMs === "number" ? idleMs : Infinity)));
-  }
-
-  /**
-   * Makes all fronts disconnect from the engine process of a model. @returns false if one has a prediction; then all
-   * use the process again
-   */
-  async release(model: number): Promise<boolean> {
-    const answers = await this.#askAll({ model, ask: "release" });
-    const isReleased = !answers.includes(false);
-    const socket = this.#sockets[model];
-    if (isReleased) this.#sockets[model] = undefined;
-    else if (socket !== undefined) for (const front of this.#fronts) front.send({ model, socket } satisfies EngineNews);
-    return isReleased;
-  }
-
-  /** Sends a question to all fronts. @returns their answers; undefined for a front that has ended */
-  #askAll(question: EngineQuestion): Promise<unknown[]> {
-    return Promise.all(this.#fronts.map((front) => front.ask(question)));
+  /** The fronts of a model: events of its engine process go there. */
+  ofModel(model: number): ModelFronts {
+    const fronts = this.#models[model];
+    if (fronts === undefined) throw new RangeError(`the server has no model ${model}`);
+    return fronts;
   }
 
   /** Refuses new work, finishes accepted work, and closes. */
@@ -337,12 +287,5 @@ export class Fronts implements Front, UpgradedFronts {
     this.#working.delete(front);
     if (this.#working.size > 0) return;
     for (const each of this.#fronts) each.send(allDone);
-  }
-
-  #sendEngines(front: Supervised): void {
-    for (const [model, socket] of this.#sockets.entries()) {
-      if (socket !== undefined) front.send({ model, socket } satisfies EngineNews);
-    }
-    for (const news of this.#states) if (news !== undefined) front.send(news);
   }
 }

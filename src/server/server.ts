@@ -210,18 +210,18 @@ async function openBeside(
         argv,
         source,
         folder,
-        events: fronts.engineEvents(i),
+        events: fronts.ofModel(i),
         socketName: `engine-${i}`,
         isOneOfSeveral: isSeveral,
       }),
   );
   const loads = new EngineLoads({
-    engines: config.role === "front" ? [] : engines,
-    fronts,
+    models: config.role === "front" ? [] : engines.map((engine, i) => ({ engine, fronts: fronts.ofModel(i) })),
     keepAliveMs: config.keepAlive === undefined ? undefined : 1000 * config.keepAlive,
     maxLoaded: config.maxLoaded,
     freeBytes: freeMemory,
   });
+  fronts.onMove = (model, move) => loads.move(model, move);
   opened.defer(() => loads.stop());
   opened.defer(() => earlier.stop());
   if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));

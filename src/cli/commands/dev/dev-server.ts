@@ -12,8 +12,9 @@ import type { ServeConfig } from "../../../server/config.ts";
 import type { EngineEvents } from "../../../server/engine-link.ts";
 import type { FrontStart } from "../../../server/front-process.ts";
 import { FOREVER_MS, shareFiles } from "../../../server/fronts.ts";
-import { allDone, type EngineNews } from "../../../server/messages.ts";
+import { allDone } from "../../../server/messages.ts";
 import { ModelEngine } from "../../../server/model-engine.ts";
+import { ModelFronts } from "../../../server/model-fronts.ts";
 import { heldAfterMs } from "../../../server/serve-limits.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
@@ -41,15 +42,15 @@ interface FrontPlace {
 }
 
 /** An engine process, which runs the model, and the HTTP processes connected to it. */
-class DevEngine implements EngineEvents {
+class DevEngine {
   readonly key: string;
   readonly fronts = new Set<Supervised>();
+  readonly #news = new ModelFronts({ model: 0, fronts: this.fronts });
   readonly #process: ModelEngine;
-  #news: EngineNews | undefined;
 
   constructor(key: string, start: (events: EngineEvents) => ModelEngine) {
     this.key = key;
-    this.#process = start(this);
+    this.#process = start(this.#news);
   }
 
   start(): Promise<void> {
@@ -60,27 +61,9 @@ class DevEngine implements EngineEvents {
     return this.#process.stop();
   }
 
-  ready(socket: string): void {
-    this.#news = { model: 0, socket };
-    for (const front of this.fronts) front.send(this.#news);
-  }
-
-  ended(reason: string): void {
-    this.#news = undefined;
-    for (const front of this.fronts) front.send({ model: 0, ended: reason } satisfies EngineNews);
-  }
-
-  failed(reason: string): void {
-    for (const front of this.fronts) front.send({ model: 0, failed: reason } satisfies EngineNews);
-  }
-
-  silent(isSilent: boolean): void {
-    for (const front of this.fronts) front.send({ model: 0, isSilent } satisfies EngineNews);
-  }
-
-  tell(front: Supervised): void {
+  connect(front: Supervised): void {
     this.fronts.add(front);
-    if (this.#news !== undefined) front.send(this.#news);
+    this.#news.repeat(front);
   }
 }
 
@@ -263,7 +246,7 @@ export class DevServer {
       start: (): FrontStart => {
         // Sends the state of the engine when the constructor of `Supervised` has returned. The process buffers messages
         // until it reads them.
-        queueMicrotask(() => engine.tell(front));
+        queueMicrotask(() => engine.connect(front));
         const { start, counts } = this.#place;
         const relatives = { relatives: [], unavailable: {} };
         const { repository: name, tag } = declaredModel(this.#folder.path, reference);
