@@ -11,7 +11,8 @@ import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
-import { createWorkerApp, type Hindrance, type Lifecycle } from "./http/routes/health.ts";
+import type { Hindrance, Lifecycle } from "./http/routes/health.ts";
+import { createBrokenApp, workerRefusal } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 
@@ -51,8 +52,10 @@ export function appOf(
   const { memory, keys, port, siblings } = shared;
   const { control } = shared.options;
   const { config } = options;
-  if (predictions === undefined)
-    return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, control, onHold: port.hold });
+  if (predictions === undefined) {
+    const server = { lifecycle, siblings, control, onHold: port.hold, allMetrics };
+    return createBrokenApp({ config, keys, metrics, basePath: config.basePath }, workerRefusal, server);
+  }
   return createApp({
     model: served,
     allMetrics,

@@ -6,7 +6,13 @@ import type { FrontShared } from "./front-shared.ts";
 import { type BrokenModel, type NamedModel, takesModelNames } from "./http/apis/apis.ts";
 import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
 import type { Hindrance } from "./http/routes/health.ts";
-import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedModel } from "./http/routes/models.ts";
+import {
+  type BrokenAppOptions,
+  brokenModel,
+  createBrokenApp,
+  createModelsApp,
+  type ListedModel,
+} from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
@@ -177,7 +183,11 @@ export class ServedModels {
       const { lifecycle, siblings, port, options } = this.#shared;
       const { control } = options;
       const server = { lifecycle, siblings, control, onHold: port.hold, allMetrics: this.metrics };
-      const broken = createBrokenApp({ ...this.#guards, basePath }, fault ?? "", isRoot ? server : undefined).fetch;
+      const broken = createBrokenApp(
+        { ...this.#guards, basePath },
+        brokenModel(fault ?? ""),
+        isRoot ? server : undefined,
+      ).fetch;
       const usable = isRoot ? this.#entries.find((entry) => entry.served !== undefined) : undefined;
       if (usable === undefined) return broken;
       // Requests to this API may name the other models.

@@ -13,9 +13,10 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { ServerControl } from "../server-control.ts";
-import { addControlRoutes } from "./admin.ts";
+import { requireKey } from "./access.ts";
+import { addControlRoutes, separatePorts } from "./admin.ts";
 import { addApis, type BrokenModel, type NamedModel } from "./apis/apis.ts";
-import { type CheckOptions, checksOf } from "./checks.ts";
+import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
@@ -50,7 +51,7 @@ export interface ServedModel {
   readonly shortExample: unknown;
 }
 
-export interface AppOptions extends Omit<PredictionRoutes, "large"> {
+export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOptions {
   readonly model: ServedModel;
   /** The metrics of this model. */
   readonly metrics: Metrics;
@@ -64,9 +65,6 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly home?: string;
   readonly lifecycle: Lifecycle;
   readonly version: string;
-  readonly config: ServeConfig;
-  /** Undefined for a server without API keys. */
-  readonly keys?: ApiKeys | undefined;
   readonly control: ServerControl;
   /** Called with errors whose details the answer does not show. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
@@ -155,16 +153,29 @@ export function createApp(options: AppOptions): OpenAPIHono {
   return app;
 }
 
+export interface GuardOptions {
+  readonly config: ServeConfig;
+  /** Undefined for a server without API keys. */
+  readonly keys?: ApiKeys | undefined;
+}
+
 /** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port and API key. */
-export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): void {
-  const { corsOrigin } = options.config;
+export function guard(app: Pick<OpenAPIHono, "use">, { config, keys }: GuardOptions): void {
+  const { corsOrigin } = config;
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
     const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
     app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  app.use(checksOf(options));
+  const checks = [refuseOtherHosts(config, keys), refuseForeignOrigins(corsOrigin)];
+  if (config.adminPort !== undefined) checks.push(separatePorts);
+  if (keys !== undefined) checks.push(requireKey(keys));
+  // One middleware for all checks: each further middleware costs every request some promises.
+  app.use((c, next) => {
+    for (const check of checks) check(c);
+    return next();
+  });
 }
 
 /**

@@ -1,13 +1,10 @@
 import { Hono } from "hono";
 import type { Refusal, Unready } from "../../../base/labels.ts";
-import type { ApiKeys } from "../../access/api-keys.ts";
 import type { ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
-import { addControlRoutes, type ControlOptions } from "../admin.ts";
 import { addStartingV2 } from "../apis/v2/starting.ts";
-import { checksOf } from "../checks.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
@@ -104,27 +101,4 @@ const reasons: Readonly<Record<Unready, Reason>> = {
 
 function notReady(unready: Unready): ProblemError {
   return new ProblemError({ code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
-}
-
-export interface WorkerAppOptions extends ControlOptions {
-  readonly metrics: Pick<Metrics, "text">;
-  readonly siblings: Siblings | undefined;
-  readonly config: ServeConfig;
-  readonly keys: ApiKeys | undefined;
-}
-
-export function createWorkerApp(options: WorkerAppOptions): Hono {
-  const { metrics, siblings, lifecycle, config, keys } = options;
-  const app = new Hono({ getPath: pathsBelow(config.basePath) });
-  const hasAdminPort = config.adminPort !== undefined;
-  app.use(checksOf({ config, keys }));
-  addHealthRoutes(app, lifecycle);
-  addMetricsRoute(app, metrics, siblings);
-  if (hasAdminPort) addControlRoutes(app, options);
-  app.notFound((c) => {
-    const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
-    return problemResponse(c, { code: "not_found", detail });
-  });
-  app.onError((error, c) => problemResponse(c, problemOf(error)));
-  return app;
 }

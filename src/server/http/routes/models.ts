@@ -9,8 +9,7 @@ import type { SplitShare } from "../../predictions/split.ts";
 import { addControlRoutes, type ControlOptions } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
-import { guard, logRefusal, type ServedModel } from "../app.ts";
-import type { CheckOptions } from "../checks.ts";
+import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
 import type { OnHold } from "../client.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
@@ -34,7 +33,7 @@ export interface ListedModel {
   readonly isShadow: boolean | undefined;
 }
 
-export interface BrokenAppOptions extends CheckOptions {
+export interface BrokenAppOptions extends GuardOptions {
   readonly basePath: string;
   /** Counts refused requests that belong to no model. */
   readonly metrics: Pick<Metrics, "rejected">;
@@ -60,10 +59,10 @@ export interface ServerRoutes extends ControlOptions {
 }
 
 /**
- * The app of a model that could not be opened: answers 503.
+ * The app of a model that could not be opened, or of a worker of a queue. Answers each path without a route with `refusal`.
  * @param server set if the app also has the routes of the whole server. Their health checks report the other models
  */
-export function createBrokenApp(options: BrokenAppOptions, reason: string, server?: ServerRoutes): Hono {
+export function createBrokenApp(options: BrokenAppOptions, refusal: ProblemError, server?: ServerRoutes): Hono {
   const app = guarded(options);
   if (server !== undefined) {
     addHealthRoutes(app, server.lifecycle);
@@ -71,7 +70,7 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string, serve
     if (options.config.adminPort !== undefined) addControlRoutes(app, server);
   }
   app.notFound(() => {
-    throw brokenModel(reason);
+    throw refusal;
   });
   return app;
 }
@@ -79,6 +78,11 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string, serve
 export function brokenModel(reason: string): ProblemError {
   return new ProblemError({ code: "not_ready", detail: `the model cannot be served: ${reason}` });
 }
+
+export const workerRefusal = new ProblemError({
+  code: "not_found",
+  detail: "this replica is a worker (--role worker), which has /health and /metrics only; ask a front",
+});
 
 export function createModelsApp(options: ModelsAppOptions): Hono {
   const { models, basePath } = options;
