@@ -29,6 +29,15 @@ const policy = [
   "form-action 'none'",
   "frame-ancestors 'self'",
 ].join("; ");
+const headers = { ...securityHeaders(policy), "Cache-Control": "no-cache" };
+
+/** The start of each page, in the HTML. */
+const start = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">`;
 
 export interface PageModel {
   readonly name: string;
@@ -49,17 +58,8 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
     // The page's URLs are relative to /demo. From /demo/ they would be wrong: redirect to /demo.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
-    c.header("Content-Security-Policy", policy);
-    c.header("Referrer-Policy", "no-referrer");
-    c.header("X-Content-Type-Options", "nosniff");
-    c.header("Cache-Control", "no-cache");
     if (!isReady) c.header("Retry-After", "1");
-    const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
+    const page = html`${start}
 <meta name="description" content="${description}">
 <title>${name}</title>
 <link rel="icon" href="favicon.ico">
@@ -69,7 +69,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
 <body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${name}.</noscript></body>
 </html>
 `;
-    return c.html(page, isReady ? 200 : 503);
+    return c.html(page, isReady ? 200 : 503, headers);
   });
   assets.addRoute(app);
 }
@@ -90,23 +90,20 @@ export async function listPage(c: Context, models: readonly PageListModel[]): Pr
 <h2>${name}</h2><p>${description}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
 </a></li>`,
   );
-  c.header("Content-Security-Policy", policy);
-  c.header("Referrer-Policy", "no-referrer");
-  c.header("X-Content-Type-Options", "nosniff");
-  c.header("Cache-Control", "no-cache");
-  return c.html(html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
+  const page = html`${start}
 <title>Models</title>
 <link rel="icon" href="${root}favicon.ico">
 <link rel="stylesheet" href="${root}demo/assets/${await assets.folder()}/page.css">
 </head>
 <body><h1>Models</h1><ul class="models">${items}</ul></body>
 </html>
-`);
+`;
+  return c.html(page, 200, headers);
+}
+
+/** Headers of answers with HTML. @param policy the Content-Security-Policy */
+export function securityHeaders(policy: string) {
+  return { "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff" };
 }
 
 /** A URL that is relative to the requested path, so that it also works behind a proxy with a path prefix. */

@@ -3,6 +3,7 @@ import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
+import { securityHeaders } from "../../page/page.ts";
 import { ImmutableAssets } from "../assets.ts";
 
 const assets = new ImmutableAssets({
@@ -82,11 +83,7 @@ export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void 
       ...(name === undefined ? { requestInterceptor, responseInterceptor } : {}),
     })(c, next);
     const page = await (made ?? new Response()).text();
-    return c.html(page, 200, {
-      "Content-Security-Policy": policyOf(page),
-      "Referrer-Policy": "no-referrer",
-      "X-Content-Type-Options": "nosniff",
-    });
+    return c.html(page, 200, securityHeaders(policyOf(page)));
   });
   assets.addRoute(app);
 }
