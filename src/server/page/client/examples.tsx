@@ -1,6 +1,5 @@
 /** Buttons that fill the form with the examples of the model's author. */
-import { plainIn } from "./history.ts";
-import { isPicture, pictureIn, type Value } from "./value.ts";
+import { isPicture, pictureIn, plainIn, type Value } from "./value.ts";
 
 interface ExamplesProps {
   readonly examples: readonly Value[];

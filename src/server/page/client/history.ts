@@ -1,6 +1,6 @@
 /** Runs (demo predictions) that this browser started, in its localStorage. */
 import type { Run } from "./api.ts";
-import { isObject, mediaTypeOf, numberText, pictureIn, sizeOf, sizeText, titleOf, type Value } from "./value.ts";
+import { fileIn, mediaTypeOf, pictureIn, plainIn, sizeOf, sizeText, type Value } from "./value.ts";
 
 export interface Entry {
   readonly id: string;
@@ -79,25 +79,6 @@ function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   if (shown !== undefined) return `${shown.slice(0, 80)}${more}`;
   const file = fileIn(inputs[0]);
   return file === undefined ? "Input" : `${mediaTypeOf(file)}, ${sizeText(sizeOf(file))}${more}`;
-}
-
-/** The data URI of the first file in an input; undefined without a file. */
-function fileIn(value: Value): string | undefined {
-  if (typeof value === "string") return value.startsWith("data:") ? value : undefined;
-  if (typeof value !== "object" || value === null) return undefined;
-  return Object.values<Value>({ ...value })
-    .map(fileIn)
-    .find((found) => found !== undefined);
-}
-
-/** The first text or number of a value. A number in an object is preceded by its name. */
-export function plainIn(value: Value): string | undefined {
-  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
-  for (const [name, each] of Object.entries(value)) {
-    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
-    if (typeof each === "string" && !each.startsWith("data:")) return each;
-  }
-  return undefined;
 }
 
 /** Width and height in pixels. */

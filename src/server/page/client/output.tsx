@@ -7,7 +7,7 @@ import { JsonTree } from "./json-tree.tsx";
 import { Download, Media } from "./media.tsx";
 import { Bars, Plot } from "./numbers.tsx";
 import { isTable, Table } from "./table.tsx";
-import { holdsFile, isList, isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
+import { fileIn, isList, isNumbers, isObject, isPicture, type Json, numberText, titleOf } from "./value.ts";
 
 interface OutputProps {
   readonly schema: SchemaNode | undefined;
@@ -35,7 +35,7 @@ export function Output({ schema, value, label, picture }: OutputProps): JSX.Elem
     );
   }
   if (isScores(value)) return <Bars entries={Object.entries(value)} label={label} />;
-  if (isList(value) && holdsFile(value)) return <Items {...{ value, label, schema }} />;
+  if (isList(value) && fileIn(value) !== undefined) return <Items {...{ value, label, schema }} />;
   if (isTable(value)) return <Table rows={value} label={label} />;
   if (isObject(value)) {
     const members = Object.entries(value).map(([name, each]) => ({

@@ -52,21 +52,35 @@ export function titleOf(name: string): string {
   return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
 }
 
-/** The URL of the first picture in a value; undefined without a picture. */
-export function pictureIn(value: Value): string | undefined {
-  if (typeof value === "string") return isPicture(value) ? value : undefined;
+/** The first text in a value that passes the test; undefined without one. */
+function firstText(value: Value, test: (text: string) => boolean): string | undefined {
+  if (typeof value === "string") return test(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;
   for (const each of Object.values(value)) {
-    const found = pictureIn(each);
+    const found = firstText(each, test);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-/** Whether the value is or contains a data URI. */
-export function holdsFile(value: Json): boolean {
-  if (typeof value === "string") return value.startsWith("data:");
-  return isList(value) ? value.some(holdsFile) : isObject(value) && Object.values(value).some(holdsFile);
+/** The URL of the first picture in a value; undefined without a picture. */
+export function pictureIn(value: Value): string | undefined {
+  return firstText(value, isPicture);
+}
+
+/** The data URI of the first file in a value; undefined without a file. */
+export function fileIn(value: Value): string | undefined {
+  return firstText(value, (text) => text.startsWith("data:"));
+}
+
+/** The first text or number of a value. A number in an object is preceded by its name. */
+export function plainIn(value: Value): string | undefined {
+  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
+  for (const [name, each] of Object.entries(value)) {
+    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
+    if (typeof each === "string" && !each.startsWith("data:")) return each;
+  }
+  return undefined;
 }
 
 export function isPicture(text: string): boolean {
