@@ -7,7 +7,7 @@ import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
-import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow/set-up.ts";
+import { logFacts, packagedSetUp, type RunningModel, runSetup, setUp } from "./flow/set-up.ts";
 import type { FrontTools } from "./front-model-parts.ts";
 import { maxPaddedBytesOf, RETRY_LOAD_S } from "./serve-limits.ts";
 
@@ -204,12 +204,8 @@ export async function runHere(
   { model, fetcher, fileCaps, metrics, hooks }: FrontTools,
 ): Promise<RunningModel> {
   const running = await setUp({
+    ...packagedSetUp(packaged, config),
     model,
-    pathOf: (name) => packaged.layer(name).path,
-    example: packaged.config.example,
-    // Outputs are compared with those of the build only without parameters (`--param`), which may change outputs.
-    golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
-    settings: settingsOf(config),
     fetcher,
     fileCaps,
     hooks,

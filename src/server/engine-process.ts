@@ -11,7 +11,7 @@ import { loadPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
-import { logFacts, settingsOf, tearDown, warmModel } from "./flow/set-up.ts";
+import { logFacts, packagedSetUp, tearDown, warmModel } from "./flow/set-up.ts";
 import { modelStart, roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
@@ -39,11 +39,8 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     model.shared.params = paramsOf(model.params, config.param);
     using fetcher = fetcherFor(config);
     const warm = await warmModel({
+      ...packagedSetUp(packaged, config),
       model,
-      pathOf: (name) => packaged.layer(name).path,
-      example: packaged.config.example,
-      golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
-      settings: settingsOf(config),
       fetcher,
       onShrink: logShrink,
     });

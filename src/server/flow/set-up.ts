@@ -20,6 +20,7 @@ import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
 import { Background } from "../../machine/processes/background.ts";
+import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Fetcher } from "./fetcher.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
@@ -143,17 +144,23 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   }
 }
 
-/** Picks the operator's settings of the engine out of the configuration. */
-export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
+/** The set-up options of a packaged model with the operator's settings. */
+export function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
   return {
-    batchSize: config.batchSize,
-    maxQueueDelayMs: config.maxQueueDelay,
-    latencyTargetMs: config.latencyTarget,
-    device: config.device,
-    instances: config.instances,
-    threads: config.threads,
-    pack: config.packLayers,
-  };
+    pathOf: (name: string) => packaged.layer(name).path,
+    example: packaged.config.example,
+    // Outputs are compared with those of the build only without parameters (`--param`), which may change outputs.
+    golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
+    settings: {
+      batchSize: config.batchSize,
+      maxQueueDelayMs: config.maxQueueDelay,
+      latencyTargetMs: config.latencyTarget,
+      device: config.device,
+      instances: config.instances,
+      threads: config.threads,
+      pack: config.packLayers,
+    },
+  } satisfies Partial<SetUpOptions>;
 }
 
 /** Logs the devices, the settings and the times that the warm-up found. */
