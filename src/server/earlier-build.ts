@@ -5,15 +5,11 @@
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
-import { Supervised } from "../machine/processes/supervised.ts";
 import type { ModelSource } from "../package/model-source.ts";
-import type { FrontStart } from "./front-process.ts";
-import { FOREVER_MS, type FrontsModel, shareFiles } from "./fronts.ts";
-import { allDone, type Relative, type RelativesNews } from "./messages.ts";
+import { Fronts, type FrontsModel } from "./fronts.ts";
+import type { Relative, RelativesNews } from "./messages.ts";
 import { ModelEngine } from "./model-engine.ts";
-import { ModelFronts } from "./model-fronts.ts";
 import type { PredictionStore } from "./predictions/store.ts";
-import { heldAfterMs } from "./serve-limits.ts";
 
 export interface EarlierLaunch {
   /** The command line with which child processes find the model and its libraries. */
@@ -105,9 +101,8 @@ export class EarlierBuilds {
 class EarlierBuild {
   readonly relative: Relative & { readonly build: string };
   readonly #folder: RunFolder;
-  readonly #front: Supervised;
+  readonly #fronts: Fronts;
   readonly #engine: ModelEngine;
-  readonly #finished = Promise.withResolvers<void>();
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -116,39 +111,20 @@ class EarlierBuild {
     { argv, source, server }: EarlierLaunch,
   ) {
     const config = { ...all, adminPort: undefined };
-    this.#folder = folder;
     const reference = packaged.byDigest;
-    const { start, counts } = shareFiles({ config, folder, count: 1, port: 0, models: 1 });
-    this.relative = { sockets: start.sockets, build: reference };
-    const shared = {
-      ...start,
-      argv: [...argv],
-      index: 0,
-      isRestart: false,
-      waitsToListen: false,
-      server,
+    this.#folder = folder;
+    this.#fronts = new Fronts({
+      ...{ config, argv, folder, server },
+      models: [{ name, packaged, config, store }],
+      count: 1,
+      relatives: { relatives: [], unavailable: {} },
       onlyBuild: reference,
-    };
-    this.#front = new Supervised({
-      role: "front",
-      name: `front process of ${reference}`,
-      start: (): FrontStart => {
-        // The process buffers messages until it can handle them.
-        queueMicrotask(() => fronts.repeat(this.#front));
-        const models = counts.map((path) => ({ name, tag: packaged.tag, reference, config, store, counts: path }));
-        return { ...shared, models, unix: folder.join("port.sock"), relatives: { relatives: [], unavailable: {} } };
-      },
-      batchTimeoutMs: heldAfterMs(config),
-      onMessage: () => {
-        this.#finished.resolve();
-        this.#front.send(allDone);
-      },
     });
-    const fronts = new ModelFronts({ model: 0, fronts: [this.#front] });
+    this.relative = { sockets: [...this.#fronts.sockets], build: reference };
     this.#engine = new ModelEngine({
       ...{ name, packaged, config, argv, source, folder },
       socketName: "engine",
-      events: fronts,
+      events: this.#fronts.ofModel(0),
     });
   }
 
@@ -156,8 +132,8 @@ class EarlierBuild {
   async run(): Promise<void> {
     try {
       log.info(`${this.relative.build} finishes the predictions that it accepted`);
-      await Promise.all([this.#front.start(), this.#engine.start()]);
-      await this.#finished.promise;
+      await Promise.all([this.#fronts.start(), this.#engine.start()]);
+      await this.#fronts.done;
     } finally {
       await this.stop();
     }
@@ -169,13 +145,12 @@ class EarlierBuild {
   }
 
   async end(): Promise<void> {
-    await this.#front.stop(0);
+    await this.#fronts.end();
     await this.stop();
   }
 
   async #close(): Promise<void> {
-    this.#finished.resolve();
-    await this.#front.stop(FOREVER_MS);
+    await this.#fronts.stop();
     await this.#engine.stop();
     await this.#folder[Symbol.asyncDispose]();
   }

@@ -1,19 +1,17 @@
 /** The HTTP processes (fronts) of a server, as seen from their supervisor, the parent process. */
 
 import type { RunFolder } from "../machine/processes/run-folder.ts";
-import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
-import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineMove } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
+import { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import {
   allDone,
-  counterNames,
   type FromFront,
   fromFront,
   type Relative,
@@ -21,7 +19,6 @@ import {
   type UpgradeNews,
   type UpgradeQuestion,
 } from "./messages.ts";
-import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { ModelFronts } from "./model-fronts.ts";
@@ -48,42 +45,9 @@ export interface FrontsOptions {
   /** Name of the server in the stores of predictions. */
   readonly server: string;
   /** The server from which this one takes over the port; undefined without an upgrade. */
-  readonly older: Pick<OlderServer, "relative" | "portSockets"> | undefined;
-}
-
-/** Creates the files that all fronts of a server share. */
-export function shareFiles({
-  config,
-  folder,
-  count,
-  port,
-  models,
-}: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number; readonly models: number }) {
-  const counters = folder.join("counters");
-  // Counters of metrics are never cleared, so that they include the counts of killed fronts.
-  const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
-  // The last row is the supervisor's.
-  const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
-  const supervisorCounts = counts.map(create);
-  const serverCounts = models > 1 ? folder.join("counts") : (counts[0] ?? "");
-  if (models > 1) create(serverCounts);
-  const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
-  return {
-    counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
-    keyCounts: keys === undefined ? undefined : SharedCounters.create({ path: keys, names: keyNumbers, rows: count }),
-    start: {
-      config,
-      port,
-      count,
-      sockets: Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`)),
-      counters,
-      counts: serverCounts,
-      keys,
-    },
-    counts,
-    /** Rows of the supervisor in the counter files, by model. */
-    supervisorCounts,
-  };
+  readonly older?: Pick<OlderServer, "relative" | "portSockets"> | undefined;
+  /** Reference of an earlier build. The fronts then open no port, and only finish the predictions of this build. */
+  readonly onlyBuild?: string | undefined;
 }
 
 /**
@@ -97,6 +61,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly adminUrl: URL | undefined;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
+  readonly #done = Promise.withResolvers<void>();
   readonly sockets: readonly string[];
   readonly socketsPerFront: number;
   readonly #prepared = Promise.withResolvers<void>();
@@ -117,13 +82,14 @@ export class Fronts implements Front, UpgradedFronts {
   onReload: (waitMs: number) => Promise<Reload> = async () => ({ refused: "the server is not ready" });
 
   /** Chooses the port and creates the shared files, but starts no process. @throws SconceError `address_in_use` */
-  constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
+  constructor({ models, config, argv, folder, count, relatives, server, older, onlyBuild }: FrontsOptions) {
     this.#relatives = relatives;
     this.#other = older?.relative;
     // With fewer sockets than the older server, the places of the newer sockets would be unknown in the end.
     this.socketsPerFront = Math.ceil(Math.max(1, (older?.portSockets ?? 0) / count));
     this.#waitsToListen = older !== undefined;
-    const port = older === undefined ? freePort(config) : config.port;
+    const opensPort = older === undefined && onlyBuild === undefined;
+    const port = opensPort ? freePort(config) : config.port;
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
     const admin = adminListening(config);
@@ -134,6 +100,7 @@ export class Fronts implements Front, UpgradedFronts {
     this.sockets = start.sockets;
     const shared = {
       ...start,
+      ...(onlyBuild !== undefined && { onlyBuild, unix: folder.join("port.sock") }),
       adminPort,
       portSockets: this.socketsPerFront,
       argv: [...argv],
@@ -158,7 +125,7 @@ export class Fronts implements Front, UpgradedFronts {
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
-        name: count === 1 ? "front process" : `front process ${index + 1}`,
+        name: nameOf(index, { count, onlyBuild }),
         start: (): FrontStart => {
           // The process buffers messages until it can handle them.
           queueMicrotask(() => {
@@ -200,6 +167,11 @@ export class Fronts implements Front, UpgradedFronts {
   /** Resolves, in an upgrade, when all fronts are ready to open the port. */
   get prepared(): Promise<void> {
     return this.#prepared.promise;
+  }
+
+  /** Resolves when all fronts have finished their work, or have stopped. */
+  get done(): Promise<void> {
+    return this.#done.promise;
   }
 
   /** Allows the fronts to open the port. */
@@ -286,6 +258,13 @@ export class Fronts implements Front, UpgradedFronts {
   #onDone(front: Supervised): void {
     this.#working.delete(front);
     if (this.#working.size > 0) return;
+    this.#done.resolve();
     for (const each of this.#fronts) each.send(allDone);
   }
+}
+
+/** The name of a front in logs. */
+function nameOf(index: number, { count, onlyBuild }: Pick<FrontsOptions, "count" | "onlyBuild">): string {
+  if (onlyBuild !== undefined) return `front process of ${onlyBuild}`;
+  return count === 1 ? "front process" : `front process ${index + 1}`;
 }

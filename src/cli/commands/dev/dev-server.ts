@@ -10,8 +10,9 @@ import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-fo
 import { Supervised } from "../../../machine/processes/supervised.ts";
 import type { ServeConfig } from "../../../server/config.ts";
 import type { EngineEvents } from "../../../server/engine-link.ts";
+import { shareFiles } from "../../../server/front-files.ts";
 import type { FrontStart } from "../../../server/front-process.ts";
-import { FOREVER_MS, shareFiles } from "../../../server/fronts.ts";
+import { FOREVER_MS } from "../../../server/fronts.ts";
 import { allDone } from "../../../server/messages.ts";
 import { ModelEngine } from "../../../server/model-engine.ts";
 import { ModelFronts } from "../../../server/model-fronts.ts";
