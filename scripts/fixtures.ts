@@ -31,15 +31,16 @@ import { findPython } from "./setup/python.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one.
+  // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one. The Python
+  // that most tasks share ends when no task uses it. `preparedModel` has its own, so it runs beside a longer task.
   const tasks = [
     fixtures,
+    preparedModel,
     fidelityCases,
     exactPrograms,
     compiledOperators,
     fakeCuda,
     fewRows,
-    preparedModel,
     mistakes,
     frozenNetworks,
     uncheckedModules,
