@@ -7,6 +7,16 @@ import { SconceError } from "../src/base/errors.ts";
 import { Front, ScriptedEngine } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
+test("an engine process is released only after it has answered the connection", async () => {
+  await using dir = await tempDir();
+  const { engine } = new Front();
+  using _process = new ScriptedEngine(dir.join("1"));
+  const connected = engine.connect(dir.join("1"));
+  expect(engine.release()).toBe(false);
+  await connected;
+  expect(engine.release()).toBe(true);
+});
+
 describe("if the engine process ends,", () => {
   const reason = "the engine was ended by SIGSEGV";
   async function untilLost({ engine }: Front): Promise<void> {

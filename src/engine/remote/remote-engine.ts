@@ -211,12 +211,13 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   /**
    * Disconnects from the process, which may then end. Later items wait for the next process. @returns false, without
-   * effect, while items wait for a result
+   * effect, while items wait for a result, or `connect` waits for the process
    */
   release(): boolean {
     if (this.isNeeded) return false;
     const connection = this.#connection;
     if (connection === undefined) return true;
+    if (!connection.isReady) return false;
     this.#connection = undefined;
     connection.isReady = false;
     connection.socket?.end();
