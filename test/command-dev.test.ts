@@ -69,7 +69,7 @@ test("logs an error of the first code in one line with its place, and answers 50
 test("reloads changed code and imports, keeps the loaded weights, and answers every request meanwhile", async () => {
   let isOver = false;
   const answers = new Set([await predicted()]);
-  // The new HTTP process starts beside these clients, so they pause until it has replaced the old one.
+  // The new code is checked beside these clients, so they pause until the new HTTP process starts.
   let pauseMs = 30;
   const asking = Promise.all(
     Array.from({ length: 4 }, async () => {
@@ -79,13 +79,15 @@ test("reloads changed code and imports, keeps the loaded weights, and answers ev
       }
     }),
   );
-  const line = await next("Reloaded", () =>
-    Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";'),
-  );
-  pauseMs = 0;
+  const fronts = async () => (await inRole(dev.pid, "front")).length;
+  const line = await next("Reloaded", async () => {
+    await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";');
+    await until(async () => (await fronts()) === 2);
+    pauseMs = 0;
+  });
   expect(line).toContain("the weights stayed loaded");
   answers.add(await predicted());
-  await until(async () => (await inRole(dev.pid, "front")).length === 1);
+  await until(async () => (await fronts()) === 1);
   isOver = true;
   await asking;
   expect([...answers]).toEqual(["hello first 3", "bye first 3"]);
