@@ -23,7 +23,10 @@ test("the number of fields in all parts of a form is limited", async () => {
   const taken: number[] = [];
   const reading = inputsOfForm([deep.slice()], "b", expected, (bytes) => taken.push(bytes));
   expect(await reading.catch((error: unknown) => error)).toMatchObject({
-    problem: { status: 413, detail: "a form may have at most 30000 different places in the names of its parts" },
+    problem: {
+      code: "body_too_large",
+      detail: "a form may have at most 30000 different places in the names of its parts",
+    },
   });
   expect(taken).toHaveLength(30_000);
 });
