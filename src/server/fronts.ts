@@ -196,8 +196,11 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
-    const [front] = this.#fronts;
-    return (await front?.ask({ steer: sockets } satisfies UpgradeQuestion)) === true;
+    // One front sets this for all sockets of the port. A front that has just died does not answer.
+    for (const front of this.#fronts) {
+      if ((await front.ask({ steer: sockets } satisfies UpgradeQuestion)) === true) return true;
+    }
+    return false;
   }
 
   async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
