@@ -23,9 +23,7 @@ export const titles = {
   503: "Service unavailable",
 } as const satisfies Record<ProblemStatus, string>;
 
-/**
- * Problem codes, the last part of the `type` URN, which clients may depend on. Each has the label that metrics count the refused request under.
- */
+/** Codes of problems, each with its label in the metrics of refused requests. A code ends the `type` URN, and clients may depend on it. */
 const refusalOfCode = {
   not_json: "json",
   body_unreadable: "encoding",
@@ -69,7 +67,7 @@ export interface Problem {
   readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The label that metrics count the refused request under, which decides the HTTP status; by default the label of the code. */
+  /** The label in the metrics of refused requests. It decides the HTTP status. Default: the label of the code. */
   readonly refusal?: Refusal | undefined;
 }
 

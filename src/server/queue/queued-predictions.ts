@@ -198,7 +198,7 @@ export class QueuedPredictions implements Predictions {
     this.#isDraining = true;
   }
 
-  /** Waits until no request waits for a prediction, at most about `maxMs` milliseconds. Then answers the others with the current state. */
+  /** Waits about `maxMs` milliseconds for predictions that HTTP requests await. Requests that still wait get the current state. */
   async release(maxMs: number): Promise<void> {
     await until(() => this.#awaited.size === 0, maxMs);
     for (const awaited of this.#awaited.values()) awaited.release();
