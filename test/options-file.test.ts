@@ -187,11 +187,6 @@ describe("config check", () => {
     });
     const none = await cli(["config", "check"], { cwd: dir.path });
     expect([none.code, none.stderr]).toEqual([2, "sconce: there is no sconce.toml in this folder\n"]);
-    const named = await cliHere(["config", "check", "--config", "a.toml"], { cwd: dir.path });
-    expect([named.code, named.stderr]).toEqual([
-      2,
-      "sconce: there is no option --config; use the argument FILE, as in `config check production.toml`\n",
-    ]);
     expect((await cliHere(["config", "chek"], { cwd: dir.path })).stderr).toContain("the actions are check and show");
   });
 });

@@ -31,8 +31,6 @@ export interface HelpTexts {
 export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly options: O;
   readonly positionals?: readonly Positional[];
-  /** Options that earlier versions had, each with its replacement, which the error message names. */
-  readonly replaced?: Readonly<Record<string, string>>;
   /** Whether the command runs for long, so that its log lines show the time. */
   readonly isServer?: boolean;
   /** Set for a command that reads options from a file; it gets the option --config. */
@@ -62,7 +60,7 @@ export interface ListedCommand {
 export type Commands = Readonly<Record<string, ListedCommand>>;
 
 export function command<O extends OptionTable>(declared: CommandOptions<O>): Command {
-  const { positionals = [], replaced, run, file, isServer = false, ...help } = declared;
+  const { positionals = [], run, file, isServer = false, ...help } = declared;
   const options = { ...(file && configOptions), ...declared.options, ...commonOptions };
   return {
     ...help,
@@ -71,7 +69,7 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
     file,
     args: cittyArgs(options),
     isServer,
-    run: async (context) => run(checkArguments(context, options, { positionals, replaced, file })),
+    run: async (context) => run(checkArguments(context, options, { positionals, file })),
   };
 }
 
@@ -118,7 +116,6 @@ function cittyArgs(table: OptionTable): ArgsDef {
 
 interface CheckOptions {
   readonly positionals?: readonly Positional[];
-  readonly replaced?: Readonly<Record<string, string>> | undefined;
   readonly file?: FileUse | undefined;
 }
 
@@ -126,7 +123,7 @@ interface CheckOptions {
 export function checkArguments<O extends OptionTable>(
   { args, rawArgs }: CittyArguments,
   table: O,
-  { positionals = [], replaced = {}, file: use }: CheckOptions = {},
+  { positionals = [], file: use }: CheckOptions = {},
 ): Parsed<O> {
   const known = new Map<string, Option<unknown>>();
   for (const [key, option] of Object.entries(table))
@@ -136,8 +133,6 @@ export function checkArguments<O extends OptionTable>(
     // Skips correct options. citty accepts unknown options too, and `--no-` before options with a value.
     if (name === "_" || (option !== undefined && (value !== false || isSwitch(option)))) continue;
     const given = `${name.length === 1 ? "-" : "--"}${value === false ? "no-" : ""}${name}`;
-    const replacement = Object.hasOwn(replaced, name) ? replaced[name] : undefined;
-    if (replacement !== undefined) refuse(`there is no option ${given}; use ${replacement}`);
     const near = closest(given.replace(/^-+/, ""), Object.keys(table).map(flagName));
     refuse(`unknown option ${given}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
   }

@@ -63,11 +63,6 @@ sconce build traced.pt --input x=float32[N,784]`,
     compare: compareOption,
     timeout: timeoutOption,
   },
-  replaced: {
-    compile: "--aot",
-    name: "-t NAME[:TAG]",
-    eject: "sconce init DIR --from FILE",
-  },
   positionals: [
     { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
   ],

@@ -26,7 +26,6 @@ FILE is sconce.toml in this folder by default.`,
   example: `sconce config check
 sconce config show production.toml`,
   options: {},
-  replaced: { config: "the argument FILE, as in `config check production.toml`" },
   positionals: [
     { name: "action", description: actions.join(" or "), required: true, values: actions },
     { name: "file", description: "The options file; default: sconce.toml in this folder", required: false },

@@ -49,10 +49,6 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       ...modelOptions(source),
       ...others,
     },
-    replaced: {
-      tune: "sconce tune",
-      "tune-seconds": "sconce tune --seconds",
-    },
     positionals: [{ ...modelPositional(source), isVariadic: source.reference !== undefined }],
     async run({ options, positionals }) {
       const config = { ...options, ...fixedLimits };
