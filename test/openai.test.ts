@@ -226,7 +226,7 @@ describe("the model", () => {
   test("is unknown under another name, and other paths and methods are refused, in OpenAI's form", async () => {
     const error = (code: string) => ({ error: expect.objectContaining({ type: "invalid_request_error", code }) });
     expect(await get("/v1/models/a%2Fb")).toEqual([404, error("model_not_found")]);
-    expect(await get("/v1/chat/completions", "POST")).toEqual([404, error("unknown_url")]);
+    expect(await get("/v1/chat/completions", "POST")).toEqual([404, error("not_found")]);
     expect(await get("/v1/embeddings")).toEqual([405, error("method_not_allowed")]);
     expect(await embed("a", { model: "text-embedding-3-small" })).toMatchObject({
       status: 404,

@@ -22,7 +22,7 @@ import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { describedModels } from "./openapi/model-routes.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
-import { type Problem, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
+import { type Problem, ProblemError, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
 import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
 import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
 import type { Lifecycle } from "./routes/health.ts";
@@ -145,7 +145,9 @@ export function createApp(options: AppOptions): OpenAPIHono {
     return refused(c, problem);
   };
   const apiError = addApis(app, config.api, { ...options, onHold, peerOf, refused: refusedBy });
-  app.notFound((c) => problemResponse(c, refused(c, unknownRoute(app, c))));
+  app.notFound((c) => {
+    throw new ProblemError(unknownRoute(app, c));
+  });
   app.onError((error, c) => {
     const problem = refusedBy(c, error);
     return apiError(c, problem, error) ?? problemResponse(c, problem);

@@ -12,6 +12,11 @@ export const HELD_PER_BYTE = 3;
 /** A JSON list of inputs: one text, or the received chunks. Decoding transfers the memory of the chunks to a thread. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
+/** The text of a body. @throws SconceError `body_invalid` if it is not UTF-8 */
+export function textOf(body: Body): string {
+  return typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
+}
+
 export interface DecodedBody {
   readonly inputs: InputList;
   /** The JSON list, for stores. A function creates it when it is needed. */
@@ -41,7 +46,7 @@ export class Bodies implements Disposable {
       const bytes = body.reduce((sum, { length }) => sum + length, 0);
       if (bytes > LARGE_BYTES && this.#large !== undefined) return this.#large.read(body, maxInputs);
     }
-    const text = typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
+    const text = textOf(body);
     return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
   }
 

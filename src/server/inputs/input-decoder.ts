@@ -61,6 +61,7 @@ export class InputDecoder {
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   body(body: string, maxInputs: number): unknown[] {
+    if (body === "") throw bodyInvalid("expected a JSON list of inputs, received an empty body");
     return this.#whole(requireList(parseJson(body), maxInputs));
   }
 
@@ -224,8 +225,8 @@ export function bodyInvalid(message: string, cause?: unknown): SconceError {
   return new SconceError("body_invalid", message, { cause });
 }
 
-function parseJson(text: string): unknown {
-  if (text === "") throw bodyInvalid("expected a JSON list of inputs, received an empty body");
+/** Parses the text of a body. @throws SconceError `body_invalid` */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -3,7 +3,8 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
-import { utf8 } from "../../../inputs/input-decoder.ts";
+import { textOf } from "../../../inputs/bodies.ts";
+import { parseJson } from "../../../inputs/input-decoder.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
@@ -21,7 +22,7 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const taskId = taskOf(raw.headers);
     const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
     if (forwarded !== undefined) return forwarded;
-    const message = messageIn(await textOf(raw, options));
+    const message = await readMessage(raw, options);
     // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
@@ -49,20 +50,11 @@ function taskOf(headers: Headers): string | undefined {
   return isTask ? (headers.get("mcp-name") ?? undefined) : undefined;
 }
 
-async function textOf(raw: Request, { predictions }: ApiOptions): Promise<string> {
+async function readMessage(raw: Request, { predictions }: ApiOptions): Promise<Readonly<Record<string, unknown>>> {
   const { body, charge } = await predictions.readMessage(raw);
   // At the end of this function, the memory of the message is no longer counted. The prediction counts the memory of its inputs.
   using _ = charge;
-  return typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
-}
-
-function messageIn(text: string): Readonly<Record<string, unknown>> {
-  let message: unknown;
-  try {
-    message = JSON.parse(text);
-  } catch (error) {
-    throw new SconceError("body_invalid", "the body is not JSON", { cause: error });
-  }
+  const message = parseJson(textOf(body));
   // A list of messages (a batch) is invalid since the protocol's revision 2025-06-18.
   if (!isObject(message)) throw new SconceError("body_invalid", "expected one JSON-RPC message");
   return message;

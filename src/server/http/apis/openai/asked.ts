@@ -3,6 +3,8 @@ import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { Turn } from "../../../../base/turn.ts";
+import { textOf } from "../../../inputs/bodies.ts";
+import { parseJson } from "../../../inputs/input-decoder.ts";
 import type { ServedModel } from "../../app.ts";
 import { announcedBytes, type ReadBody } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
@@ -28,14 +30,15 @@ export interface ReadRequest extends Omit<ReadBody, "body"> {
   readonly given: Given;
 }
 
-/** Reads a body and parses its JSON. @throws RequestFault; the errors of `WaitedPredictions.read` */
+/** Reads a body and parses its JSON. @throws RequestFault; SconceError `body_invalid`; the errors of `WaitedPredictions.read` */
 export async function readRequest(c: Context, read: () => Promise<ReadBody>): Promise<ReadRequest> {
   checkSize(announcedBytes(c.req.raw.headers) ?? 0);
   const { body, bytes, charge } = await read();
   using releasing = new DisposableStack();
   releasing.use(charge);
   checkSize(bytes);
-  const given = parsed(typeof body === "string" ? body : Buffer.concat([...body]).toString());
+  const given = parseJson(textOf(body));
+  if (!isObject(given)) throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
   releasing.move();
   return { given, bytes, charge };
 }
@@ -79,17 +82,6 @@ function checkSize(bytes: number): void {
   if (bytes <= MAX_BYTES) return;
   const detail = `a body may have at most ${MAX_BYTES} bytes; send fewer inputs at once, or use POST /predictions`;
   throw new RequestFault(detail, { problem: "body_too_large", code: "body_too_large" });
-}
-
-function parsed(text: string): Given {
-  let given: unknown;
-  try {
-    given = JSON.parse(text);
-  } catch (error) {
-    throw new RequestFault(`the body is not JSON: ${error instanceof Error ? error.message : error}`);
-  }
-  if (isObject(given)) return given;
-  throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
 }
 
 /**

@@ -10,7 +10,6 @@ interface FaultOptions {
   readonly problem?: ProblemCode;
   /** Code that clients may compare, such as `model_not_found`. */
   readonly code?: string;
-  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** An error of a request that the OpenAI API refuses. */
@@ -18,11 +17,8 @@ export class RequestFault extends ProblemError {
   readonly param: string | null;
   readonly code: string;
 
-  constructor(
-    detail: string,
-    { problem = "inputs_invalid", param, code = "invalid_value", headers }: FaultOptions = {},
-  ) {
-    super({ code: problem, detail, ...(headers && { headers }) });
+  constructor(detail: string, { problem = "inputs_invalid", param, code = "invalid_value" }: FaultOptions = {}) {
+    super({ code: problem, detail });
     this.param = param ?? null;
     this.code = code;
   }

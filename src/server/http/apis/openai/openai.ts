@@ -38,7 +38,6 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
       if (!isAlone) contextOf(c).metrics = metrics;
       return await answer(c, fields, { model, predictions: asked, read });
     });
-    app.all(path, (c) => otherMethod(c, "POST"));
   };
   post("/v1/embeddings", "embeddings", (c, fields, asked) =>
     embeddings(c, { ...asked, fields, size: vectorSize(asked.model, fields.output) }),
@@ -50,12 +49,8 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   app.get("/v1/models", (c) =>
     c.json({ object: "list", data: usable(namedFor(c)).map(({ model }) => describedModel(model)) }),
   );
-  app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
   // The pattern `.+` also matches slashes, which names of models contain.
   app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
-  app.all("/v1/*", (c) => {
-    throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { problem: "not_found", code: "unknown_url" });
-  });
   return { hasPath: isOpenaiPath, answer: errorResponse };
 }
 
@@ -72,13 +67,4 @@ function usable(named: readonly (NamedModel | BrokenModel)[]): NamedModel[] {
 
 function describedModel({ name, createdS }: ServedModel) {
   return { id: name, object: "model", created: createdS, owned_by: "sconce" };
-}
-
-function otherMethod({ req: { path, method } }: Context, allow: string): never {
-  const detail = `${path} takes ${allow}, not ${method}`;
-  throw new RequestFault(detail, {
-    problem: "method_not_allowed",
-    code: "method_not_allowed",
-    headers: { Allow: allow },
-  });
 }

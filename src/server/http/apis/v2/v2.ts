@@ -112,7 +112,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   app.all("/v2/*", (c) => {
     const path = c.req.path.slice("/v2/".length);
     const route = routeOf(path);
-    if (route === undefined) throw notFound(`there is nothing at /v2/${path}`);
+    if (route === undefined) return c.notFound();
     const [method, answer] = route;
     if (c.req.method === method) return answer(c);
     throw new ProblemError({
