@@ -1,8 +1,8 @@
 /**
  * Makes files that tests need, if they do not exist. `fixtures.ts libtorch` makes weights with PyTorch and libraries
  * that use it. `fixtures.ts downloads` installs programs of Debian and packages of PyPI, which needs no torch.
- * `fixtures.ts addon FILE` compresses the libraries of executables and images, and compiles the command line that tests
- * run.
+ * `fixtures.ts addon FILE` compiles the command line that tests run. With `--long`, each makes what only tests in
+ * `test/long/` need, too: compiled weights, and the compressed libraries of executables and images.
  */
 
 import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
@@ -30,35 +30,27 @@ import { readLibtorch } from "./setup/libtorch.ts";
 import { findPython } from "./setup/python.ts";
 import { line } from "./setup/report.ts";
 
-if (process.argv[2] === "libtorch") {
+const [, , part, ...options] = process.argv;
+const isLong = options.includes("--long");
+
+if (part === "libtorch") {
   // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one. The Python
   // that most tasks share ends when no task uses it. `preparedModel` has its own, so it runs beside a longer task.
-  const tasks = [
-    fixtures,
-    preparedModel,
-    fidelityCases,
-    exactPrograms,
-    compiledOperators,
-    fakeCuda,
-    fewRows,
-    mistakes,
-    frozenNetworks,
-    uncheckedModules,
-    guideWeights,
-    deviceTensors,
-    writerDevices,
-  ].values();
+  const long = [preparedModel, fidelityCases, exactPrograms, compiledOperators, fakeCuda, fewRows, writerDevices];
+  const short = [fixtures, mistakes, frozenNetworks, uncheckedModules, guideWeights, deviceTensors];
+  const tasks = [...(isLong ? long : []), ...short].values();
   await Promise.all([inTurn(tasks), inTurn(tasks)]);
-} else if (process.argv[2] === "downloads") {
+} else if (part === "downloads") {
   const python = readLibtorch()?.python?.command ?? (await findPython())?.executable ?? "python3";
   await Promise.all([
-    installMiniLM(python),
+    isLong ? installMiniLM(python) : undefined,
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
     writeSounds().then(noteProblem("libsndfile")),
   ]);
 } else {
-  await Promise.all([compiledProgram(process.argv[3] ?? ""), packedLibraries(), preparedImages()]);
+  const long = isLong ? [packedLibraries(), preparedImages()] : [];
+  await Promise.all([compiledProgram(options[0] ?? ""), ...long]);
 }
 
 function noteProblem(what: string) {

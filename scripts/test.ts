@@ -1,9 +1,9 @@
 /**
- * Checks types and style, and runs the tests. Arguments go to `bun test`. The last line is `N passed, N failed`; types
- * and style count as one each.
+ * Checks types and style, and runs the tests directly in `test/`. With `--all`, it runs `test/long/` too. Other
+ * arguments go to `bun test`. The last line is `N passed, N failed`; types and style count as one each.
  */
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { line, StepLine, seconds } from "./setup/report.ts";
@@ -21,6 +21,9 @@ const MAX_FILES_AGAIN = 4;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
+/** Folder of the tests that only `--all` and names of these files run. */
+const LONG = join("test", "long");
+
 /** Path of the command line as one file, which tests start. */
 const program = join(root, ".sconce", "program", "sconce");
 
@@ -36,30 +39,58 @@ interface Counts {
   skipped: number;
 }
 
+const bunOptions = process.argv.slice(2).filter((option) => option !== "--all");
+const longFiles = filesOf(LONG);
+const isLong = process.argv.includes("--all") || longFiles.some((file) => isNamed(file, bunOptions));
+
 // node_modules does not exist at the start, so scripts that import from it run as child processes. Both cores are used:
 // types and style are checked, and other programs downloaded, during the download of libtorch. Fixtures are made while
 // the addon compiles.
 const meanwhile: Record<string, Promise<number>> = {};
+const forLong = isLong ? ["--long"] : [];
 await setup({
   onDone(step) {
     if (step === "packages") {
       meanwhile.checks = child("check.ts");
-      meanwhile.downloads = child("fixtures.ts", "downloads");
+      meanwhile.downloads = child("fixtures.ts", "downloads", ...forLong);
     }
-    if (step === "libtorch") meanwhile.fixtures = child("fixtures.ts", "libtorch");
+    if (step === "libtorch") meanwhile.fixtures = child("fixtures.ts", "libtorch", ...forLong);
   },
 });
 const step = new StepLine("fixtures", "compiling weights takes a few minutes, once");
-const made = [meanwhile.downloads, meanwhile.fixtures, child("fixtures.ts", "addon", program)];
+const made = [meanwhile.downloads, meanwhile.fixtures, child("fixtures.ts", "addon", program, ...forLong)];
 if ((await Promise.all(made)).some((code) => code !== 0)) process.exit(1);
 step.done("weights made by PyTorch, packed libraries, tools of Debian");
 const failedChecks = Math.min((await meanwhile.checks) ?? CHECKS, CHECKS);
-const tests = await runTests(process.argv.slice(2));
+const tests = await runTests(
+  isLong ? bunOptions : [`--path-ignore-patterns=${LONG}/**`, ...bunOptions],
+  bunOptions.length === 0,
+);
 const [passed, failed] = [CHECKS - failedChecks + tests.passed, failedChecks + tests.failed];
 if (tests.skipped > 0)
   console.log(`\n${tests.skipped} skipped, which need what this machine lacks (their names say what)`);
+if (!isLong) console.log(`\n${longFiles.length} files of ${LONG} were not run: npm test -- --all`);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
+
+/** Paths of the test files in a folder, from the root of the checkout. */
+function filesOf(folder: string): string[] {
+  const path = join(root, folder);
+  if (!existsSync(path)) return [];
+  const names = readdirSync(path).filter((name) => name.endsWith(".test.ts"));
+  return names.map((name) => join(folder, name));
+}
+
+/** Whether an argument is a part of the file's path. `bun test` runs such files. */
+function isNamed(file: string, options: readonly string[]): boolean {
+  const names = options.filter((option, i) => !option.startsWith("-") && !takesName(options[i - 1]));
+  return names.some((name) => join(root, file).includes(name.replace(/^\.\//, "")));
+}
+
+/** Whether the argument after this option is a name of tests, not of files. */
+function takesName(option: string | undefined): boolean {
+  return option === "-t" || option === "--test-name-pattern";
+}
 
 /** Runs a script beside this one, and shows its output when it ends. @returns the exit code */
 async function child(script: string, ...options: string[]): Promise<number> {
@@ -74,14 +105,17 @@ async function child(script: string, ...options: string[]): Promise<number> {
   return code;
 }
 
-/** Runs all files, then the failed files again without the others, because a busy machine may fail a test. */
-async function runTests(options: string[]): Promise<Counts> {
+/**
+ * Runs the files that the options of `bun test` choose. Failed files run again without the others if `mayRepeat`,
+ * because a busy machine may fail a test.
+ */
+async function runTests(options: string[], mayRepeat: boolean): Promise<Counts> {
   const began = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "sconce-test-"));
   try {
     const first = await bunTest(options, folder);
     const files = [...new Set(first.failures.map(({ file }) => file))];
-    const isAgain = options.length === 0 && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
+    const isAgain = mayRepeat && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
     const second = isAgain ? await bunTest(files, folder) : first;
     const failed = second.failures.length + (second.problem === undefined ? 0 : 1);
     // Prints the failures again, after thousands of lines of output.
@@ -205,6 +239,6 @@ function totals(xml: string | undefined, options: string[]): Pick<Run, "tests" |
   const attribute = (name: string) => Number(element.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
   const skipped = attribute("skipped");
   // With a name pattern, Bun reports tests that do not match as skipped.
-  const filtered = options.some((option) => option === "-t" || option.startsWith("--test-name-pattern"));
+  const filtered = options.some((option) => takesName(option.split("=")[0]));
   return { tests: attribute("tests") - skipped, skipped: filtered ? 0 : skipped };
 }

@@ -1,6 +1,6 @@
 /**
  * A GPU gives the same outputs as the CPU, also for overlapping batches. Skipped without a GPU.
- * test/fake-cuda.test.ts runs these tests on simulated GPUs: SCONCE_TEST_CUDA has the path of their library.
+ * test/long/fake-cuda.test.ts runs these tests on simulated GPUs: SCONCE_TEST_CUDA has the path of their library.
  */
 import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

@@ -50,7 +50,7 @@ testPageModels("docs/declare.md", {
     },
   },
   "guide/denoise-any.ts": {
-    // The test for MP3 and Ogg is test/compressed-audio-model.test.ts; this input is FLAC.
+    // The test for MP3 and Ogg is test/long/compressed-audio-model.test.ts; this input is FLAC.
     input: { speech: `data:audio/flac;base64,${files["flac 16 mono"].file}` },
     async check(output) {
       const { clean } = z.object({ clean: z.string() }).parse(output);

@@ -70,7 +70,8 @@ export function isRun({ language, content }: Block): boolean {
   return language === "sh" && content.trim() !== "npm test";
 }
 
-/** Path of the test that runs the blocks of a page. */
-export function testOf(page: string): string {
-  return `test/docs-${/([\w-]+)\.md$/.exec(page)?.[1]?.toLowerCase()}.test.ts`;
+/** Paths that the test of a page may have. It runs the blocks of the page. */
+export function testsOf(page: string): string[] {
+  const name = `docs-${/([\w-]+)\.md$/.exec(page)?.[1]?.toLowerCase()}.test.ts`;
+  return [`test/${name}`, `test/long/${name}`];
 }

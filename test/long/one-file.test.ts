@@ -2,17 +2,17 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
-import { packWheel } from "../scripts/pack/wheel.ts";
-import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
-import { libraryFiles } from "../src/package/executable/library-files.ts";
-import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
-import { clientOf, follow } from "./helpers/cli.ts";
-import { compiledProgram } from "./helpers/compiled-program.ts";
-import { systemLibraries } from "./helpers/executable.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { packWheel } from "../../scripts/pack/wheel.ts";
+import { readLibtorch } from "../../scripts/setup/libtorch.ts";
+import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
+import { libraryFiles } from "../../src/package/executable/library-files.ts";
+import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
+import { clientOf, follow } from "../helpers/cli.ts";
+import { compiledProgram } from "../helpers/compiled-program.ts";
+import { systemLibraries } from "../helpers/executable.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
-const root = join(import.meta.dir, "..");
+const root = join(import.meta.dir, "../..");
 const digits = join(root, "examples/digits");
 const libtorch = readLibtorch();
 

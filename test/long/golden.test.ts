@@ -5,16 +5,16 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { float32, type Tensor } from "../src/author/tensor.ts";
-import { compareWithReference } from "../src/cli/commands/try-out/compared-reference.ts";
-import { openRunners } from "../src/engine/open-runners.ts";
-import { goldenTitle } from "../src/package/store/manifest.ts";
-import { ModelStore } from "../src/package/store/store.ts";
-import { decodeGolden, encodeGolden } from "../src/server/flow/golden.ts";
-import { cli, startCli } from "./helpers/cli.ts";
-import { cliHere } from "./helpers/command-here.ts";
-import { exactPrograms } from "./helpers/exports.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { float32, type Tensor } from "../../src/author/tensor.ts";
+import { compareWithReference } from "../../src/cli/commands/try-out/compared-reference.ts";
+import { openRunners } from "../../src/engine/open-runners.ts";
+import { goldenTitle } from "../../src/package/store/manifest.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { decodeGolden, encodeGolden } from "../../src/server/flow/golden.ts";
+import { cli, startCli } from "../helpers/cli.ts";
+import { cliHere } from "../helpers/command-here.ts";
+import { exactPrograms } from "../helpers/exports.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let dir: TempDir;
 let programs: string;

@@ -5,14 +5,14 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { packPackages } from "../scripts/pack/npm.ts";
-import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
-import { clientOf, follow } from "./helpers/cli.ts";
-import { type NpmRegistry, npmRegistry } from "./helpers/npm-registry.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { packPackages } from "../../scripts/pack/npm.ts";
+import { readLibtorch } from "../../scripts/setup/libtorch.ts";
+import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
+import { clientOf, follow } from "../helpers/cli.ts";
+import { type NpmRegistry, npmRegistry } from "../helpers/npm-registry.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
-const root = join(import.meta.dir, "..");
+const root = join(import.meta.dir, "../..");
 const libtorch = readLibtorch();
 let dir: TempDir;
 let registry: NpmRegistry;

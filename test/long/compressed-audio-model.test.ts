@@ -3,17 +3,17 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { Audio } from "../src/index.ts";
-import { clientOf, follow } from "./helpers/cli.ts";
-import { executable } from "./helpers/executable.ts";
-import { guideWeights } from "./helpers/exports.ts";
-import { cacheFolder } from "./helpers/machine.ts";
-import { blocksOf } from "./helpers/readme.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { hasSounds, type Sound, sounds } from "./helpers/sounds.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { Audio } from "../../src/index.ts";
+import { clientOf, follow } from "../helpers/cli.ts";
+import { executable } from "../helpers/executable.ts";
+import { guideWeights } from "../helpers/exports.ts";
+import { cacheFolder } from "../helpers/machine.ts";
+import { blocksOf } from "../helpers/readme.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { hasSounds, type Sound, sounds } from "../helpers/sounds.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
-const root = join(import.meta.dir, "..");
+const root = join(import.meta.dir, "../..");
 const all = sounds();
 const names = ["16000-1.mp3", "22050-2.mp3", "44100-2.ogg", "48000-2.opus"];
 const soundOf = (name: string): Sound => {

@@ -4,15 +4,15 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
-import { float32 } from "../src/author/tensor.ts";
-import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
-import { openSession } from "../src/engine/native/binding.ts";
-import { ModelStore } from "../src/package/store/store.ts";
-import { cli } from "./helpers/cli.ts";
-import { exactPrograms, fewRows } from "./helpers/exports.ts";
-import { failure } from "./helpers/failure.ts";
-import { fastCompilation } from "./helpers/script-runner.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { float32 } from "../../src/author/tensor.ts";
+import { compiledPath } from "../../src/cli/commands/plain/compiled-program.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { cli } from "../helpers/cli.ts";
+import { exactPrograms, fewRows } from "../helpers/exports.ts";
+import { failure } from "../helpers/failure.ts";
+import { fastCompilation } from "../helpers/script-runner.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let folder: string;
 let exact: string;

@@ -1,13 +1,13 @@
 /** Runs a model's image as a container engine does: its layers on top of each other, and no other files. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "./helpers/bare-root.ts";
-import { cli, clientOf } from "./helpers/cli.ts";
-import { readImage, startOf, unpackImage } from "./helpers/image.ts";
-import { copyPreparedImages } from "./helpers/prepared-images.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "../helpers/bare-root.ts";
+import { cli, clientOf } from "../helpers/cli.ts";
+import { readImage, startOf, unpackImage } from "../helpers/image.ts";
+import { copyPreparedImages } from "../helpers/prepared-images.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
-const digits = join(import.meta.dir, "../examples/digits");
+const digits = join(import.meta.dir, "../../examples/digits");
 let dir: TempDir;
 let root: BareRoot;
 let start: ReturnType<typeof startOf>;

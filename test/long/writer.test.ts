@@ -1,19 +1,19 @@
 /** The example writer: texts are written together in one batch, and each is as if it were written alone. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
-import { eventsOf, type ServerEvent } from "./helpers/events.ts";
-import { writerDevices } from "./helpers/exports.ts";
-import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import type { Client } from "../helpers/client.ts";
+import { eventsOf, type ServerEvent } from "../helpers/events.ts";
+import { writerDevices } from "../helpers/exports.ts";
+import { inRole, until } from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
 
 let store: TestStore;
 let server: RunningCli;
 let client: Client;
 
 beforeAll(async () => {
-  store = await storeWith(join(import.meta.dir, "../examples/writer"));
+  store = await storeWith(join(import.meta.dir, "../../examples/writer"));
   server = startCli(["serve", "writer", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
     env: { SCONCE_HOME: store.home },
   });

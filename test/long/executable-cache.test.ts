@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { cacheLocation, secureFolder } from "../src/machine/libtorch/cache-folder.ts";
-import { LibraryCache } from "../src/machine/libtorch/library-cache.ts";
-import { packLibraries } from "../src/package/executable/library-pack.ts";
-import { type BareRoot, bareRoot, bareRootTest } from "./helpers/bare-root.ts";
+import { cacheLocation, secureFolder } from "../../src/machine/libtorch/cache-folder.ts";
+import { LibraryCache } from "../../src/machine/libtorch/library-cache.ts";
+import { packLibraries } from "../../src/package/executable/library-pack.ts";
+import { type BareRoot, bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import {
   digitsExecutable,
   type Executable,
@@ -13,9 +13,9 @@ import {
   predictExample,
   startExecutable,
   systemLibraries,
-} from "./helpers/executable.ts";
-import { failure as failureOf } from "./helpers/failure.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+} from "../helpers/executable.ts";
+import { failure as failureOf } from "../helpers/failure.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const inBareRoot = bareRootTest(test);
 let digits: Executable;

@@ -4,19 +4,19 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { preparedModel } from "../examples/minilm/prepared.ts";
-import type { ServeConfig } from "../src/server/config.ts";
-import { ApiDocument } from "./helpers/api-document.ts";
-import { badRequests } from "./helpers/bad-requests.ts";
-import { problemOf } from "./helpers/client.ts";
-import { type Answer, Family, paths } from "./helpers/family.ts";
-import { type Hold, hold } from "./helpers/hold.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { preparedModel } from "../../examples/minilm/prepared.ts";
+import type { ServeConfig } from "../../src/server/config.ts";
+import { ApiDocument } from "../helpers/api-document.ts";
+import { badRequests } from "../helpers/bad-requests.ts";
+import { problemOf } from "../helpers/client.ts";
+import { type Answer, Family, paths } from "../helpers/family.ts";
+import { type Hold, hold } from "../helpers/hold.ts";
+import { sendRaw } from "../helpers/raw-client.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
 
-const examples = join(import.meta.dir, "../examples");
-const picture = Bun.file(join(import.meta.dir, "data/digits/plain.png"));
+const examples = join(import.meta.dir, "../../examples");
+const picture = Bun.file(join(import.meta.dir, "../data/digits/plain.png"));
 const image = `data:image/png;base64,${(await picture.bytes()).toBase64()}`;
 const limits = { maxInputs: 64, maxQueuedItems: 64, maxBodyBytes: 2 ** 20 };
 

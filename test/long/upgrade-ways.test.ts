@@ -1,13 +1,13 @@
 /** Upgrades of servers with two HTTP processes, with TLS, and in an executable file: no request fails. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
-import { makeCertificates } from "./helpers/certificates.ts";
-import { follow, type RunningCli, startCli } from "./helpers/cli.ts";
-import { digitsExecutable } from "./helpers/executable.ts";
-import { freePort } from "./helpers/free-port.ts";
-import { cacheFolder } from "./helpers/machine.ts";
-import { until } from "./helpers/running.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type BuildsStore, storeOfBuilds } from "../helpers/builds.ts";
+import { makeCertificates } from "../helpers/certificates.ts";
+import { follow, type RunningCli, startCli } from "../helpers/cli.ts";
+import { digitsExecutable } from "../helpers/executable.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { cacheFolder } from "../helpers/machine.ts";
+import { until } from "../helpers/running.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let store: BuildsStore;
 

@@ -1,12 +1,12 @@
 /** The example minilm, served: its embeddings equal those of the original implementation. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
-import { WordPieces } from "../examples/minilm/word-pieces.ts";
-import { z } from "../src/index.ts";
-import { cpuMs } from "./helpers/cpu-time.ts";
-import { Family, paths } from "./helpers/family.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type PreparedModel, preparedModel, type Reference } from "../../examples/minilm/prepared.ts";
+import { WordPieces } from "../../examples/minilm/word-pieces.ts";
+import { z } from "../../src/index.ts";
+import { cpuMs } from "../helpers/cpu-time.ts";
+import { Family, paths } from "../helpers/family.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
 
 let model: PreparedModel;
 let store: TestStore;

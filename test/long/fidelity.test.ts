@@ -1,9 +1,9 @@
 /** A short form of `npm run fidelity`: sconce runs programs as PyTorch does, or refuses them. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { checked } from "./fidelity/checker.ts";
-import { type Outcome, wrong } from "./fidelity/verdict.ts";
-import { fidelityCases } from "./helpers/fidelity-cases.ts";
+import { checked } from "../fidelity/checker.ts";
+import { type Outcome, wrong } from "../fidelity/verdict.ts";
+import { fidelityCases } from "../helpers/fidelity-cases.ts";
 
 // Python imports torch, which takes seconds on a busy machine.
 setDefaultTimeout(300_000);

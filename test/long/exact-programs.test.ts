@@ -2,13 +2,13 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { arrayTypes, float32, type Tensor } from "../src/author/tensor.ts";
-import { statedInputs } from "../src/cli/commands/plain/plain-model.ts";
-import { openSession } from "../src/engine/native/binding.ts";
-import { guardExpression } from "../src/engine/native/guard-expression.ts";
-import { programGuards } from "../src/engine/native/program-guards.ts";
-import { exactPrograms } from "./helpers/exports.ts";
-import { failure } from "./helpers/failure.ts";
+import { arrayTypes, float32, type Tensor } from "../../src/author/tensor.ts";
+import { statedInputs } from "../../src/cli/commands/plain/plain-model.ts";
+import { openSession } from "../../src/engine/native/binding.ts";
+import { guardExpression } from "../../src/engine/native/guard-expression.ts";
+import { programGuards } from "../../src/engine/native/program-guards.ts";
+import { exactPrograms } from "../helpers/exports.ts";
+import { failure } from "../helpers/failure.ts";
 
 const tensorSchema = z
   .object({

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { readLibtorch } from "../scripts/setup/libtorch.ts";
-import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "./helpers/executable.ts";
-import { writeTriple } from "./helpers/operators.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { readLibtorch } from "../../scripts/setup/libtorch.ts";
+import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "../helpers/executable.ts";
+import { writeTriple } from "../helpers/operators.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 /** An executable file of a model with custom operators. */
 let external: Executable;
