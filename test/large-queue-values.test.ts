@@ -61,7 +61,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("have a time limit in proportion to their bytes; small commands keep their shorter limit", async () => {
     using one = await worker("slow");
-    const smallFails = () => expect(one.queue.digestOf("p")).rejects.toThrow("the queue of the replicas");
+    const smallFails = () => expect(one.queue.renew(["p"])).rejects.toThrow("the queue of the replicas");
     redis.pause();
     const created = one.queue.create(request("p", large));
     await smallFails();

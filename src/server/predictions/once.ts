@@ -26,18 +26,12 @@ export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> 
   return { id, digest: hasher.digest("base64url") };
 }
 
-/** An existing prediction and the digest of its request. */
-export interface Known {
-  readonly record: PredictionRecord;
-  readonly digest: string | undefined;
-}
-
 /** Runs requests with the same id one after another, in order of arrival, so that only the first creates a prediction. */
 export class Creations {
-  readonly #find: (id: string) => Promise<Known | undefined>;
+  readonly #find: (id: string) => Promise<PredictionRecord | undefined>;
   readonly #last = new Map<string, Promise<unknown>>();
 
-  constructor(find: (id: string) => Promise<Known | undefined>) {
+  constructor(find: (id: string) => Promise<PredictionRecord | undefined>) {
     this.#find = find;
   }
 
@@ -77,7 +71,7 @@ export class Creations {
   /** The existing prediction; undefined if there is none. @throws SconceError `prediction_differs` if it has another body */
   async known({ id, digest }: Once): Promise<PredictionRecord | undefined> {
     const known = await this.#find(id);
-    if (known === undefined || known.digest === digest) return known?.record;
+    if (known === undefined || known.digest === digest) return known;
     const message =
       "there is a prediction of another body with this id or Idempotency-Key: send this one with a new one";
     throw new SconceError("prediction_differs", message);

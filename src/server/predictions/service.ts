@@ -57,10 +57,7 @@ export class PredictionService implements Predictions {
   constructor(options: ServiceOptions) {
     this.#options = options;
     this.live = new LivePredictions(options);
-    this.#creations = new Creations(async (id) => {
-      const record = this.live.get(id)?.record ?? (await options.store.get(id));
-      return record && { record, digest: record.digest };
-    });
+    this.#creations = new Creations(async (id) => this.live.get(id)?.record ?? options.store.get(id));
   }
 
   admit(asked: AskedPrediction, items = 1): void {

@@ -24,7 +24,6 @@ for i = 3, #ARGV do
   local hash = hashOf(id)
   check(hash, 'hash')
   check(base .. 'b:' .. id, 'string')
-  check(base .. 'd:' .. id, 'string')
   check(base .. 't:' .. id, 'hash')
   check(base .. 'e:' .. id, 'list')
   check(base .. 'w:' .. id, 'zset')

@@ -147,17 +147,6 @@ export class Queue {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /**
-   * Digest of the body of a prediction whose id a client chose; empty for other predictions.
-   * @throws SconceError `predictions_unusable` for a digest that the disk of Redis changed
-   */
-  async digestOf(id: string): Promise<string> {
-    const text = textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
-    const digest = unsummed(id, text);
-    if (digest === undefined) throw unusable(damaged(id));
-    return digest;
-  }
-
   /** @param isForced whether to end a claimed prediction at once, instead of letting the replica that runs it end it */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
     const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
@@ -388,7 +377,7 @@ export class Queue {
     const sent = place === "bucket" ? "" : body;
     const data = typeof sent === "string" ? line + sent : Buffer.concat([Buffer.from(line), sent]);
     const checksum = checksumOfTexts(id, [line, body]);
-    const flags = `${place} ${isWaitedFor ? this.node : ""} ${summed(id, digest)} ${checksum}`;
+    const flags = `${place} ${isWaitedFor ? this.node : ""} ${digest} ${checksum}`;
     args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, summed(id, webhook));
   }
 

@@ -57,10 +57,7 @@ export class QueuedPredictions implements Predictions {
     this.#options = options;
     const { own } = options.queues;
     this.#cancellations = new RetryQueue({ send: (batch) => own.cancelAll(batch), maxCount: MAX_CANCELLATIONS });
-    this.#creations = new Creations(async (id) => {
-      const record = await own.read(id, { isAwaited: false });
-      return record && { record, digest: await own.digestOf(id) };
-    });
+    this.#creations = new Creations((id) => own.read(id, { isAwaited: false }));
     options.mailbox.listen({
       ended: (record) => this.#ended(record),
       events: (id) => void this.#readEvents(this.#awaited.get(id)),

@@ -47,7 +47,7 @@ export function recordOf(reply: unknown): ReadRecord | null {
   const [head, texts] = partsOf(reply);
   const fields = head.split(" ");
   const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes, ...more] = fields;
-  const [model = "", checksum = "", seal = ""] = more;
+  const [model = "", digest = "", checksum = "", seal = ""] = more;
   if (status) {
     const line = head.slice(0, -seal.length - 1);
     if (seal !== (checksum === "" ? sealOf(line, "\n", texts) : sealOf(line))) throw damaged(id);
@@ -65,6 +65,7 @@ export function recordOf(reply: unknown): ReadRecord | null {
       finishedAtMs: finished ? Number(finished) : undefined,
       outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
       logs: textOf(texts.subarray(0, Number(logBytes))),
+      digest: digest || undefined,
       model: ModelVersion.of(model),
     },
     membersNode: membersNode || undefined,

@@ -5,9 +5,9 @@
  * - `work`: a stream with one entry for each unfinished prediction. `head` has id, kind, count, bytes, time limit, place of a large body, whether a
  *   client waits, creation time, deadline, checksum of the request, number of earlier attempts, and seal. `request` has origin, webhook and body. The consumer group `workers` reads it
  * - `p:SECOND`: a hash of predictions by id, for ids of one second. An unfinished prediction has `~`, seal, kind, count, bytes, time limit, place of a large
- *   body, creation time, deadline, entry, and the nodes to notify (`!` stands for a webhook). An ended prediction has the record that replies.ts parses
+ *   body, creation time, deadline, entry, digest of the request if a client chose the id, and the nodes to notify (`!` stands for a webhook). An ended
+ *   prediction has the record that replies.ts parses
  * - `b:ID`: a large body
- * - `d:ID`: digest of the body and its checksum, for an id that a client chose
  * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, the `seal` of these three, and `cancelled`
  * - `e:ID`: a list with the events of a running prediction: first the name of the log, the number of dropped events and the bytes of the others; then for
  *   each event its checksum, the index of the input, the sequence number of a part, and the JSON text of the part or output
@@ -149,15 +149,15 @@ end
 -- one the seal covers them.
 local function finish(id, status, members, inputs, logs, large, started, model, checksum)
   if not isOpen(id) then return end
-  local meta, count, size_, place, created, entry, fronts =
-    string.match(known[id], '^~ %S+ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
+  local meta, count, size_, place, created, entry, digest, fronts =
+    string.match(known[id], '^~ %S+ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (%S*) (.*)$')
   local isOwn = inputs
   if not inputs then
     inputs, logs, started = progressOf(id)
     large = ''
   end
   local head = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
-    .. #logs .. ' ' .. (model or '') .. ' ' .. (checksum or '')
+    .. #logs .. ' ' .. (model or '') .. ' ' .. digest .. ' ' .. (checksum or '')
   local seal = sealOf(checksum and head or head .. '\\n' .. logs .. members)
   local record = head .. ' ' .. seal .. '\\n' .. logs .. members
   set(id, record)
@@ -270,8 +270,8 @@ end
 local function recordOf(id)
   if not isOpen(id) then return known[id] or false end
   local done, logs, started = progressOf(id)
-  local meta, created = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+) %S* (%S+)')
-  return table.concat({ id, meta, created, done, started, '', '', '', #logs }, ' ') .. '\\n' .. logs
+  local meta, created, digest = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+) %S* (%S+) %S+ %S+ (%S*)')
+  return table.concat({ id, meta, created, done, started, '', '', '', #logs, '', digest }, ' ') .. '\\n' .. logs
 end
 
 -- The record, or its size when the answer has no room for it. Clients then read it with a time limit that fits the size.

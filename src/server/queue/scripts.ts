@@ -54,9 +54,8 @@ for i = 6, #ARGV, 8 do
       redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
       front = front == '' and '!' or front .. ',!'
     elseif digest ~= '' then redis.call('HDEL', hooks, id) end
-    set(id, openText(id, meta .. times .. entry .. ' ' .. front))
+    set(id, openText(id, meta .. times .. entry .. ' ' .. digest .. ' ' .. front))
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
-    if digest ~= '' then redis.call('SET', base .. 'd:' .. id, digest, 'PX', lifetimeOf(limit)) end
     hashes[hashOf(id)] = limit
     items = items + count
     bytes = bytes + size_
@@ -199,8 +198,8 @@ for i = 3, #ARGV, 2 do
       -- A worker finds a changed head, and fails the prediction.
       if before then head = sealedHead(head, textOf(before + tries - (ARGV[i + 1] == '1' and 0 or 1))) else head = fields[2] end
       local again = redis.call('XADD', work, '*', 'head', head, 'request', fields[4])
-      local meta, deadline, fronts = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
-      set(id, openText(id, meta .. again .. ' ' .. fronts))
+      local meta, deadline, rest = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      set(id, openText(id, meta .. again .. ' ' .. rest))
       redis.call('ZADD', soon, deadline, id)
       acked[#acked + 1] = entry
       redis.call('DEL', base .. 't:' .. id)

@@ -22,7 +22,7 @@ local function isWritten(id, text)
     local facts = string.match(text, '^~ %x+ (%l+ %d+ %d+ [%d.]+ %S* %d+ %d+ %d+%-%d+ .*)$')
     return facts ~= nil and text == openText(id, facts)
   end
-  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+) %S* %S* %x+\\n')
+  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+) %S* %S* %S* %x+\\n')
   return own == id and members ~= nil
 end
 
