@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import { Client, type PredictionBody } from "./helpers/client.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -151,28 +151,6 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   const missing = await move(client, "none", "load");
   expect(missing.status).toBe(404);
   expect(await missing.json()).toEqual({ error: expect.stringContaining("lab, ten") });
-});
-
-test.each([
-  ["the port", "Listening on", []],
-  ["the admin port", "Admin port", ["--admin-port", "0"]],
-])("a request to %s that unloads a model waits for longer than the idle timeout", async (_, name, args) => {
-  await using held = hold();
-  await using server = serve("lab", "ten", "--idle-timeout", "1", ...args);
-  const client = await clientOf(server);
-  const port = new Client(new URL(/http:\S+/.exec(await server.line(name))?.[0] ?? ""));
-  const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
-  await held.arrived("last");
-  const unloading = move(port, "lab", "unload").then(({ status }) => status, String);
-  // Waits until the server has closed an idle connection that is newer than the request. So the request itself is not
-  // closed as idle.
-  const idle = Promise.withResolvers<void>();
-  const { hostname, port: number } = port.url;
-  await Bun.connect({ hostname, port: Number(number), socket: { data() {}, close: () => idle.resolve() } });
-  await idle.promise;
-  held.release("last");
-  expect(await unloading).toBe(200);
-  expect((await client.end(id)).outputs).toMatchObject([{ y: 3 }]);
 });
 
 test("a load that fails is reported to the predictions that waited, and later ones are refused for a while", async () => {

@@ -8,12 +8,10 @@ import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { frontsOf } from "../src/server/server.ts";
-import { clientOf, follow, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { digitsExecutable } from "./helpers/executable.ts";
 import { hold } from "./helpers/hold.ts";
-import { cacheFolder } from "./helpers/machine.ts";
 import { knowsTasks, send } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
@@ -362,24 +360,4 @@ describe("a server with two HTTP processes", () => {
     expect(await server.exited).toBe(0);
     expect(processes.filter(isRunning)).toEqual([]);
   });
-});
-
-test("an executable file has the same processes, all started from the one file", async () => {
-  await using file = await digitsExecutable();
-  const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
-    env: { HOME: dir.path, PATH: "", SCONCE_CACHE_DIR: cacheFolder },
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  await using server = follow(child);
-  const client = await clientOf(server);
-  const [engine = 0] = await inRole(server.pid, "engine");
-  process.kill(engine, "SIGKILL");
-  const sample = Bun.file(join(import.meta.dir, "../examples/digits/samples/3.png"));
-  const image = `data:image/png;base64,${(await sample.bytes()).toBase64()}`;
-  expect((await client.predict([{ image }])).outputs).toMatchObject([{ digit: 3 }]);
-  expect(await inRole(server.pid, "front")).toHaveLength(2);
-  server.kill("SIGTERM");
-  expect(await server.exited).toBe(0);
 });

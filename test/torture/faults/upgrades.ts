@@ -14,7 +14,7 @@ export const upgrades: Fault = {
     "an upgrade and a rollback fail no request, and a kill of either server at any moment of an upgrade loses nothing",
   async inject(injection) {
     await using store = await storeOfBuilds();
-    // The short form leaves this to upgrade.test.ts, which has the same load.
+    // The short form leaves this to test/upgrade.test.ts, which has the same load.
     if (injection.isLong) await underLoad(injection, store);
     for (let round = 0; round < (injection.isLong ? 10 : 1); round++) {
       for (const killed of ["newer", "older"] as const) await killedAnywhere(injection, store, killed);

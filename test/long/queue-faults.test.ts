@@ -3,12 +3,12 @@
  * no input runs too often.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { clientOf, startCli } from "./helpers/cli.ts";
-import { problemOf } from "./helpers/client.ts";
-import { hold } from "./helpers/hold.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { clientOf, startCli } from "../helpers/cli.ts";
+import { problemOf } from "../helpers/client.ts";
+import { hold } from "../helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;

@@ -3,7 +3,7 @@
  * simulation.
  */
 import { describe, expect, test } from "bun:test";
-import { bestFixed, bursts, type Curve, poisson, serveLoad, serveLoads, steps } from "./helpers/loads.ts";
+import { bestFixed, bursts, type Curve, poisson, serveLoad, serveLoads, steps } from "../helpers/loads.ts";
 
 const maxBatchSize = 64;
 const grid = [8, 16, 32, 64].flatMap((size) =>

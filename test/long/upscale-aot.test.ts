@@ -1,15 +1,15 @@
 /** The example upscale with a package that AOTInductor has compiled for dynamic sizes. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import model from "../examples/upscale/model.ts";
-import type { Tensor } from "../src/author/tensor.ts";
-import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
-import { ModelStore } from "../src/package/store/store.ts";
-import { cli } from "./helpers/cli.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
-import { fixtures } from "./helpers/weights.ts";
+import model from "../../examples/upscale/model.ts";
+import type { Tensor } from "../../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { cli } from "../helpers/cli.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
+import { fixtures } from "../helpers/weights.ts";
 
-const example = join(import.meta.dir, "../examples/upscale");
+const example = join(import.meta.dir, "../../examples/upscale");
 const { path } = await fixtures();
 const compiled = path("enlarged-compiled.pt2");
 
@@ -56,7 +56,7 @@ test("`build --weights` refuses a missing file, and a model with several weights
     code: 2,
     stderr: expect.stringContaining("--weights: there is no missing.pt2"),
   });
-  expect(await build(join(import.meta.dir, "models/page"), "--weights", compiled)).toMatchObject({
+  expect(await build(join(import.meta.dir, "../models/page"), "--weights", compiled)).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--weights replaces one file, but this model has 2"),
   });

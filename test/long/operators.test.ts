@@ -1,9 +1,9 @@
 /** Libraries with custom operators are packaged with the model, and loaded before its weights. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type CliResult, cli } from "./helpers/cli.ts";
-import { compiledOperators, writeTriple } from "./helpers/operators.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type CliResult, cli } from "../helpers/cli.ts";
+import { compiledOperators, writeTriple } from "../helpers/operators.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let dir: TempDir;
 

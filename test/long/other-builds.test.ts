@@ -1,13 +1,13 @@
 /** One build of a model accepted predictions, its server was killed, and the next server has another build. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Build, type BuildsStore, beyond, storeOfBuilds } from "./helpers/builds.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { PredictionBody } from "./helpers/client.ts";
-import { eventsOf } from "./helpers/events.ts";
-import { type Hold, hold } from "./helpers/hold.ts";
-import { descendants, isRunning, until } from "./helpers/running.ts";
-import { storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { type Build, type BuildsStore, beyond, storeOfBuilds } from "../helpers/builds.ts";
+import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import type { PredictionBody } from "../helpers/client.ts";
+import { eventsOf } from "../helpers/events.ts";
+import { type Hold, hold } from "../helpers/hold.ts";
+import { descendants, isRunning, until } from "../helpers/running.ts";
+import { storeWith } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let store: BuildsStore;
 

@@ -1,17 +1,17 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP, upgrades and lists of models. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { makeKey } from "../src/server/access/key-file.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client, PredictionBody } from "./helpers/client.ts";
-import { freePort } from "./helpers/free-port.ts";
-import { hold } from "./helpers/hold.ts";
-import { mcpClient } from "./helpers/mcp.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
-import { receiver, secret } from "./helpers/receiver.ts";
-import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { makeKey } from "../../src/server/access/key-file.ts";
+import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import type { Client, PredictionBody } from "../helpers/client.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { hold } from "../helpers/hold.ts";
+import { mcpClient } from "../helpers/mcp.ts";
+import { modelText, writeModel } from "../helpers/model-text.ts";
+import { receiver, secret } from "../helpers/receiver.ts";
+import { hasRedis, startRedis } from "../helpers/redis.ts";
+import { inRole, until } from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let dir: TempDir;
 let store: TestStore;

@@ -1,12 +1,12 @@
 /** `sconce tune` measures real models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { peekOptions } from "../src/cli/command-line/command.ts";
-import { serveOptions } from "../src/server/config.ts";
-import { cli } from "./helpers/cli.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { peekOptions } from "../../src/cli/command-line/command.ts";
+import { serveOptions } from "../../src/server/config.ts";
+import { cli } from "../helpers/cli.ts";
+import { modelText, writeModel } from "../helpers/model-text.ts";
+import { modelFolder, storeWith, type TestStore } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const freeSizes = '{ inputs: { x: float32("n"), steps: int64() }, outputs: { y: float32("n"), together: int64() } }';
 
@@ -15,7 +15,7 @@ let store: TestStore;
 beforeAll(async () => {
   await using dir = await tempDir();
   const small = await writeModel(dir, modelText({ tensors: freeSizes, example: undefined }));
-  store = await storeWith(join(import.meta.dir, "../examples/digits"), modelFolder("shapes"), small);
+  store = await storeWith(join(import.meta.dir, "../../examples/digits"), modelFolder("shapes"), small);
 });
 
 afterAll(() => store[Symbol.asyncDispose]());

@@ -1,7 +1,7 @@
 /** A process that uses sessions exits with the right code in every situation, without a crash or a hang. */
 import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { type Fixtures, fixtures } from "../helpers/weights.ts";
 
 let made: Fixtures;
 beforeAll(async () => {
@@ -25,7 +25,7 @@ const codes = {
 const disposals = ["open", "disposing", "disposed"];
 
 async function leave(way: string, batches: number): Promise<unknown> {
-  const script = join(import.meta.dir, "helpers/leave.ts");
+  const script = join(import.meta.dir, "../helpers/leave.ts");
   const child = Bun.spawn([process.execPath, script, made.path("slow.pt"), way, `${batches}`, ...disposals], {
     stdout: "ignore",
     stderr: "pipe",
@@ -55,8 +55,8 @@ test.each([
 ])(
   "terminating a Worker while it calls %s does not affect its process",
   async (addon, name) => {
-    const script = join(import.meta.dir, "helpers/terminated-workers.ts");
-    const path = join(import.meta.dir, "../build/Release", addon);
+    const script = join(import.meta.dir, "../helpers/terminated-workers.ts");
+    const path = join(import.meta.dir, "../../build/Release", addon);
     const child = Bun.spawn([process.execPath, script, path, name], { stdout: "pipe", stderr: "ignore" });
     expect(await child.stdout.text()).toBe("all are terminated\n");
     expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });

@@ -1,11 +1,11 @@
 /** Every line of docs/tutorial.md works if it is pasted, in order, into an empty folder. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { startReader } from "./helpers/reader.ts";
-import { blocksOf } from "./helpers/readme.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { startReader } from "../helpers/reader.ts";
+import { blocksOf } from "../helpers/readme.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
-const root = join(import.meta.dir, "..");
+const root = join(import.meta.dir, "../..");
 
 test("from an empty folder, the tutorial leads to predictions that match PyTorch", async () => {
   await using folder = await tempDir();

@@ -1,10 +1,10 @@
 /** Upgrades by SIGHUP under a service manager, and as the first process of a container. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { follow, program, type RunningCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
-import { datagramsAt } from "./helpers/datagrams.ts";
-import { freePort } from "./helpers/free-port.ts";
-import { machineEnv } from "./helpers/machine.ts";
+import { follow, program, type RunningCli } from "../helpers/cli.ts";
+import { Client } from "../helpers/client.ts";
+import { datagramsAt } from "../helpers/datagrams.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { machineEnv } from "../helpers/machine.ts";
 import {
   children,
   descendants,
@@ -14,9 +14,9 @@ import {
   SCHED_IDLE,
   SCHED_OTHER,
   until,
-} from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+} from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let store: TestStore;
 
@@ -134,7 +134,7 @@ test.skipIf(analyze === null)(
   `systemd accepts the unit of deploy/systemd (with systemd-analyze${analyze === null ? ": not here" : ""})`,
   async () => {
     await using dir = await tempDir();
-    const unit = await Bun.file(new URL("../deploy/systemd/sconce.service", import.meta.url)).text();
+    const unit = await Bun.file(new URL("../../deploy/systemd/sconce.service", import.meta.url)).text();
     // systemd-analyze requires that the program of the unit exists.
     await Bun.write(dir.join("sconce.service"), unit.replace("/usr/local/bin/sconce", "/bin/true"));
     const { exitCode, stderr } = Bun.spawnSync([analyze ?? "", "verify", dir.join("sconce.service")]);
