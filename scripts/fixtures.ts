@@ -8,7 +8,7 @@
 import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
 import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { compiledProgram } from "../test/helpers/compiled-program.ts";
-import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
+import { debianTools, fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
 import {
   deviceTensors,
@@ -41,12 +41,13 @@ if (part === "libtorch") {
   const tasks = [...(isLong ? long : []), ...short].values();
   await Promise.all([inTurn(tasks), inTurn(tasks)]);
 } else if (part === "downloads") {
+  const shortTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell"];
   const python = readLibtorch()?.python?.command ?? (await findPython())?.executable ?? "python3";
   await Promise.all([
     isLong ? installMiniLM(python) : undefined,
-    fetchDebianTools().then(noteProblem("Debian's tools")),
+    fetchDebianTools(isLong ? debianTools : shortTools).then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
-    writeSounds().then(noteProblem("libsndfile")),
+    isLong ? writeSounds().then(noteProblem("libsndfile")) : undefined,
   ]);
 } else {
   const long = isLong ? [packedLibraries(), preparedImages()] : [];

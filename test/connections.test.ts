@@ -1,12 +1,12 @@
 /** Silent connections: the server closes them in the end, and stops quickly despite them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { connect, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import { startCli } from "./helpers/cli.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
+import { post, wire } from "./helpers/wire.ts";
 
 let store: TestStore;
 
@@ -15,46 +15,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => store[Symbol.asyncDispose]());
-
-/** A raw TCP connection: tests write and see its bytes. */
-interface Wire extends Disposable {
-  write(text: string): void;
-  /** Resolves once the received bytes contain `part`. */
-  received(part: string): Promise<void>;
-  /** Resolves with everything received once the server has closed the connection. */
-  readonly closed: Promise<string>;
-}
-
-function wire(url: URL): Wire {
-  const socket: Socket = connect({ host: url.hostname, port: Number(url.port) });
-  const closed = Promise.withResolvers<string>();
-  const more = new Set<() => void>();
-  let text = "";
-  socket.on("data", (chunk) => {
-    text += chunk.toString("latin1");
-    for (const look of more) look();
-  });
-  socket.on("error", () => {});
-  socket.on("close", () => closed.resolve(text));
-  return {
-    write: (part) => socket.write(part, "latin1"),
-    received: (part) =>
-      new Promise((resolve) => {
-        const look = () => {
-          if (!text.includes(part)) return;
-          more.delete(look);
-          resolve();
-        };
-        more.add(look);
-        look();
-      }),
-    closed: closed.promise,
-    [Symbol.dispose]: () => socket.destroy(),
-  };
-}
-
-const post = (body: string, { length = body.length, prefer = "" } = {}) =>
-  `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
 
 describe.concurrent("a connection that is silent is closed", () => {
   test("also after an answer that the server delayed", async () => {
@@ -66,57 +26,6 @@ describe.concurrent("a connection that is silent is closed", () => {
     gate.release("a");
     await silent.received('"status":"success"');
     expect(await silent.closed).toStartWith("HTTP/1.1 200 ");
-  });
-});
-
-test("a busy connection stays open past --idle-timeout", async () => {
-  await using server = await store.serve("lab", { idleTimeout: 1 });
-  using busy = wire(server.url);
-  using silent = wire(server.url);
-  const request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  silent.write(request);
-  const timer = setInterval(() => busy.write(request), 100);
-  await silent.closed;
-  clearInterval(timer);
-  busy.write("GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-  expect(await busy.closed).toContain("HTTP/1.1 404 ");
-});
-
-test("a connection with a waiting request stays open, for GET and HEAD", async () => {
-  await using gate = hold();
-  await using server = await store.serve("lab", { idleTimeout: 1 });
-  const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
-  using wires = new DisposableStack();
-  const waiting = ["GET", "HEAD"].map((method) => {
-    const one = wires.use(wire(server.url));
-    one.write(`${method} /predictions/${id} HTTP/1.1\r\nHost: localhost\r\nPrefer: wait\r\nConnection: close\r\n\r\n`);
-    return one;
-  });
-  await server.client.read(id);
-  // The server has answered the only request of this connection, so --idle-timeout closes it.
-  const silent = wires.use(wire(server.url));
-  silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  await silent.closed;
-  gate.release("a");
-  for (const { closed } of waiting) expect(await closed).toStartWith("HTTP/1.1 200 ");
-});
-
-describe.concurrent("a connection whose body arrives byte by byte", () => {
-  test.each([
-    ["that says how long it is", post("", { length: 100_000 }), " "],
-    [
-      "that comes in chunks",
-      "POST /demo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
-      "1\r\n \r\n",
-    ],
-  ])("(%s) is closed although it sends bytes; others are served", async (_, head, piece) => {
-    await using server = await store.serve("lab", { idleTimeout: 1 });
-    using slow = wire(server.url);
-    slow.write(head);
-    const timer = setInterval(() => slow.write(piece), 100);
-    expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
-    expect(await slow.closed).not.toContain("HTTP/1.1 200");
-    clearInterval(timer);
   });
 });
 

@@ -211,54 +211,6 @@ describe("a signal", () => {
 });
 
 describe("a stopping server", () => {
-  test("dispatches items at once, without waiting for fuller batches", async () => {
-    await using server = serve(["lab", "--max-queue-delay", "600000"]);
-    const client = await clientOf(server);
-    const waiting = client.predict([{ x: 1 }]);
-    await until(async () => (await client.metric("sconce_ready_items")) > 0);
-    server.kill("SIGTERM");
-    expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-    expect(await server.exited).toBe(0);
-  });
-
-  test("waits for the end of a running batch", async () => {
-    await using server = serve();
-    const client = await clientOf(server);
-    let isOver = false;
-    const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
-      isOver = true;
-    });
-    await until(async () => isOver || (await client.metric("sconce_predictions_active")) !== 0);
-    server.kill("SIGTERM");
-    expect((await waiting).status).toBe("success");
-    expect(await server.exited).toBe(0);
-  });
-
-  test("answers requests for the last results, and ends once each result was read", async () => {
-    await using gate = hold();
-    await using server = serve(["lab", "--linger", "600"]);
-    const client = await clientOf(server);
-    const created = await Promise.all([1, 2].map((x) => client.create([{ x, before: gate.url("a") }])));
-    const [first = "", second = ""] = created.map(({ prediction_id: id }) => id);
-    await gate.arrived("a");
-    server.kill("SIGTERM");
-    await until(async () => (await client.fetch("/health/ready")).status === 503);
-    gate.release("a");
-    expect((await client.until(first, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 3 }]);
-    expect((await client.post([{ x: 1 }])).headers.get("connection")).toBe("close");
-    expect((await client.until(second, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 5 }]);
-    expect(await server.exited).toBe(0);
-  });
-
-  test("accepts work until load balancers have noticed that it is not ready", async () => {
-    await using server = serve(["lab", "--shutdown-delay", "2"]);
-    const client = await clientOf(server);
-    server.kill("SIGTERM");
-    await until(async () => (await client.fetch("/health/ready")).status === 503);
-    expect((await client.predict([{ x: 1 }])).status).toBe("success");
-    expect(await server.exited).toBe(0);
-  });
-
   test("leaves unfinished predictions to the next server", async () => {
     await using dir = await tempDir();
     await using gate = hold();

@@ -10,7 +10,6 @@ import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts"
 import { tempDir } from "./helpers/temp-dir.ts";
 import { Visitor } from "./helpers/visitor.ts";
 import { fieldTests } from "./page/fields.ts";
-import { serverTests } from "./page/servers.ts";
 
 const example = (name: string) => fileURLToPath(new URL(`../examples/${name}`, import.meta.url));
 const accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -226,7 +225,6 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
   });
 
   fieldTests(() => ({ visitor, kinds: kinds.url }));
-  serverTests(() => ({ visitor, store, stage, kinds }));
 
   test("the documentation opens under its security policy, light and dark", async () => {
     await visitor.goTo(`${stage.url}docs`);

@@ -1,24 +1,24 @@
 /** A queue on every kind of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { messageOf } from "../src/base/errors.ts";
-import { parseRedisAddress, redisClient } from "../src/server/queue/redis-address.ts";
-import { RedisLink } from "../src/server/queue/redis-link.ts";
-import { makeCertificates } from "./helpers/certificates.ts";
-import { startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
-import { freePort } from "./helpers/free-port.ts";
-import { hold } from "./helpers/hold.ts";
-import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { messageOf } from "../../src/base/errors.ts";
+import { parseRedisAddress, redisClient } from "../../src/server/queue/redis-address.ts";
+import { RedisLink } from "../../src/server/queue/redis-link.ts";
+import { makeCertificates } from "../helpers/certificates.ts";
+import { startCli } from "../helpers/cli.ts";
+import type { Client } from "../helpers/client.ts";
+import { freePort } from "../helpers/free-port.ts";
+import { hold } from "../helpers/hold.ts";
+import { hasRedis, hasRedisTls, startRedis, type TestRedis } from "../helpers/redis.ts";
 import {
   startCluster,
   startGuardedSentinel,
   startSentinel,
   type TestCluster,
   type TestSentinel,
-} from "./helpers/redis-groups.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+} from "../helpers/redis-groups.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const port = freePort();

@@ -5,14 +5,14 @@
 import { expect, spyOn, test } from "bun:test";
 import { cp, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { SconceError } from "../src/base/errors.ts";
-import { log } from "../src/base/log.ts";
-import type { PredictionRecord } from "../src/server/predictions/record.ts";
-import { failureOf } from "./helpers/failure.ts";
-import { seeded } from "./helpers/loads.ts";
-import { asText, endOf, largeEndOf, requestOf } from "./helpers/predictions.ts";
-import { open } from "./helpers/sqlite.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { log } from "../../src/base/log.ts";
+import type { PredictionRecord } from "../../src/server/predictions/record.ts";
+import { failureOf } from "../helpers/failure.ts";
+import { seeded } from "../helpers/loads.ts";
+import { asText, endOf, largeEndOf, requestOf } from "../helpers/predictions.ts";
+import { open } from "../helpers/sqlite.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const TRIALS = Number(process.env.SCONCE_ROT_TRIALS ?? 40);
 const silent = Object.assign(() => {}, { raw() {} });

@@ -4,15 +4,15 @@
  */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { join } from "node:path";
-import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Family, paths } from "./helpers/family.ts";
-import { hold } from "./helpers/hold.ts";
-import { notPictures } from "./helpers/not-pictures.ts";
-import { type RawServer, rawServer } from "./helpers/raw-server.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { AddressGuard } from "../../src/machine/network/address-guard.ts";
+import { Family, paths } from "../helpers/family.ts";
+import { hold } from "../helpers/hold.ts";
+import { notPictures } from "../helpers/not-pictures.ts";
+import { type RawServer, rawServer } from "../helpers/raw-server.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
 
-const examples = join(import.meta.dir, "../examples");
-const read = (name: string) => Bun.file(join(import.meta.dir, name)).bytes();
+const examples = join(import.meta.dir, "../../examples");
+const read = (name: string) => Bun.file(join(import.meta.dir, "..", name)).bytes();
 const plain = await read("data/digits/plain.png");
 const jpeg = await read("data/digits/progressive.jpg");
 const huge = await read("data/media/huge.png");

@@ -1,8 +1,8 @@
 /** A latency target as an option of `sconce serve`, and as a setting of the model. */
 import { expect, test } from "bun:test";
-import { cli, startCli } from "./helpers/cli.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { cli, startCli } from "../helpers/cli.ts";
+import { modelText, writeModel } from "../helpers/model-text.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Settings of a model that needs at least some milliseconds for an item. */
 const slow = {

@@ -3,11 +3,11 @@
  */
 import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
-import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
-import { modelFolder } from "./helpers/server.ts";
-import { Simulation } from "./helpers/simulation.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { cli, type RunningCli, startCli } from "../helpers/cli.ts";
+import { Client } from "../helpers/client.ts";
+import { modelFolder } from "../helpers/server.ts";
+import { Simulation } from "../helpers/simulation.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 test("a batch that does not fit runs in halves, and later batches are smaller", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });

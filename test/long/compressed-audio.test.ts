@@ -1,12 +1,12 @@
 /** MP3, Ogg Vorbis and Ogg Opus: samples equal libsndfile's, and damaged files are refused. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { AudioDecoder } from "../src/author/audio/decoder.ts";
-import { pagesOf } from "../src/author/audio/ogg.ts";
-import { SconceError } from "../src/base/errors.ts";
-import { Audio, audio, z } from "../src/index.ts";
-import { repaired, withPages } from "./helpers/ogg-pages.ts";
-import { decoders, hasSounds, type Sound, sounds } from "./helpers/sounds.ts";
+import type { AudioDecoder } from "../../src/author/audio/decoder.ts";
+import { pagesOf } from "../../src/author/audio/ogg.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { Audio, audio, z } from "../../src/index.ts";
+import { repaired, withPages } from "../helpers/ogg-pages.ts";
+import { decoders, hasSounds, type Sound, sounds } from "../helpers/sounds.ts";
 
 const all = sounds();
 const soundOf = (name: string): Sound => {

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
-import { keptMemory } from "../src/engine/libtorch-env.ts";
-import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
-import { failure } from "./helpers/failure.ts";
-import { fixtures } from "./helpers/weights.ts";
+import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../../src/author/tensor.ts";
+import { keptMemory } from "../../src/engine/libtorch-env.ts";
+import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
+import { failure } from "../helpers/failure.ts";
+import { fixtures } from "../helpers/weights.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 type Known = z.infer<typeof tensorSchema>;
@@ -167,7 +167,7 @@ describe("an input whose size the layers refuse", () => {
 });
 
 test("packed weights are freed with their session, and the system gets the memory back", async () => {
-  const script = require.resolve("./helpers/packed-memory-child.ts");
+  const script = require.resolve("../helpers/packed-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
     // With the memory settings that the engine process has.
     env: { ...process.env, ...keptMemory },
@@ -181,7 +181,7 @@ test("packed weights are freed with their session, and the system gets the memor
 
 /** Runs batches of two sizes `count` times in a process. @returns the names of oneDNN's operations, for each time */
 async function passesOf(count: number): Promise<string[][]> {
-  const script = require.resolve("./helpers/packed-reorders-child.ts");
+  const script = require.resolve("../helpers/packed-reorders-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)], {
     // With this variable oneDNN prints every operation.
     env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },

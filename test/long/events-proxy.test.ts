@@ -1,12 +1,12 @@
 /** Server-sent events through nginx with common settings: HTTP/1.0 to the server, buffering and compression. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { debianTool } from "./helpers/debian-tools.ts";
-import { eventsOf } from "./helpers/events.ts";
-import { hold } from "./helpers/hold.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { debianTool } from "../helpers/debian-tools.ts";
+import { eventsOf } from "../helpers/events.ts";
+import { hold } from "../helpers/hold.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const nginx = debianTool("nginx");
 

@@ -3,14 +3,14 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
-import { openSession, processorNeeds } from "../src/engine/native/binding.ts";
-import { mediaTypes } from "../src/package/store/manifest.ts";
-import { ModelStore } from "../src/package/store/store.ts";
-import { cli } from "./helpers/cli.ts";
-import { failure } from "./helpers/failure.ts";
-import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-import { type Fixture, fixtures } from "./helpers/weights.ts";
+import { openSession, processorNeeds } from "../../src/engine/native/binding.ts";
+import { mediaTypes } from "../../src/package/store/manifest.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { cli } from "../helpers/cli.ts";
+import { failure } from "../helpers/failure.ts";
+import { withCode, withMetadata } from "../helpers/rewritten-package.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { type Fixture, fixtures } from "../helpers/weights.ts";
 
 /**
  * Instruction sets for which inductor generates code: its name in a package, its flag in /proc/cpuinfo, and its name

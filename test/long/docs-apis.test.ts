@@ -1,7 +1,7 @@
 /** Every command of docs/apis.md works, and prints the JSON that the page shows. */
 import { expect, test } from "bun:test";
-import { testPageModels } from "./helpers/page-models.ts";
-import { runPage } from "./helpers/reader.ts";
+import { testPageModels } from "../helpers/page-models.ts";
+import { runPage } from "../helpers/reader.ts";
 
 testPageModels("docs/apis.md", {
   "guide/sentences.ts": {

@@ -4,17 +4,17 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import type { ServeConfig } from "../src/server/config.ts";
-import { Queue } from "../src/server/queue/queue.ts";
-import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
-import { cli } from "./helpers/cli.ts";
-import type { PredictionBody } from "./helpers/client.ts";
-import { writeModel } from "./helpers/model-text.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { redisLinks } from "./helpers/redis-links.ts";
-import { until } from "./helpers/running.ts";
-import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import type { ServeConfig } from "../../src/server/config.ts";
+import { Queue } from "../../src/server/queue/queue.ts";
+import { QueueDirectory } from "../../src/server/queue/queue-directory.ts";
+import { cli } from "../helpers/cli.ts";
+import type { PredictionBody } from "../helpers/client.ts";
+import { writeModel } from "../helpers/model-text.ts";
+import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { redisLinks } from "../helpers/redis-links.ts";
+import { until } from "../helpers/running.ts";
+import { modelFolder, storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Number that each build adds to the outputs 2 x + 1. */
 const beyond = { v1: 0, v2: 1000 };

@@ -1,12 +1,12 @@
 /** Several processes with one model store, and what a killed process leaves. */
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { ModelStore } from "../src/package/store/store.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { modelConfig, modelLayers } from "../helpers/model-content.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 function build(home: string, name: string, count: number) {
-  const script = require.resolve("./helpers/build-child.ts");
+  const script = require.resolve("../helpers/build-child.ts");
   return Bun.spawn([process.execPath, script, home, name, String(count)], { stdout: "pipe", stderr: "inherit" });
 }
 

@@ -1,6 +1,6 @@
 /**
  * The files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by HAProxy and
- * promtool, and against the options, routes and metrics of the server. test/proxies.test.ts runs the proxies.
+ * promtool, and against the options, routes and metrics of the server. proxies.test.ts runs the proxies.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
@@ -9,15 +9,15 @@ import { dirname, join, resolve } from "node:path";
 import { parser } from "@prometheus-io/lezer-promql";
 import Ajv from "ajv";
 import { z } from "zod";
-import { routes } from "../src/base/labels.ts";
-import { variableName } from "../src/cli/command-line/command.ts";
-import { registryOptions } from "../src/cli/commands/registry/registry-options.ts";
-import { commonOptions, serveOptions } from "../src/server/config.ts";
-import { debianTool } from "./helpers/debian-tools.ts";
-import { freePort, isFree } from "./helpers/free-port.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { routes } from "../../src/base/labels.ts";
+import { variableName } from "../../src/cli/command-line/command.ts";
+import { registryOptions } from "../../src/cli/commands/registry/registry-options.ts";
+import { commonOptions, serveOptions } from "../../src/server/config.ts";
+import { debianTool } from "../helpers/debian-tools.ts";
+import { freePort, isFree } from "../helpers/free-port.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
-const root = resolve(import.meta.dir, "..");
+const root = resolve(import.meta.dir, "../..");
 const folder = join(root, "deploy");
 const filesOf = (pattern: string) => [...new Bun.Glob(pattern).scanSync(folder)].map((path) => join(folder, path));
 const read = (path: string) => readFile(path, "utf8");

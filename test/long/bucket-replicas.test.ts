@@ -3,15 +3,15 @@
  * outputs.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { ServeConfig } from "../src/server/config.ts";
-import { boxModel } from "./helpers/box-model.ts";
-import { hasBucket, startBucket, type TestBucket } from "./helpers/bucket.ts";
-import type { PredictionBody } from "./helpers/client.ts";
-import { hold } from "./helpers/hold.ts";
-import { writeModel } from "./helpers/model-text.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import type { ServeConfig } from "../../src/server/config.ts";
+import { boxModel } from "../helpers/box-model.ts";
+import { hasBucket, startBucket, type TestBucket } from "../helpers/bucket.ts";
+import type { PredictionBody } from "../helpers/client.ts";
+import { hold } from "../helpers/hold.ts";
+import { writeModel } from "../helpers/model-text.ts";
+import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 /** A text of more than 1 MB, which serves as input and as output. */
 const large = "many words ".repeat(150_000);

@@ -2,15 +2,15 @@
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../src/base/clock.ts";
-import { hasCode } from "../src/base/errors.ts";
-import { log } from "../src/base/log.ts";
-import { Backoff } from "../src/machine/processes/backoff.ts";
-import { deathOf, OomKills } from "../src/machine/processes/death-reason.ts";
-import { Supervised, type SupervisedOptions } from "../src/machine/processes/supervised.ts";
-import { type Order, program } from "./helpers/process-roles.ts";
-import { children, isRunning, until } from "./helpers/running.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { hasCode } from "../../src/base/errors.ts";
+import { log } from "../../src/base/log.ts";
+import { Backoff } from "../../src/machine/processes/backoff.ts";
+import { deathOf, OomKills } from "../../src/machine/processes/death-reason.ts";
+import { Supervised, type SupervisedOptions } from "../../src/machine/processes/supervised.ts";
+import { type Order, program } from "../helpers/process-roles.ts";
+import { children, isRunning, until } from "../helpers/running.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Starts a supervised process. Its ends, readiness and messages can be awaited, each in order. */
 function supervise(options: Partial<SupervisedOptions> & { readonly data?: object } = {}) {

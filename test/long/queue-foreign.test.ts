@@ -1,11 +1,11 @@
 /** Another program writes to the keys of the queue: the log names each key, and the replicas continue. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type RunningCli, startCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
-import { hold } from "./helpers/hold.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type RunningCli, startCli } from "../helpers/cli.ts";
+import { Client } from "../helpers/client.ts";
+import { hold } from "../helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;

@@ -1,15 +1,15 @@
 /** `sconce top` and `sconce bench` against real servers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { chart } from "../src/cli/commands/bench/chart.ts";
-import { offer, saturate } from "../src/cli/commands/bench/offered-load.ts";
-import { figuresOf } from "../src/cli/commands/top/figures.ts";
-import { quantileBetween, Samples } from "../src/cli/commands/top/samples.ts";
-import { linesOf } from "../src/cli/commands/top/view.ts";
-import { cli } from "./helpers/cli.ts";
-import { startOnTerminal } from "./helpers/interactive-cli.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { chart } from "../../src/cli/commands/bench/chart.ts";
+import { offer, saturate } from "../../src/cli/commands/bench/offered-load.ts";
+import { figuresOf } from "../../src/cli/commands/top/figures.ts";
+import { quantileBetween, Samples } from "../../src/cli/commands/top/samples.ts";
+import { linesOf } from "../../src/cli/commands/top/view.ts";
+import { cli } from "../helpers/cli.ts";
+import { startOnTerminal } from "../helpers/interactive-cli.ts";
+import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 let store: TestStore;
 let server: TestServer;

@@ -1,25 +1,25 @@
 /** Large bodies are parsed part by part: the inputs are the same, and other requests do not wait. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/base/errors.ts";
-import { image, z } from "../src/index.ts";
-import type { PackagedModel } from "../src/package/store/packaged-model.ts";
-import { ModelStore } from "../src/package/store/store.ts";
-import { problemOf as problemFor } from "../src/server/http/problem.ts";
-import type { DecodedBody } from "../src/server/inputs/bodies.ts";
-import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { LazyInputs, toArray } from "../src/server/inputs/input-list.ts";
-import { scanList } from "../src/server/inputs/json-text.ts";
-import { LargeBodies } from "../src/server/inputs/large-bodies.ts";
-import { checkLargeBody } from "../src/server/inputs/large-body.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
-import { type PredictionBody, problemOf } from "./helpers/client.ts";
-import { failureOf } from "./helpers/failure.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { image, z } from "../../src/index.ts";
+import type { PackagedModel } from "../../src/package/store/packaged-model.ts";
+import { ModelStore } from "../../src/package/store/store.ts";
+import { problemOf as problemFor } from "../../src/server/http/problem.ts";
+import type { DecodedBody } from "../../src/server/inputs/bodies.ts";
+import { InputDecoder } from "../../src/server/inputs/input-decoder.ts";
+import { LazyInputs, toArray } from "../../src/server/inputs/input-list.ts";
+import { scanList } from "../../src/server/inputs/json-text.ts";
+import { LargeBodies } from "../../src/server/inputs/large-bodies.ts";
+import { checkLargeBody } from "../../src/server/inputs/large-body.ts";
+import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
+import { clientOf, startCli } from "../helpers/cli.ts";
+import { type PredictionBody, problemOf } from "../helpers/client.ts";
+import { failureOf } from "../helpers/failure.ts";
+import { modelText, writeModel } from "../helpers/model-text.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const anything = new InputDecoder(z.unknown());
 const MAX_INPUTS = 50;
@@ -216,10 +216,10 @@ test("the memory limit covers the lists and objects of an input, and their defau
 async function peakOf(body: string): Promise<{ body: number; peak: number; message: string }> {
   const from = (path: string) => JSON.stringify(require.resolve(path));
   const script = `
-    import { z } from ${from("../src/index.ts")};
-    import type { DecodedBody } from "../src/server/inputs/bodies.ts";
-import { InputDecoder } from ${from("../src/server/inputs/input-decoder.ts")};
-    import { checkLargeBody } from ${from("../src/server/inputs/large-body.ts")};
+    import { z } from ${from("../../src/index.ts")};
+    import type { DecodedBody } from "../../src/server/inputs/bodies.ts";
+import { InputDecoder } from ${from("../../src/server/inputs/input-decoder.ts")};
+    import { checkLargeBody } from ${from("../../src/server/inputs/large-body.ts")};
     const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()).default([]) }));
     const bytes = new TextEncoder().encode(${body});
     Bun.gc(true);

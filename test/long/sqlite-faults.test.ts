@@ -3,15 +3,15 @@ import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { log } from "../src/base/log.ts";
-import type { UnfinishedRequest } from "../src/server/predictions/store.ts";
-import { failure, failureOf } from "./helpers/failure.ts";
-import { killedAfter } from "./helpers/killed-store.ts";
-import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
-import { until } from "./helpers/running.ts";
-import { storeWith } from "./helpers/server.ts";
-import { leftOf, open } from "./helpers/sqlite.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { log } from "../../src/base/log.ts";
+import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
+import { failure, failureOf } from "../helpers/failure.ts";
+import { killedAfter } from "../helpers/killed-store.ts";
+import { asText, endOf, keepAll, largeEndOf, requestOf } from "../helpers/predictions.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith } from "../helpers/server.ts";
+import { leftOf, open } from "../helpers/sqlite.ts";
+import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const silent = Object.assign(() => {}, { raw() {} });
 
@@ -71,7 +71,7 @@ describe("a database thread that dies", () => {
   test("makes the store refuse new predictions, which are stored when they are sent again", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
-    const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+    const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
     const store = await open(dir, { newWorker });
     const kept = store.create(requestOf("ax", { body: '["die now"]' }));
     await new Promise((resolve) => setImmediate(resolve));
@@ -85,7 +85,7 @@ describe("a database thread that dies", () => {
   test("is followed by one that stores again what was lost, even if retention has evicted it since", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
-    const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+    const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
     const store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
     const kept = ["ax", "ay"].map((id) => store.create(requestOf(id)));
     for (const id of ["ax", "ay"]) store.finish(endOf(id, { logs: "die now" }));
@@ -100,7 +100,7 @@ describe("a database thread that dies", () => {
     await using dir = await tempDir();
     const warn = spyOn(log, "warn").mockImplementation(silent);
     try {
-      const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
+      const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
       const store = await open(dir, { newWorker });
       await store.create(requestOf("a1"));
       store.finish(endOf("a1"));

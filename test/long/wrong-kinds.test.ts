@@ -1,11 +1,11 @@
 /** Large wrong inputs are shortened before validation, which does not change the reported faults. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { SconceError } from "../src/base/errors.ts";
-import { float32, image, ndarray, z } from "../src/index.ts";
-import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
-import { Faults, InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { withoutWrongKinds } from "../src/server/inputs/wrong-kinds.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { float32, image, ndarray, z } from "../../src/index.ts";
+import { expectedKinds } from "../../src/server/inputs/expected-kinds.ts";
+import { Faults, InputDecoder } from "../../src/server/inputs/input-decoder.ts";
+import { withoutWrongKinds } from "../../src/server/inputs/wrong-kinds.ts";
 
 const tree = z.object({
   n: z.number(),

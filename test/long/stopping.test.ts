@@ -1,0 +1,65 @@
+/** A server that stops: running batches end, clients get their last results, and load balancers have time to notice. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { hold } from "../helpers/hold.ts";
+import { until } from "../helpers/running.ts";
+import { storeWith, type TestStore } from "../helpers/server.ts";
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+const serve = (args: readonly string[] = ["lab"]): RunningCli =>
+  startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home } });
+
+test("a stopping server dispatches items at once, without waiting for fuller batches", async () => {
+  await using server = serve(["lab", "--max-queue-delay", "600000"]);
+  const client = await clientOf(server);
+  const waiting = client.predict([{ x: 1 }]);
+  await until(async () => (await client.metric("sconce_ready_items")) > 0);
+  server.kill("SIGTERM");
+  expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  expect(await server.exited).toBe(0);
+});
+
+test("a stopping server waits for the end of a running batch", async () => {
+  await using server = serve();
+  const client = await clientOf(server);
+  let isOver = false;
+  const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
+    isOver = true;
+  });
+  await until(async () => isOver || (await client.metric("sconce_predictions_active")) !== 0);
+  server.kill("SIGTERM");
+  expect((await waiting).status).toBe("success");
+  expect(await server.exited).toBe(0);
+});
+
+test("a stopping server answers requests for the last results, and ends once each result was read", async () => {
+  await using gate = hold();
+  await using server = serve(["lab", "--linger", "600"]);
+  const client = await clientOf(server);
+  const created = await Promise.all([1, 2].map((x) => client.create([{ x, before: gate.url("a") }])));
+  const [first = "", second = ""] = created.map(({ prediction_id: id }) => id);
+  await gate.arrived("a");
+  server.kill("SIGTERM");
+  await until(async () => (await client.fetch("/health/ready")).status === 503);
+  gate.release("a");
+  expect((await client.until(first, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.post([{ x: 1 }])).headers.get("connection")).toBe("close");
+  expect((await client.until(second, ({ status }) => status === "success")).outputs).toMatchObject([{ y: 5 }]);
+  expect(await server.exited).toBe(0);
+});
+
+test("a stopping server accepts work until load balancers have noticed that it is not ready", async () => {
+  await using server = serve(["lab", "--shutdown-delay", "2"]);
+  const client = await clientOf(server);
+  server.kill("SIGTERM");
+  await until(async () => (await client.fetch("/health/ready")).status === 503);
+  expect((await client.predict([{ x: 1 }])).status).toBe("success");
+  expect(await server.exited).toBe(0);
+});
