@@ -25,7 +25,7 @@ const rooms: Readonly<Record<string, Room>> = {
   author: {
     imports: "base",
     doors: `
-      data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error media-type name
+      audio/wav data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error media-type name
       ndarray-wire openai params parts plain-check schema-faults session source-map stack stray-errors tensor tensor-memory url-label
       wire-schema
       withheld-files z zod-internals zod-issues`,

@@ -2,7 +2,7 @@
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import { askForKey, keyHeaders } from "./api-key.ts";
 import { pause } from "./pause.ts";
-import { RunEvents } from "./run-events.ts";
+import { type RunEvent, runEvents } from "./run-events.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -98,8 +98,8 @@ export function readRun(id: string, signal: AbortSignal): Promise<Run> {
   return request(pathOf(id), { signal });
 }
 
-export function eventsOf(id: string): RunEvents {
-  return new RunEvents(`${pathOf(id)}/events`);
+export function eventsOf(id: string, signal: AbortSignal): AsyncGenerator<RunEvent, void> {
+  return runEvents(`${pathOf(id)}/events`, signal);
 }
 
 export function cancelRun(id: string): Promise<Run> {
