@@ -119,12 +119,8 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
  * would remove it.
  */
 void use_results_of_calls(torch::jit::Graph& graph) {
-  std::vector<torch::jit::Node*> calls;
-  any_node(graph.block(), [&](torch::jit::Node* node) {
-    if (is_call(node)) calls.push_back(node);
-    return false;
-  });
-  for (auto* const call : calls) {
+  for (auto* const call : nodes_of(graph.block())) {
+    if (!is_call(call)) continue;
     const torch::jit::WithInsertPoint after(call->next());
     std::vector<torch::jit::Value*> unused;
     add_unused(graph, call->output(), unused);
@@ -147,14 +143,9 @@ void use_results_of_calls(const torch::jit::Module& module) {
 }
 
 void check_arguments(torch::jit::Graph& graph) {
-  std::vector<torch::jit::Node*> found;
-  any_node(graph.block(), [&](torch::jit::Node* node) {
-    if (is_integer_remainder(node) || is_padded_lstm(node)) found.push_back(node);
-    return false;
-  });
-  for (auto* const node : found) {
+  for (auto* const node : nodes_of(graph.block())) {
     if (is_padded_lstm(node)) check_lstm(graph, node);
-    else check_remainder(graph, node);
+    if (is_integer_remainder(node)) check_remainder(graph, node);
   }
 }
 

@@ -136,10 +136,9 @@ void fold_into_layer(Node* norm, Ranks& ranks) {
 
 void fold_batch_norms(const std::shared_ptr<Graph>& graph, const std::vector<std::optional<int64_t>>& input_ranks) {
   Ranks ranks(*graph, input_ranks);
-  any_node(graph->block(), [&](Node* node) {
+  for (auto* node : nodes_of(graph->block())) {
     if (is_batch_norm(node)) fold_into_layer(node, ranks);
-    return false;
-  });
+  }
   torch::jit::EliminateDeadCode(graph);
 }
 

@@ -98,18 +98,17 @@ class Freezer {
   void find_writes() {
     const torch::jit::AliasDb aliases(graph_, /*isFrozen=*/true);
     has_writes_ = any_node(graph_->block(), writes);
-    any_node(graph_->block(), [&](Node* node) {
-      if (!is_access(node) || modules_.count(node->input(0)) == 0) return false;
+    for (auto* node : nodes_of(graph_->block())) {
+      if (!is_access(node) || modules_.count(node->input(0)) == 0) continue;
       const auto value = modules_.at(node->input(0))->getAttr(node->s(c10::attr::name));
       const bool is_set = node->kind() == c10::prim::SetAttr;
       if (is_set) written_.insert(place_of(node));
-      if (value.isModule() || (!is_set && !aliases.hasOutputWriters(node))) return false;
+      if (value.isModule() || (!is_set && !aliases.hasOutputWriters(node))) continue;
       written_.insert(place_of(node));
       if (value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage()) {
         written_memory_.insert(value.toTensor().storage().unsafeGetStorageImpl());
       }
-      return false;
-    });
+    }
   }
 
   Place place_of(const Node* access) const { return {modules_.at(access->input(0)).get(), access->s(c10::attr::name)}; }
@@ -126,13 +125,9 @@ class Freezer {
 
   /** Replaces each attribute access by a constant, or by an access of the frozen module. */
   void replace_accesses() {
-    std::vector<Node*> accesses;
-    any_node(graph_->block(), [&](Node* node) {
-      if (is_access(node) && modules_.count(node->input(0)) != 0) accesses.push_back(node);
-      return false;
-    });
     auto* const self = graph_->inputs()[0];
-    for (auto* node : accesses) {
+    for (auto* node : nodes_of(graph_->block())) {
+      if (!is_access(node) || modules_.count(node->input(0)) == 0) continue;
       const auto place = place_of(node);
       const auto& owner = modules_.at(node->input(0));
       const auto value = owner->getAttr(place.second);
@@ -183,12 +178,8 @@ class Freezer {
   void remove_dropouts() {
     static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                                 "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};
-    std::vector<Node*> dropouts;
-    any_node(graph_->block(), [&](Node* node) {
-      if (is_any_of(kinds, node) && torch::jit::toIValue(node->input(2)) == c10::IValue(false)) dropouts.push_back(node);
-      return false;
-    });
-    for (auto* node : dropouts) {
+    for (auto* node : nodes_of(graph_->block())) {
+      if (!is_any_of(kinds, node) || torch::jit::toIValue(node->input(2)) != c10::IValue(false)) continue;
       node->output()->replaceAllUsesWith(node->input(0));
       node->destroy();
     }
@@ -210,12 +201,11 @@ class Freezer {
  * follows the pointers on each error (InterpreterStateImpl::callstack).
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
-  any_node(block, [&](Node* node) {
+  for (auto* node : nodes_of(block)) {
     if (const auto stack = node->callstack()) {
       node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(&forward.function(), (*stack)->source_range()));
     }
-    return false;
-  });
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace sconce {
 
@@ -15,6 +14,15 @@ bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Nod
     }
   }
   return false;
+}
+
+std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block) {
+  std::vector<torch::jit::Node*> nodes;
+  any_node(block, [&](torch::jit::Node* node) {
+    nodes.push_back(node);
+    return false;
+  });
+  return nodes;
 }
 
 bool writes(const torch::jit::Node* node) {
@@ -39,16 +47,9 @@ bool has_tensors(const c10::TypePtr& type) {
 }
 
 Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy) {
-  std::vector<torch::jit::Node*> nodes;
-  any_node(copy.block(), [&](torch::jit::Node* node) {
-    nodes.push_back(node);
-    return false;
-  });
+  const auto nodes = nodes_of(copy.block());
   Copies copies;
-  any_node(graph.block(), [&](const torch::jit::Node* node) {
-    copies.emplace(node, nodes.at(copies.size()));
-    return false;
-  });
+  for (const auto* node : nodes_of(graph.block())) copies.emplace(node, nodes.at(copies.size()));
   return copies;
 }
 

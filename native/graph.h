@@ -8,11 +8,15 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 namespace sconce {
 
 /** Whether `test` is true for any node, also in nested blocks. */
 bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test);
+
+/** The nodes of a block and of its nested blocks, in order. */
+std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 
 /** Whether a node writes to a tensor argument. */
 bool writes(const torch::jit::Node* node);

@@ -264,11 +264,8 @@ class Packer {
 };
 
 std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
-  std::vector<Node*> found;
-  any_node(graph.block(), [&](Node* node) {
-    if (test(node)) found.push_back(node);
-    return false;
-  });
+  auto found = nodes_of(graph.block());
+  std::erase_if(found, [&](Node* node) { return !test(node); });
   return found;
 }
 

@@ -74,10 +74,9 @@ bool is_no_scalar(const c10::TypePtr& type) {
 void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
   auto* const no = graph->insertConstant(false);
-  any_node(graph->block(), [no](torch::jit::Node* node) {
+  for (auto* node : nodes_of(graph->block())) {
     if (node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == "training") node->output()->replaceAllUsesWith(no);
-    return false;
-  });
+  }
   torch::jit::ConstantPropagation(graph);
 }
 
