@@ -3,9 +3,7 @@
 #include <napi.h>
 #include <torch/version.h>
 
-#include <cmath>
 #include <cstdlib>
-#include <limits>
 
 #include "device.h"
 #include "held_tensor.h"
@@ -67,8 +65,6 @@ GuardText guards_from_js(const Napi::Object& given) {
   GuardText guards;
   guards.source = given.Get("source").As<Napi::String>().Utf8Value();
   guards.inputs = names_from_js(given.Get("inputs"));
-  const double most_rows = given.Get("mostRows").As<Napi::Number>().DoubleValue();
-  if (std::isfinite(most_rows)) guards.most_rows = static_cast<int64_t>(most_rows);
   return guards;
 }
 
@@ -129,8 +125,8 @@ std::shared_ptr<Host>& host_of(napi_env env) {
 }
 
 /**
- * open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, keepMs, pack}) → Promise
- * of a session's handle.
+ * open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, minRows, keepMs, pack}) →
+ * Promise of a session's handle.
  */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
@@ -143,6 +139,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
   options.outputs = specs_from_js(given.Get("outputs"));
   options.callable = given.Get("callable").As<Napi::Boolean>();
   options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
+  options.min_rows = given.Get("minRows").As<Napi::Number>().Int64Value();
   options.keep = std::chrono::milliseconds(given.Get("keepMs").As<Napi::Number>().Int64Value());
   options.pack = given.Get("pack").As<Napi::Boolean>();
   const Napi::Value share = given.Get("share");
@@ -249,12 +246,6 @@ napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   return Napi::String::New(env, processor_needs_of(text_of(env, path)));
 }
 
-/** compiledDevice(path) → kind of device that weights were compiled for; see compiled_device_of. */
-napi_value CompiledDevice(napi_env env, napi_callback_info info) {
-  const auto [path] = arguments_of<1>(env, info);
-  return Napi::String::New(env, compiled_device_of(text_of(env, path)));
-}
-
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   const auto [handle, threads] = arguments_of<2>(env, info);
   auto job = job_for(env, handle, Job::Kind::set_threads);
@@ -277,13 +268,6 @@ napi_value Close(napi_env env, napi_callback_info info) {
 napi_value KeepsState(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
-}
-
-/** mostRows(session) → most rows in a batch; Infinity without a limit. See Weights. */
-napi_value MostRows(napi_env env, napi_callback_info info) {
-  const auto [handle] = arguments_of<1>(env, info);
-  const auto rows = session_from_js(env, handle)->weights()->most_rows();
-  return Napi::Number::New(env, rows ? static_cast<double>(*rows) : std::numeric_limits<double>::infinity());
 }
 
 /** packedLayers(session) → count of layers with rearranged weights; see Weights. */
@@ -337,9 +321,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("freeTensor", guarded<FreeTensor>);
   add("loadOperators", guarded<LoadOperators>);
   add("processorNeeds", guarded<ProcessorNeeds>);
-  add("compiledDevice", guarded<CompiledDevice>);
   add("keepsState", guarded<KeepsState>);
-  add("mostRows", guarded<MostRows>);
   add("packedLayers", guarded<PackedLayers>);
   add("settle", guarded<Settle>);
   add("close", guarded<Close>);

@@ -12,7 +12,6 @@
 #include "error.h"
 #include "filled_batch.h"
 #include "package_needs.h"
-#include "package_source.h"
 #include "tensor.h"
 #include "weights.h"
 
@@ -43,8 +42,7 @@ class AotInductor final : public Weights {
       : loader_(options.path, "model", false, options.instances, options.device.index()),
         device_(options.device),
         inputs_(options.inputs),
-        source_(source_of_package(options.path)),
-        min_rows_(source_.least_rows) {
+        min_rows_(options.min_rows) {
     if (options.callable) return;
     const auto texts = loader_.get_call_spec();
     if (texts.size() != 2) refuse_weights("the package has no call specification");
@@ -89,9 +87,6 @@ class AotInductor final : public Weights {
     for (const auto& output : outputs) list.push_back(value_from_tensor(output, method));
     return {std::move(list)};
   }
-
-  bool keeps_state() const override { return source_.writes_buffers; }
-  std::optional<int64_t> most_rows() const override { return source_.most_rows; }
 
  private:
   /**
@@ -177,7 +172,6 @@ class AotInductor final : public Weights {
   std::vector<std::string> inputs_;
   std::vector<size_t> slots_;
   std::vector<size_t> places_;
-  PackageSource source_;
   std::atomic<int64_t> min_rows_;
   /** Whether a padded call gave the same results with other padding. */
   std::atomic<bool> is_row_wise_{false};

@@ -74,10 +74,6 @@ class GuardedWeights final : public Weights {
   }
 
   bool keeps_state() const override { return weights_->keeps_state(); }
-  std::optional<int64_t> most_rows() const override {
-    const auto most = weights_->most_rows();
-    return most ? most : guards_.most_rows();
-  }
   size_t packed_layers() const override { return weights_->packed_layers(); }
 
  private:
@@ -88,7 +84,7 @@ class GuardedWeights final : public Weights {
 }  // namespace
 
 Guards::Guards(const GuardText& text, const std::vector<std::string>& declared)
-    : module_("Guards"), most_rows_(text.most_rows), names_(text.inputs), places_(match_places(text.inputs, declared)) {
+    : module_("Guards"), names_(text.inputs), places_(match_places(text.inputs, declared)) {
   module_.define(text.source, program_names({}));
   // Without checks, an integer remainder by zero in a guard would end the process.
   check_arguments(module_);

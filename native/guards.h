@@ -34,14 +34,11 @@ class Guards {
   /** Throws `run_failed` if the program does not accept the inputs as they are. */
   void require(const std::vector<at::Tensor>& inputs) const;
 
-  std::optional<int64_t> most_rows() const { return most_rows_; }
-
  private:
   std::optional<std::string> failure(const std::vector<at::Tensor>& inputs, std::optional<int64_t> rows) const;
   std::string sizes_text(const std::vector<at::Tensor>& inputs) const;
 
   torch::jit::Module module_;
-  std::optional<int64_t> most_rows_;
   std::vector<std::string> names_;
   /** places_[i] is the index of the given tensor for argument i of the guard function. */
   std::vector<size_t> places_;

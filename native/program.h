@@ -5,7 +5,6 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <optional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,8 +41,6 @@ struct GuardText {
   /** `guards(self, ...) -> str`: returns the message of the first failed guard, or "". */
   std::string source;
   std::vector<std::string> inputs;
-  /** Most rows in a batch; none if the program sets no limit. */
-  std::optional<int64_t> most_rows;
 };
 
 /** Resolves the special names in the source of programs and guards. */

@@ -40,6 +40,8 @@ struct SessionOptions {
   /** Whether the session is only for method calls, without declared inputs and outputs. */
   bool callable = false;
   size_t instances = 1;
+  /** See `WeightsOptions`. */
+  int64_t min_rows = 1;
   /** Open session whose weights are shared; `path` is then not read. */
   std::shared_ptr<Session> share;
   /** How long unused batch memory is kept. */

@@ -74,10 +74,6 @@ std::string device_of_package(const std::string& path) {
   return device == metadata.end() ? "" : device->second;
 }
 
-std::string compiled_device_of(const std::string& path) {
-  return format_of(path) == Format::aotinductor ? device_of_package(path) : "";
-}
-
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given) {
   const auto refuse = [&](const std::string& name, const char* where) {
     throw CodedError("weights_invalid", "output \"" + name + "\" is " + where + ": the weights give " +

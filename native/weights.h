@@ -33,6 +33,8 @@ struct WeightsOptions {
   bool callable = false;
   /** Most batches that run at once on these weights; more have to wait. */
   size_t instances = 1;
+  /** Least rows that a compiled package states to take; a smaller batch is filled up. */
+  int64_t min_rows = 1;
   /** Whether layers may pack their weights for oneDNN; see `pack_layers`. */
   bool pack = true;
 };
@@ -57,11 +59,9 @@ class Weights {
   virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
   /**
    * Whether a run may modify state that the next run reads; then parallel sessions must not share the weights. Only
-   * known for weights opened for several instances.
+   * known for TorchScript that was opened for several instances.
    */
-  virtual bool keeps_state() const = 0;
-  /** Most rows in a batch, if the weights state a limit; `run` throws above it. */
-  virtual std::optional<int64_t> most_rows() const { return std::nullopt; }
+  virtual bool keeps_state() const { return true; }
   /** Count of layers with packed weights. */
   virtual size_t packed_layers() const { return 0; }
 };
@@ -80,12 +80,6 @@ std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
  * compiled.
  */
 std::string processor_needs_of(const std::string& path);
-
-/**
- * Kind of device ("cpu", "cuda") that the weights were compiled for; empty if they are not compiled, or do not state
- * it.
- */
-std::string compiled_device_of(const std::string& path);
 
 /** Kind of device ("cpu", "cuda") that an AOTInductor package was compiled for; empty if it does not state it. */
 std::string device_of_package(const std::string& path);

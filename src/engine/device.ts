@@ -2,7 +2,9 @@
 
 import { devicesIn } from "../author/device.ts";
 import { SconceError } from "../base/errors.ts";
-import { compiledDevice, cudaDeviceCount } from "./native/binding.ts";
+import { openNativeFile } from "../base/native-file.ts";
+import { cudaDeviceCount } from "./native/binding.ts";
+import { compiledDevice } from "./native/program.ts";
 
 /** The requested device: the setting of the operator, else of the author, else `auto`. */
 export interface AskedDevice {
@@ -40,7 +42,10 @@ export async function resolveDevices(
 
 async function anyForCpu(weights: readonly string[]): Promise<boolean> {
   // Read one after the other: weights inside an executable are copied out first.
-  for (const path of weights) if ((await compiledDevice(path)) === "cpu") return true;
+  for (const path of weights) {
+    await using file = await openNativeFile(path);
+    if (compiledDevice(file.path) === "cpu") return true;
+  }
   return false;
 }
 

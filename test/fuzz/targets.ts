@@ -9,7 +9,7 @@ import { float32, int64 } from "../../src/author/tensor.ts";
 import { SconceError } from "../../src/base/errors.ts";
 import { listsOfNpy } from "../../src/base/npy.ts";
 import { Archive } from "../../src/engine/native/archive.ts";
-import { programFile, readGuards, readProgram } from "../../src/engine/native/program.ts";
+import { programFile, readPackage, readProgram } from "../../src/engine/native/program.ts";
 import { programText } from "../../src/engine/native/program-graph.ts";
 import { parseExactly } from "../../src/engine/native/program-literals.ts";
 import { programSchema } from "../../src/engine/native/program-schema.ts";
@@ -68,7 +68,7 @@ export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
     read: inFile((path) => {
       describeFile(path);
       refusing(() => readProgram(path));
-      refusing(() => readGuards(path));
+      refusing(() => readPackage(path));
     }),
     isRefusal: () => false,
   }),

@@ -81,6 +81,8 @@ export interface Addon {
     share: Handle | undefined;
     program: Program | undefined;
     guards: ProgramGuards | undefined;
+    /** Least rows that a compiled package takes; a smaller batch is filled up. */
+    minRows: number;
     keepMs: number;
     pack: boolean;
   }): Promise<Handle>;
@@ -100,12 +102,9 @@ export interface Addon {
   freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
   processorNeeds(path: string): string;
-  compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
-  /** Whether a run may modify state that the next run reads. Only known for weights opened with several instances. */
+  /** Whether a run may modify state that the next run reads. Only known for TorchScript opened with several instances. */
   keepsState(session: Handle): boolean;
-  /** Largest batch that the weights accept, in rows; Infinity when the weights state no limit. */
-  mostRows(session: Handle): number;
   /** Number of layers with weights rearranged for the processor. */
   packedLayers(session: Handle): number;
   /** Settles the promises of finished work now, without waiting for the event loop. */
@@ -197,10 +196,8 @@ const functions = [
   "freeTensor",
   "loadOperators",
   "processorNeeds",
-  "compiledDevice",
   "setThreads",
   "keepsState",
-  "mostRows",
   "packedLayers",
   "settle",
   "close",

@@ -9,7 +9,7 @@ import { BatchPacker } from "./batch-packer.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
-import { readGuards, readProgram } from "./program.ts";
+import { readPackage, readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
 
 export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
@@ -47,6 +47,19 @@ export interface SessionOptions {
 
 const KEEP_MS = 10_000;
 
+/** Facts about weights that their file states. */
+interface StatedFacts {
+  readonly mostRows: number;
+  /** Undefined for TorchScript: the addon finds out. */
+  readonly keepsState?: boolean;
+}
+
+interface Opened {
+  readonly handle: Handle;
+  readonly options: SessionOptions;
+  readonly stated: StatedFacts;
+}
+
 /** Weights with their own native thread, which loads, runs and frees them. */
 export class NativeSession {
   readonly #addon: Addon;
@@ -54,11 +67,13 @@ export class NativeSession {
   readonly #packer: BatchPacker;
   readonly #outputs: TensorPlan;
   readonly #options: SessionOptions;
+  readonly #stated: StatedFacts;
   #threads: number;
   #closed: Promise<void> | undefined;
 
-  private constructor(addon: Addon, handle: Handle, options: SessionOptions) {
+  private constructor(addon: Addon, { handle, options, stated }: Opened) {
     const { inputs = {}, outputs = {}, threads } = options;
+    this.#stated = stated;
     this.#options = options;
     this.#threads = threads;
     this.#addon = addon;
@@ -75,6 +90,8 @@ export class NativeSession {
       // The file stays open until the weights are loaded. For shared weights no file is read.
       await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
+      const compiled = share === undefined && program === undefined ? readPackage(file.path) : undefined;
+      const { guards } = program ?? compiled ?? {};
       const opening = addon.open({
         path: file.path,
         device,
@@ -85,7 +102,8 @@ export class NativeSession {
         instances,
         share: share === undefined ? undefined : share.#handle,
         program,
-        guards: program?.guards ?? (share === undefined ? readGuards(file.path) : undefined),
+        guards,
+        minRows: compiled?.minRows ?? 1,
         keepMs,
         pack,
       });
@@ -94,7 +112,8 @@ export class NativeSession {
         const kind = code === "weights_invalid" && share === undefined ? describeFile(path) : undefined;
         throw kind === undefined ? error : new SconceError(code, `weights "${basename(path)}": ${kind}`);
       });
-      return new NativeSession(addon, handle, options);
+      const own = compiled ?? { mostRows: guards?.mostRows ?? Infinity };
+      return new NativeSession(addon, { handle, options, stated: share === undefined ? own : share.#stated });
     });
   }
 
@@ -153,7 +172,7 @@ export class NativeSession {
    * with `instances` above 1.
    */
   get keepsState(): boolean {
-    return this.#addon.keepsState(this.#handle);
+    return this.#stated.keepsState ?? this.#addon.keepsState(this.#handle);
   }
 
   /**
@@ -171,8 +190,9 @@ export class NativeSession {
     return this.#addon.packedLayers(this.#handle);
   }
 
+  /** Largest batch that the weights accept, in rows; Infinity without a limit. */
   get mostRows(): number {
-    return this.#addon.mostRows(this.#handle);
+    return this.#stated.mostRows;
   }
 
   /** Sets the count of CPU threads, from the next batch on. */
@@ -258,20 +278,6 @@ export function processorNeeds(path: string): string | undefined {
     throw new SconceError("weights_invalid", `weights ${basename(path)} cannot be read: ${messageOf(error)}`, {
       cause: error,
     });
-  }
-}
-
-/**
- * Device kind that the weights were compiled for, `cpu` or `cuda`. Undefined for weights that run on any device, and
- * for an unreadable file: opening it reports the error.
- */
-export async function compiledDevice(path: string): Promise<string | undefined> {
-  const addon = loadNative();
-  try {
-    await using file = await openNativeFile(path);
-    return addon.compiledDevice(file.path) || undefined;
-  } catch {
-    return undefined;
   }
 }
 

@@ -6,6 +6,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { Archive } from "./archive.ts";
+import { type PackageFacts, packageFacts } from "./package-facts.ts";
 import { type ProgramText, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { guardsOf } from "./program-inputs.ts";
@@ -88,18 +89,37 @@ function explained<T>(path: string, read: () => T): T {
 /** Metadata key of the guards in a compiled package. */
 export const GUARDS_KEY = "sconce_guards";
 
-/**
- * Guards of a package that sconce compiled; other packages have none.
- * @throws SconceError `weights_invalid` for an unsupported guard
- */
-export function readGuards(path: string): ProgramGuards | undefined {
-  const text = Archive.open(path)?.text(/_metadata\.json$/);
-  const guards = explained(path, () => metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY]);
-  if (guards === undefined) return undefined;
-  return explained(path, () => programGuards(guardSource.parse(parseExactly(guards))));
+export interface CompiledPackage extends PackageFacts {
+  /** Guards of a package that sconce compiled; other packages have none. */
+  readonly guards: ProgramGuards | undefined;
 }
 
-const metadata = z.looseObject({ [GUARDS_KEY]: z.string() });
+/**
+ * Reads an AOTInductor package.
+ * @returns undefined for other files
+ * @throws SconceError `weights_invalid` for an unsupported guard
+ */
+export function readPackage(path: string): CompiledPackage | undefined {
+  const archive = Archive.open(path);
+  if (!archive?.has(/data\/aotinductor\//)) return undefined;
+  const facts = packageFacts(archive.text(packageSource) ?? "");
+  const text = metadataOf(path)?.[GUARDS_KEY];
+  const guards =
+    text === undefined ? undefined : explained(path, () => programGuards(guardSource.parse(parseExactly(text))));
+  return { ...facts, guards, mostRows: Math.min(facts.mostRows, guards?.mostRows ?? Infinity) };
+}
+
+/** Kind of device that an AOTInductor package was compiled for, `cpu` or `cuda`; undefined for other files. */
+export function compiledDevice(path: string): string | undefined {
+  return metadataOf(path)?.AOTI_DEVICE_KEY;
+}
+
+const metadata = z.looseObject({ [GUARDS_KEY]: z.string().optional(), AOTI_DEVICE_KEY: z.string().optional() });
+
+function metadataOf(path: string) {
+  const text = Archive.open(path)?.text(/_metadata\.json$/) ?? "{}";
+  return explained(path, () => metadata.safeParse(JSON.parse(text)).data);
+}
 
 /**
  * Guards of an exported program, for compiling it into a package.

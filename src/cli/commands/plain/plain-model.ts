@@ -5,7 +5,13 @@ import type { TensorSpecs } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Archive } from "../../../engine/native/archive.ts";
-import { packageSource, programFile, readProgram, requireEvalMode } from "../../../engine/native/program.ts";
+import {
+  compiledDevice,
+  packageSource,
+  programFile,
+  readProgram,
+  requireEvalMode,
+} from "../../../engine/native/program.ts";
 import { describeFile } from "../../../engine/native/weights-kind.ts";
 import { usage } from "../../command-line/command.ts";
 import { compiledProgram } from "./compiled-program.ts";
@@ -134,9 +140,8 @@ interface Probed {
 
 /** Outputs of one item, and the kind of device for which a package was compiled; undefined for other weights. */
 async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed) {
-  const archive = Archive.open(weights);
-  const source = archive?.text(packageSource);
-  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(archive?.text(/_metadata\.json$/) ?? "")?.[1];
+  const source = Archive.open(weights)?.text(packageSource);
+  const device = compiledDevice(weights);
   const outputs = await probeOutputs({
     path: weights,
     device: device ?? "cpu",
