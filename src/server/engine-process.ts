@@ -6,7 +6,7 @@ import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { IDLE_NICENESS, yieldToEngine } from "../machine/processes/priority.ts";
+import { lowerPriority } from "../machine/processes/priority.ts";
 import { loadPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
@@ -30,7 +30,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     surviveStrayErrors();
     const { argv, reference, config, split, isShadow, socket, verified } = engineStart.parse(start);
     // A shadow runs copies of other predictions. No client waits for it, unless it also has a share of the traffic.
-    if (isShadow && split === undefined) yieldToEngine(IDLE_NICENESS);
+    if (isShadow && split === undefined) lowerPriority();
     const source = sourceOf(argv);
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);
