@@ -125,7 +125,7 @@ export async function openModelParts(
           unavailable: () => engineRefusal(options.engine),
           refusalOf: (accepted) => refusals.of(accepted),
           webhooks,
-          isCauseKnown: runningHooks?.isKnown ?? false,
+          isCauseKnown: (runningHooks?.suspects.length ?? 0) > 0,
           keys,
           tracing,
         });

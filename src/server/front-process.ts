@@ -4,7 +4,6 @@ import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { yieldToEngine } from "../machine/processes/priority.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { keyNumbers } from "./access/api-keys.ts";
@@ -101,7 +100,6 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       ...given
     } = frontStart.parse(start);
     const { onlyBuild, relatives, server, waitsToListen, isRetiring = false } = given;
-    if (config.role !== "front") yieldToEngine();
     const linked = models.map((model, i) => ({
       ...model,
       engine: new EngineLink(model.isPreloaded, (move) => link.send({ model: i, move } satisfies FromFront)),
@@ -222,7 +220,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
       }),
-      ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
+      runningHooks: hooks && runningHooksIn(hooks),
     });
     if (isRetiring) front.retire(true);
     opened.resolve(front);
@@ -231,6 +229,17 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     await link.stopping;
     await front.stop();
   };
+}
+
+/** Opens the record of running hooks, and logs which call blocked the last process with this record. */
+function runningHooksIn({ path, hasHeld }: { path: string; hasHeld: boolean }): RunningHooks {
+  const hooks = new RunningHooks(path, hasHeld);
+  const calls = hooks.suspects.map(
+    ({ hook, index, predictionId }) => `${hook} of input ${index} of the prediction ${predictionId}`,
+  );
+  if (calls.length === 1) log.error(`The front process was blocked by ${calls[0]}`);
+  if (calls.length > 1) log.error(`The front process was blocked by one of these calls: ${calls.join(", ")}`);
+  return hooks;
 }
 
 /** Counters of accepted, unfinished work and of memory: this front's own, with the sums of the other fronts. */

@@ -69,7 +69,7 @@ export interface FrontOptions {
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
   /** Records running hooks in a file, so that a supervisor can restart a front that a hook blocks. */
-  readonly runningHooks?: RunningHooks;
+  readonly runningHooks?: RunningHooks | undefined;
 }
 
 export interface FrontShared {

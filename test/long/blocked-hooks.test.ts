@@ -32,19 +32,32 @@ async function endOf(client: Client, id: string): Promise<PredictionBody> {
   }
 }
 
+test("a hook of a started server that never returns is interrupted: its input fails, and the front goes on", async () => {
+  await using server = serve("--store", dir.join("interrupted.sqlite"), "--hook-timeout", "0.5");
+  const client = await clientOf(server);
+  const before = await inRole(server.pid, "front");
+  const { error_message, partial_outputs } = await client.predict([{ x: 2 }, { x: -1 }, { x: 5 }]);
+  expect(error_message).toContain("input 1: the model failed in preprocess: it did not return within 0.5 s");
+  expect(partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
+  expect(await inRole(server.pid, "front")).toEqual(before);
+});
+
 test.each([
-  ["", -1],
-  [" after an await", -2],
+  ["after many quick calls", -1, 600],
+  ["after an await", -2, 0],
 ])(
-  "a hook that never returns%s ends the only front: its input fails with the hook's name when sent again",
-  async (_, x) => {
+  "a hook that never returns %s ends the only front: its input fails with the hook's name when sent again",
+  async (_, x, earlier) => {
     await using server = serve("--store", dir.join(`held${x}.sqlite`), "--hook-timeout", "0.5");
     const client = await clientOf(server);
+    // The time limit, which would interrupt the hook, ends after 1000 quick calls of hooks.
+    if (earlier > 0) await client.predict(Array.from({ length: earlier }, () => ({ x: 2 })));
     const inputs = [{ x: 2 }, { x }, { x: 5 }];
     const id = `held-00000000000${-x}`;
     // On a kept connection, fetch could repeat the request when the process ends.
     await client.put(id, inputs, { Connection: "close" }).catch(() => {});
     await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
+    await server.line(`The front process was blocked by preprocess of input 1 of the prediction ${id}`);
     await server.line("The front process is ready again");
     const failed = await client.put(id, inputs);
     expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");

@@ -1,7 +1,7 @@
 /**
- * Calls the author's hooks (`preprocess` and others). A hook that does not return in time is interrupted if an earlier
- * call was slow, or if a restart of the process would lose predictions. Otherwise the HTTP process is ended and started
- * again, and the next process fails the input by name.
+ * Calls the author's hooks (`preprocess` and others). A hook that does not return in time is interrupted if it is one of
+ * the first calls, if an earlier call was slow, or if a restart of the process would lose predictions. Otherwise the HTTP
+ * process is ended and started again, and the next process fails the input by name.
  */
 import { Script } from "node:vm";
 import { codeOf, MODEL_FAILED, SconceError } from "../../base/errors.ts";
@@ -20,9 +20,9 @@ export interface HooksOptions {
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
-/** Limited calls cost some microseconds more, so the limit starts with the first call that takes this long. */
+/** A call that takes this long starts the limit again. */
 const SLOW_MS = 100;
-/** Quick calls after which the limit ends. Other work of a busy machine slows down quick hooks, too. */
+/** Quick calls after which the limit ends, because it costs each call some microseconds. */
 const QUICK_CALLS = 1000;
 
 /**
@@ -42,7 +42,7 @@ export class Hooks {
   readonly #guilty = new Map<string, string>();
   readonly #suspects = new Set<string>();
   readonly #now: () => number;
-  #isLimited: boolean;
+  #isLimited = true;
   /** Limited calls since the last slow one. */
   #quickCalls = 0;
   /** Resolves when all earlier calls have ended. Used only while some calls are suspects, which run alone. */
@@ -55,8 +55,7 @@ export class Hooks {
     this.#now = now;
     const { guilty = [], suspects = [] } = running ?? {};
     for (const call of guilty) this.#guilty.set(textOf(call), this.#heldMessage(call.hook));
-    for (const call of suspects) this.#suspects.add(textOf(call));
-    this.#isLimited = running === undefined || guilty.length + suspects.length > 0;
+    if (suspects.length > 1) for (const call of suspects) this.#suspects.add(textOf(call));
   }
 
   /** Notes that a hook's code after an `await` has run. */

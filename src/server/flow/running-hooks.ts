@@ -26,10 +26,8 @@ const states = { free: 0, synchronous: 1, awaited: 2, guilty: 3 } as const;
 export class RunningHooks {
   /** Calls that blocked an earlier process of this server. They are not made again. */
   readonly guilty: readonly RunningHook[];
-  /** Calls that ran when the last process was blocked, if more than one may be the cause. */
+  /** Calls of which one blocked the last process. A single one is guilty. Empty if the process was not blocked. */
   readonly suspects: readonly RunningHook[];
-  /** Whether at least one call may have blocked the last process. */
-  readonly isKnown: boolean;
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #free: number[] = [];
@@ -50,8 +48,7 @@ export class RunningHooks {
     const running = inState(states.synchronous);
     const possible = running.length > 0 ? running : inState(states.awaited);
     const found = wasHeld ? possible : [];
-    this.suspects = found.length === 1 ? [] : found.map((slot) => this.#read(slot));
-    this.isKnown = found.length > 0;
+    this.suspects = found.map((slot) => this.#read(slot));
     const [only] = found;
     if (found.length === 1 && only !== undefined) this.#bytes[only * SLOT_BYTES] = states.guilty;
     this.guilty = inState(states.guilty).map((slot) => this.#read(slot));
