@@ -22,9 +22,9 @@ import {
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { ModelFronts } from "./model-fronts.ts";
+import type { OlderServer, UpgradedFronts } from "./older-server.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
-import type { OlderServer, UpgradedFronts } from "./upgrade.ts";
 
 export interface FrontsModel extends ServedOptions {
   /** Path of the database of predictions; undefined for predictions in memory. */

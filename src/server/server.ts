@@ -18,14 +18,14 @@ import { EarlierBuilds } from "./earlier-build.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
 import { Fronts } from "./fronts.ts";
-import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
+import { OlderServer } from "./older-server.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { StartedServer } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
-import { OlderServer, Upgradable } from "./upgrade.ts";
+import { Upgradable } from "./upgrade.ts";
 
 export type Server = Front;
 
@@ -144,26 +144,12 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
   const { config } = options;
-  const older = await olderServer(config);
+  const older = await OlderServer.find(config);
   try {
     return await openBeside(older, options, count, opened);
   } catch (error) {
     older?.fail(codedError(error).message);
     throw error;
-  }
-}
-
-/** Finds the server that has the port; undefined if the port is free. @throws SconceError `address_in_use` */
-async function olderServer(config: ServeConfig): Promise<OlderServer | undefined> {
-  if (config.port === 0) return undefined;
-  try {
-    freePort(config);
-    return undefined;
-  } catch (error) {
-    const older = await OlderServer.find(config);
-    if (older === undefined) throw error;
-    log.info(`Port ${config.port} has a server: this one starts beside it, and takes over when it is ready`);
-    return older;
   }
 }
 
