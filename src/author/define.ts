@@ -213,63 +213,46 @@ export interface ModelDemo {
 
 /** A validated declaration with its type parameters erased; its schemas describe the types at run time. */
 export class Model {
-  readonly name: string;
-  readonly description: string;
-  readonly input: z.ZodType;
-  readonly output: z.ZodType;
+  declare readonly name: string;
+  declare readonly description: string;
+  declare readonly input: z.ZodType;
+  declare readonly output: z.ZodType;
   /** Schema of the pieces that `postprocess` yields before the whole output; undefined for a model that yields none. */
-  readonly part: z.ZodType | undefined;
+  declare readonly part: z.ZodType | undefined;
   /**
    * Tensors of one item. Empty for a declaration without `tensors`, until `completed` adds the tensors of the weights.
    */
-  readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
+  declare readonly tensors: {
+    readonly inputs: TensorSpecs;
+    readonly outputs: TensorSpecs;
+    readonly parts: TensorSpecs;
+  };
   /** Paths of the weights files, by session name. */
-  readonly weights: Readonly<Record<string, string>>;
-  readonly operators: readonly string[];
-  readonly assets: readonly string[];
-  readonly example: unknown;
+  declare readonly weights: Readonly<Record<string, string>>;
+  declare readonly operators: readonly string[];
+  declare readonly assets: readonly string[];
+  declare readonly example: unknown;
   /** All examples, `example` first. */
-  readonly examples: readonly unknown[];
-  readonly settings: ModelSettings;
-  readonly params: z.ZodObject | undefined;
+  declare readonly examples: readonly unknown[];
+  declare readonly settings: ModelSettings;
+  declare readonly params: z.ZodObject | undefined;
   /** State, parameters and device, which all functions of the model in this process share. */
-  readonly shared: SharedContext;
-  readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
-  readonly teardown: () => Awaitable<void>;
-  readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
+  declare readonly shared: SharedContext;
+  declare readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
+  declare readonly teardown: () => Awaitable<void>;
+  declare readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
   /** `Steps` for a model with `begin` and `step`. Undefined: the forward pass alone. */
-  readonly predict: Predict | Steps | undefined;
-  readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
+  declare readonly predict: Predict | Steps | undefined;
+  declare readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
   /**
    * Turns rows of the output tensors into an output. May return an async generator, which yields parts of the output.
    */
-  readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
-  readonly demo: ModelDemo | undefined;
-  readonly openai: OpenAi | undefined;
+  declare readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
+  declare readonly demo: ModelDemo | undefined;
+  declare readonly openai: OpenAi | undefined;
 
   constructor(fields: Omit<Model, never>) {
-    this.name = fields.name;
-    this.description = fields.description;
-    this.input = fields.input;
-    this.output = fields.output;
-    this.part = fields.part;
-    this.tensors = fields.tensors;
-    this.weights = fields.weights;
-    this.operators = fields.operators;
-    this.assets = fields.assets;
-    this.example = fields.example;
-    this.examples = fields.examples;
-    this.settings = fields.settings;
-    this.params = fields.params;
-    this.shared = fields.shared;
-    this.setup = fields.setup;
-    this.teardown = fields.teardown;
-    this.preprocess = fields.preprocess;
-    this.predict = fields.predict;
-    this.postprocessPart = fields.postprocessPart;
-    this.postprocess = fields.postprocess;
-    this.demo = fields.demo;
-    this.openai = fields.openai;
+    Object.assign(this, fields);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Reads and writes WAV files. The reader takes PCM of 8 to 32 bits, floats, A-law and µ-law. */
-import { DamagedAudio, type PcmSource } from "./pcm.ts";
+import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 const BLOCK = 4096;
 /** Sizes that a header has if its writer did not know the length. */
@@ -11,10 +11,10 @@ type Read = (view: DataView, at: number) => number;
 /** Reads a WAV file. @returns undefined for another format. @throws DamagedAudio */
 export function readWav(bytes: Uint8Array): PcmSource | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < 12 || nameAt(view, 0) !== "RIFF" || nameAt(view, 8) !== "WAVE") return undefined;
+  if (bytes.length < 12 || textAt(bytes, 0, 4) !== "RIFF" || textAt(bytes, 8, 4) !== "WAVE") return undefined;
   let format: Format | undefined;
   for (let at = 12; at + 8 <= bytes.length; ) {
-    const [name, size] = [nameAt(view, at), view.getUint32(at + 4, true)];
+    const [name, size] = [textAt(bytes, at, 4), view.getUint32(at + 4, true)];
     const from = at + 8;
     if (name === "fmt ") format = formatAt(view, from, size);
     if (name === "data") return sourceOf(view, format, { from, size });
@@ -145,8 +145,4 @@ export function writeWav(data: Float32Array, { rate, channels, encoding }: WavOp
     }
   }
   return bytes;
-}
-
-function nameAt(view: DataView, at: number): string {
-  return String.fromCharCode(view.getUint8(at), view.getUint8(at + 1), view.getUint8(at + 2), view.getUint8(at + 3));
 }
