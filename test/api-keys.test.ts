@@ -173,7 +173,23 @@ test("above its rate a key gets 429, with the seconds until the next window", as
   const response = await slow.post([{ x: 1 }]);
   const seconds = Number(response.headers.get("retry-after"));
   expect([seconds >= 1, seconds <= 3600]).toEqual([true, true]);
-  expect(await problemOf(response)).toMatchObject({ status: 429, detail: expect.stringContaining("slow") });
+  expect(await problemOf(response)).toMatchObject({
+    status: 429,
+    type: "urn:sconce:problem:key_limit",
+    detail: expect.stringContaining("slow"),
+  });
+  expect(await slow.metric('sconce_requests_rejected_total{code="429",cause="key_limit"}')).toBe(1);
+  // The APIs of other servers answer with the same status, each in its own format.
+  const refusedAt = async (path: string) => {
+    const answer = await slow.fetch(path, { method: "POST", body: "{}" });
+    return [answer.status, await answer.json()];
+  };
+  expect(await refusedAt("/v2/models/lab/infer")).toEqual([429, { error: expect.stringContaining("its limit") }]);
+  expect(await refusedAt("/v1/embeddings")).toMatchObject([
+    429,
+    { error: { type: "rate_limit_error", code: "key_limit" } },
+  ]);
+  expect(await refusedAt("/mcp")).toMatchObject([429, { error: { code: -32000, data: { code: "key_limit" } } }]);
   // The rate limits predictions, not GET requests.
   expect((await slow.fetch("/")).status).toBe(200);
 });
@@ -182,7 +198,7 @@ test("a key has at most as many unfinished predictions as its limit", async () =
   await using gate = hold();
   const narrow = new KeyClient("narrow");
   const { prediction_id: id } = await narrow.create([{ x: 1, before: gate.url("a") }]);
-  expect(await narrow.refused([{ x: 2 }])).toMatchObject({ status: 429 });
+  expect(await narrow.refused([{ x: 2 }])).toMatchObject({ status: 429, type: "urn:sconce:problem:key_limit" });
   gate.release("a");
   await narrow.end(id);
   expect((await narrow.predict([{ x: 2 }])).status).toBe("success");

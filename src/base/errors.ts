@@ -40,6 +40,7 @@ export const errorCodes = [
   "prediction_differs", // the client's id belongs to a prediction with another body
   "webhook_refused", // the webhook URL is invalid or not allowed
   "queue_full", // the queue accepts no more items now
+  "key_limit", // the API key has reached its rate or its number of unfinished predictions
   "not_ready", // the server is starting or draining
   "address_in_use", // another process uses the port
   "processes_unavailable", // child processes cannot be started, or their socket folder cannot be created
@@ -79,7 +80,7 @@ export class SconceError extends Error {
   readonly fix: string | undefined;
   /** The faulty places of a request's body; set for `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
-  /** Seconds after which a client may retry; set for `queue_full`. */
+  /** Seconds after which a client may retry; set for `queue_full` and `key_limit`. */
   readonly retryAfterS: number | undefined;
   /** Label of the refused request in metrics, if the code alone does not decide it. */
   readonly refusal: Refusal | undefined;

@@ -49,7 +49,7 @@ export class ApiKey {
 
   /**
    * Counts a request that starts a prediction.
-   * @throws SconceError `queue_full` above the key's rate, or with too many unfinished predictions
+   * @throws SconceError `key_limit` above the key's rate, or with too many unfinished predictions
    */
   admit(nowMs = Date.now()): void {
     const { rate, concurrent } = this.#entry;
@@ -94,7 +94,7 @@ export class ApiKey {
 }
 
 function limited(message: string, retryAfterS: number): SconceError {
-  return new SconceError("queue_full", message, { refusal: "key_limit", retryAfterS });
+  return new SconceError("key_limit", message, { retryAfterS });
 }
 
 function idSuffixOf(name: string): string {

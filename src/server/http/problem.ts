@@ -46,6 +46,7 @@ const refusalOfCode = {
   prediction_differs: "inputs",
   webhook_refused: "webhook",
   queue_full: "queue",
+  key_limit: "key_limit",
   upgrade_refused: "upgrade",
   upgrade_failed: "newer_server",
   internal: "internal",
@@ -111,6 +112,7 @@ const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Part
   prediction_differs: { code: "prediction_differs" },
   webhook_refused: { code: "webhook_refused" },
   queue_full: { code: "queue_full", headers: { "Retry-After": "1" } },
+  key_limit: { code: "key_limit", headers: { "Retry-After": "1" } },
   predictions_unusable: {
     code: "predictions_unusable",
     // Replaces the message of the error, which reveals paths of files on the server.

@@ -26,7 +26,7 @@ const descriptions: Readonly<Record<ProblemStatus, string>> = {
   415: "The body is neither application/json nor a form, or its Content-Encoding is unknown",
   416: "The file has no such bytes",
   422: "The list is empty or too long, or an input does not fit its schema: `errors` lists every fault. Or the server refuses the id or the webhook",
-  429: "The queue or the server's memory is full; Retry-After says when to try again",
+  429: "The queue or the server's memory is full, or the API key has reached a limit; Retry-After says when to try again",
   500: "The server failed to answer",
   503: "The server is setting up or stopping, or cannot store or read predictions now",
 };
@@ -80,6 +80,7 @@ const samples = {
   queue_full: {
     detail: "the queue is full (10000 inputs of predictions that have not ended); try again later",
   },
+  key_limit: { detail: "the API key team-a has sent 100 requests in 60 s, its limit" },
   internal: { detail: "The server failed to answer this request." },
   not_ready: { detail: "the model is being set up" },
   predictions_unusable: { detail: "kept predictions cannot be read now" },

@@ -48,7 +48,7 @@ interface Post {
 const faults = {
   400: "The request does not fit the model, or cannot be read",
   404: "The request names another model",
-  429: "The queue is full; Retry-After says when to try again",
+  429: "The queue is full, or the API key has reached a limit; Retry-After says when to try again",
   500: "The model failed for an input",
   503: "The server is setting up or stopping, or its queue is full",
 };
@@ -120,7 +120,7 @@ function inferenceProtocol({ name, inputSchema, outputSchema, shortExample }: Mo
     example: inferenceExample(inputs, shortExample),
     answer: answer.openapi("InferenceResponse"),
     error: z.object({ error: z.string() }).openapi("InferenceError"),
-    statuses: [400, ...(hasKeys ? [401 as const] : []), 403, 408, 413, 500, 503],
+    statuses: [400, ...(hasKeys ? [401 as const] : []), 403, 408, 413, ...(hasKeys ? [429 as const] : []), 500, 503],
     headers: { "Content-Encoding": text("`gzip` or `deflate` for a client that accepts it").optional() },
   });
   return { tag, routes: [route] };

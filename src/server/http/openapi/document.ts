@@ -25,7 +25,7 @@ function withKey(route: RouteConfig): RouteConfig {
   return { ...route, responses: { ...keyFaults, ...route.responses } };
 }
 
-const keyFaults = fails("key_required", "key_unknown", "key_refused", "queue_full");
+const keyFaults = fails("key_required", "key_unknown", "key_refused");
 
 /** The parts of the OpenAPI document outside its routes and schemas. */
 export function documentOf(

@@ -56,7 +56,7 @@ const creatingProblems = [
 
 export function creatingRoutes(
   family: Family,
-  { schemas, example, hasLinks, hasWebhooks = false }: Described,
+  { schemas, example, hasLinks, hasKeys = false, hasWebhooks = false }: Described,
 ): RouteConfig[] {
   const { path, kind, idName, name, tag, noun } = family;
   const schema = schemas.records[kind];
@@ -72,7 +72,7 @@ export function creatingRoutes(
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
     { Location: text(`The path of the ${noun}`), ...applied(hasLinks), ...modelHeader },
   );
-  const responses = { 200: made, ...fails(...creatingProblems) };
+  const responses = { 200: made, ...fails(...creatingProblems, ...(hasKeys ? ["key_limit" as const] : [])) };
   return [
     {
       method: "post",

@@ -128,13 +128,16 @@ const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
 
 type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
 
-/** Statuses that Triton uses instead of the server's usual statuses. */
-const statuses: Partial<Readonly<Record<ProblemStatus, 400 | 503>>> = { 422: 400, 429: 503 };
+/** Statuses that Triton uses instead of the server's usual statuses. Triton has no API keys: a key at its limit gets 429. */
+function statusOf(problem: Problem): ProblemStatus {
+  const status = problemStatus(problem);
+  if (status === 422) return 400;
+  return status === 429 && problem.code !== "key_limit" ? 503 : status;
+}
 
 /** Answers an error. KServe's client parses the error only with exactly this media type. */
 export function errorAnswer(c: Context, problem: Problem): Response {
-  const status = problemStatus(problem);
-  return c.body(JSON.stringify({ error: problem.detail }), statuses[status] ?? status, {
+  return c.body(JSON.stringify({ error: problem.detail }), statusOf(problem), {
     ...problem.headers,
     "Content-Type": "application/json",
   });
