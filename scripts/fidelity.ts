@@ -117,9 +117,10 @@ async function packing(): Promise<boolean> {
   const measured: PackedTime[] = [];
   for await (const line of packedTimes(making)) {
     measured.push(line);
-    const { case: name, batch, packedLayers, times } = line;
+    const { case: name, batch, packedLayers, times, pageFaults } = line;
     const mark = isSlower(times) ? "✗" : "✓";
-    console.log(`${mark} ${name}, batch ${batch}, ${packedLayers} layers packed: ${ratiosOf(times)}`);
+    const faults = pageFaults < 1 ? "" : `, ${pageFaults.toFixed(0)} page faults`;
+    console.log(`${mark} ${name}, batch ${batch}, ${packedLayers} layers packed: ${ratiosOf(times)}${faults}`);
   }
   const slower = measured.filter(({ times }) => isSlower(times));
   const networks = new Set(measured.map((line) => line.case));

@@ -2,6 +2,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { libtorchEnv } from "../../src/engine/libtorch-env.ts";
 import { linesOf } from "./checker.ts";
 import { type Making, made } from "./maker.ts";
 
@@ -11,6 +12,8 @@ const packedTime = z.object({
   packedLayers: z.number(),
   /** One entry for each measurement: milliseconds of processor time of a run, in the fastest block. */
   times: z.array(z.object({ packedMs: z.number(), plainMs: z.number() })),
+  /** Most page faults of a run in any of these blocks. Above zero, the times also depend on the memory allocator. */
+  pageFaults: z.number(),
 });
 export type PackedTime = z.infer<typeof packedTime>;
 
@@ -28,6 +31,8 @@ export async function* packedTimes(making: Making): AsyncGenerator<PackedTime> {
   for await (const said of made(making)) {
     if ("skipped" in said) continue;
     const running = Bun.spawn([process.execPath, "--no-install", child, said.folder], {
+      // With the memory settings of the engine process: page faults can take longer than the difference between forms.
+      env: { ...libtorchEnv(), ...process.env },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "inherit",
