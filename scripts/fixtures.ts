@@ -25,7 +25,7 @@ import { fidelityCases } from "../test/helpers/fidelity-cases.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
 import { writeSounds } from "../test/helpers/sounds.ts";
-import { fixtures } from "../test/helpers/weights.ts";
+import { fixtures, packages } from "../test/helpers/weights.ts";
 import { readLibtorch } from "./setup/libtorch.ts";
 import { findPython } from "./setup/python.ts";
 import { line } from "./setup/report.ts";
@@ -36,7 +36,16 @@ const isLong = options.includes("--long");
 if (part === "libtorch") {
   // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one. The Python
   // that most tasks share ends when no task uses it. `preparedModel` has its own, so it runs beside a longer task.
-  const long = [preparedModel, fidelityCases, exactPrograms, compiledOperators, fakeCuda, fewRows, writerDevices];
+  const long = [
+    preparedModel,
+    fidelityCases,
+    exactPrograms,
+    compiledOperators,
+    fakeCuda,
+    packages,
+    fewRows,
+    writerDevices,
+  ];
   const short = [fixtures, mistakes, frozenNetworks, uncheckedModules, guideWeights, deviceTensors];
   const tasks = [...(isLong ? long : []), ...short].values();
   await Promise.all([inTurn(tasks), inTurn(tasks)]);

@@ -263,25 +263,6 @@ describe("weights that cannot be opened", () => {
     );
   });
 
-  test("an error names a compiled package's inputs and outputs if they differ from the declared ones", async () => {
-    const several = made.get("aotinductor int64 several dict");
-    const { left, right, gain } = several.inputs;
-    const { first, second } = several.outputs;
-    if (!left || !right || !gain || !first || !second) throw new Error("three inputs and two outputs");
-    expect(await failure(session("", { ...several, inputs: { left, middle: right, gain } }))).toBe(
-      "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, middle, gain): rename one of them",
-    );
-    expect(await failure(session("", { ...several, inputs: { left, right } }))).toBe(
-      "weights_invalid: the package takes 0 inputs by order and (gain, right, left) by name, the model declares the inputs (left, right)",
-    );
-    expect(await failure(session("", { ...several, outputs: { first, last: second } }))).toContain(
-      'weights_invalid: output "last" is missing: the weights give (second, first)',
-    );
-    expect(await failure(session("", { ...several, outputs: { first } }))).toContain(
-      "weights_invalid: the weights give 2 outputs, the model declares 1 (first)",
-    );
-  });
-
   test("a compiled package refuses a shape or dtype that it was not compiled for", async () => {
     const one = made.get("aotinductor float32 one tuple");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });

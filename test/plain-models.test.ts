@@ -4,7 +4,6 @@ import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compiledPath, isRefused } from "../src/cli/commands/plain/compiled-program.ts";
 import { inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
-import { inputsOfSource } from "../src/cli/commands/plain/package-source.ts";
 import { inputOption } from "../src/cli/commands/plain/tensor-input.ts";
 import { Archive } from "../src/engine/native/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -36,34 +35,6 @@ async function predict(model: string, ...fields: string[]): Promise<unknown> {
   const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
   return stdout === "" ? stderr : JSON.parse(stdout);
 }
-
-describe("an AOTInductor package", () => {
-  test("describes its inputs and outputs: names, dtypes and sizes", async () => {
-    const { path } = weights.get("aotinductor int64 several dict");
-    const { stdout } = await build(path, "-t", "several");
-    expect(stdout).toMatch(/^several:[0-9a-f]{12}\n$/);
-    const fields = ["gain=100", "right=[1, 2, 3, 4]", "left=[[1, 1, 1, 1], [2, 2, 2, 2], [3, 3, 3, 3]]"];
-    expect(await predict("several", ...fields)).toEqual({
-      second: [2, 4, 6],
-      first: [
-        [102, 104, 106, 108],
-        [103, 106, 109, 112],
-        [104, 108, 112, 116],
-      ],
-    });
-  });
-
-  test("has free sizes with bounds, and equal sizes share a name", () => {
-    const source = Archive.open(weights.path("enlarged-compiled.pt2"))?.text(/\.wrapper\.cpp$/) ?? "";
-    const free = (name: string) => ({ name, min: 1, max: 16384 });
-    const pixels = inputsOfSource(source)?.[0];
-    expect(pixels).toMatchObject({
-      name: "input0",
-      dtype: "uint8",
-      sizes: [{}, free("input0_1"), free("input0_2"), 3],
-    });
-  });
-});
 
 describe("an exported program", () => {
   test("describes names, dtypes, free sizes and bounds", () => {

@@ -13,7 +13,7 @@ if (path !== undefined && libtorch !== undefined) {
 
 /** Runs the tests of native code with an addon, on weights that the set-up's torch wrote. */
 export async function tryAddon(addon: string, folder: string): Promise<void> {
-  const tests = ["native", "native-call", "native-programs", "long/packed-layers"].map((name) =>
+  const tests = ["native", "native-call", "native-programs", "long/native-packages", "long/packed-layers"].map((name) =>
     join(root, "test", `${name}.test.ts`),
   );
   await run([process.execPath, "--no-install", "test", "--preload", import.meta.path, ...tests], {

@@ -23,15 +23,20 @@ export interface Fixtures {
   get(name: string): Fixture;
 }
 
-/** All weights. The set-up or the first test makes them, which takes most of a minute. */
+/** All weights but `packages`. The set-up or the first test makes them, which takes half a minute. */
 export function fixtures(): Promise<Fixtures> {
-  making ??= make();
+  making ??= make("weights", ["layers.py", "programs.py"]);
   return making;
 }
 
-const script = join(import.meta.dir, "weights.py");
-const sources = ["layers.py", "programs.py"].map((file) => join(import.meta.dir, file));
+/** Compiled packages that only slow tests use, and the exported program of one. */
+export function packages(): Promise<Fixtures> {
+  packing ??= make("packages", ["weights.py"]);
+  return packing;
+}
+
 let making: Promise<Fixtures> | undefined;
+let packing: Promise<Fixtures> | undefined;
 
 const dtypeNames = z.enum([
   "float32",
@@ -60,8 +65,9 @@ const fixturesSchema = z.object({
   ),
 });
 
-async function make(): Promise<Fixtures> {
-  const folder = await made({ name: "weights", script, sources });
+async function make(name: string, sources: readonly string[]): Promise<Fixtures> {
+  const [script = "", ...further] = [`${name}.py`, ...sources].map((file) => join(import.meta.dir, file));
+  const folder = await made({ name, script, sources: further });
   const listed = fixturesSchema.parse(await Bun.file(join(folder, "fixtures.json")).json());
   return {
     rows: listed.rows,

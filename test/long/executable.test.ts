@@ -12,7 +12,7 @@ import { descendants } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 import { pushTo } from "../helpers/transfer.ts";
-import { fixtures } from "../helpers/weights.ts";
+import { packages } from "../helpers/weights.ts";
 
 const examples = join(import.meta.dir, "../..", "examples");
 const inBareRoot = bareRootTest(test);
@@ -22,7 +22,7 @@ let upscale: Executable;
 beforeAll(async () => {
   [digits, upscale] = await Promise.all([
     digitsExecutable(),
-    executable(join(examples, "upscale"), [], ["--weights", (await fixtures()).path("enlarged-compiled.pt2")]),
+    executable(join(examples, "upscale"), [], ["--weights", (await packages()).path("enlarged-compiled.pt2")]),
   ]);
 }, 600_000);
 

@@ -7,10 +7,10 @@ import { type NativeSession, openSession } from "../../src/engine/native/binding
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
-import { fixtures } from "../helpers/weights.ts";
+import { packages } from "../helpers/weights.ts";
 
 const example = join(import.meta.dir, "../../examples/upscale");
-const { path } = await fixtures();
+const { path } = await packages();
 const compiled = path("enlarged-compiled.pt2");
 
 test("the compiled and the exported program give equal pixels for pictures of any size, alone and in batches", async () => {
