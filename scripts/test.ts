@@ -57,10 +57,10 @@ await setup({
     if (step === "libtorch") meanwhile.fixtures = child("fixtures.ts", "libtorch", ...forLong);
   },
 });
-const step = new StepLine("fixtures", "compiling weights takes a few minutes, once");
+const step = new StepLine("fixtures", "compiling weights takes a minute or more, once");
 const made = [meanwhile.downloads, meanwhile.fixtures, child("fixtures.ts", "addon", program, ...forLong)];
 if ((await Promise.all(made)).some((code) => code !== 0)) process.exit(1);
-step.done("weights made by PyTorch, packed libraries, tools of Debian");
+step.done("weights made by PyTorch, programs of Debian");
 const failedChecks = Math.min((await meanwhile.checks) ?? CHECKS, CHECKS);
 const tests = await runTests(
   isLong ? bunOptions : [`--path-ignore-patterns=${LONG}/**`, ...bunOptions],

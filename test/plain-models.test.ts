@@ -221,16 +221,6 @@ test("`serve /FOLDER` packages the model or the only weights file of the folder,
   expect(await declared.line("Packaged")).toMatch("as picture:");
 });
 
-test.each([
-  { flags: [], told: ", 8 layers packed, max batch size" },
-  { flags: ["--no-pack-layers"], told: "thread, max batch size" },
-])("`serve` reports how many layers are packed, none with --no-pack-layers ($flags)", async ({ flags, told }) => {
-  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];
-  const path = weights.path("layers/exported.pt2");
-  await using server = startCli(["serve", path, ...options, ...flags], { env: env() });
-  expect(await server.line("Running on")).toContain(told);
-});
-
 test("`serve FILE` does not change the tag latest of another model with the file's name", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const repository = basename(path, ".pt2");

@@ -4,50 +4,21 @@ import { differenceAt } from "../src/server/predictions/shadow.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { hold } from "./helpers/hold.ts";
-import { modelText } from "./helpers/model-text.ts";
-import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
+import { buildShadowed, countsOf } from "./helpers/shadowed.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-import { buildVersion, serveOnLoopback } from "./helpers/versions.ts";
+import { serveOnLoopback } from "./helpers/versions.ts";
 
 let dir: TempDir;
 let store: TestStore;
 let env: Readonly<Record<string, string>>;
 
-/** The second output is an array, so that answers of the Open Inference Protocol have binary tensors. */
-const list = `({ y }) => ({ y: y.data[0], list: tensor(Float32Array.of(y.data[0], 1000), [2]) })`;
-const output = "z.object({ y: z.number(), list: ndarray(float32(2)) })";
-
-const builds = {
-  v1: { postprocess: list },
-  // Version v3: as v1, but another build.
-  v3: { postprocess: `/* another build */ ${list}` },
-  // Version v2: outputs of small inputs differ from v1 by rounding, outputs of large inputs by more. Inputs below 0
-  // fail.
-  v2: {
-    postprocess: `({ y }) => {
-      const factor = y.data[0] < 50 ? 1.001 : 2;
-      return { y: factor * y.data[0], list: tensor(Float32Array.of(factor * y.data[0], 1001.5), [2]) };
-    }`,
-    preprocess: `async ({ x }) => {
-      // x = 1 is the model's example, which runs at the start and must not wait.
-      if (process.env.GATE !== undefined && x !== 1) await fetch(process.env.GATE);
-      if (x < 0) throw new Error("v2 takes no number below 0");
-      return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
-    }`,
-  },
-};
-
 beforeAll(async () => {
   dir = await tempDir();
   store = await storeWith("lab");
   env = { SCONCE_HOME: store.home };
-  for (const [tag, change] of Object.entries(builds)) {
-    const text = modelText({ name: '"ten"', output, ...change }).replace("image, pad", "image, ndarray, pad");
-    await buildVersion(dir, text, tag, env);
-  }
+  await buildShadowed(dir, env);
 });
 
 afterAll(async () => {
@@ -57,12 +28,6 @@ afterAll(async () => {
 
 const serve = (args: readonly string[], more: Readonly<Record<string, string>> = {}): RunningCli =>
   serveOnLoopback(args, { ...env, ...more });
-
-const countsOf = async (client: Client) => {
-  const of = (result: string) => client.metric(`sconce_shadow_predictions_total{model="ten:v2",result="${result}"}`);
-  const [equal, different, failed, dropped] = await Promise.all(["equal", "different", "failed", "dropped"].map(of));
-  return { equal, different, failed, dropped };
-};
 
 describe("serve ten:v1 --shadow v2", () => {
   let server: RunningCli;
@@ -138,44 +103,6 @@ describe("serve ten:v1 --shadow v2", () => {
     expect(await countsOf(client)).toEqual({ ...before, dropped: 1 });
   });
 });
-
-test("a shadow that hangs delays no client, and copies beyond two batches are dropped", async () => {
-  await using held = hold();
-  await using server = serve(["ten:v1", "--shadow", "v2"], { GATE: held.url("gate") });
-  const client = await clientOf(server);
-  for (let x = 2; x < 22; x++) expect((await client.predict([{ x }])).outputs).toMatchObject([{ y: 2 * x + 1 }]);
-  await held.arrived("gate");
-  expect(await countsOf(client)).toEqual({ equal: 0, different: 0, failed: 0, dropped: 12 });
-  held.release("gate");
-  await until(async () => (await countsOf(client)).equal === 8);
-});
-
-test("a shadow gets copies from all versions that share the traffic", async () => {
-  await using server = serve(["ten", ...sharing, "--fronts", "2"]);
-  await copiesAll(await clientOf(server));
-});
-
-test.skipIf(!hasRedis)(
-  `with --queue, versions share traffic, and the shadow of the replica that ran a prediction gets the copy${hasRedis ? "" : ": no redis-server here"}`,
-  async () => {
-    await using redis = await startRedis();
-    await using server = serve(["ten", ...sharing, "--queue", redis.url]);
-    await copiesAll(await clientOf(server));
-  },
-);
-
-const sharing = ["--split", "v1=1,v3=1", "--shadow", "v2"];
-
-async function copiesAll(client: Client): Promise<void> {
-  const ids = Array.from({ length: 24 }, (_, i) => `c${i}`);
-  const ends = [];
-  for (const id of ids) ends.push(await client.predict([{ x: 1 }], { "X-Client-Id": id }));
-  expect(new Set(ends.map(({ model }) => model?.digest)).size).toBe(2);
-  await until(async () => {
-    const { equal = 0, dropped = 0 } = await countsOf(client);
-    return equal + dropped === ids.length;
-  });
-}
 
 const faults: readonly [args: readonly string[], message: string][] = [
   [["ten:v1", "lab", "--shadow", "v2"], "v2 needs the name of its model, as digits:v2"],
