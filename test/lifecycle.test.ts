@@ -5,7 +5,7 @@ import { Client, problemOf } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { until } from "./helpers/running.ts";
+import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -31,10 +31,13 @@ function serve(args: readonly string[] = ["lab"], env: Record<string, string> = 
 /** Log lines without warnings: a busy machine causes warnings about slow steps. */
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
-/** `setup` of a model. With the variable BREAK it throws, with GATE it waits for that URL. Builds have neither. */
+/**
+ * `setup` of a model. With the variable BREAK it throws. With GATE it waits for that URL, in which PID stands
+ * for the process. Builds have neither.
+ */
 const setup = `async () => {
   if (process.env.BREAK) throw new Error("no vocabulary here");
-  if (process.env.GATE) await fetch(process.env.GATE);
+  if (process.env.GATE) await fetch(process.env.GATE.replace("PID", process.pid));
 }`;
 
 describe("a server", () => {
@@ -60,6 +63,7 @@ describe("a server", () => {
     const told = toldBy(server);
     expect(told).toHaveLength(steps.length);
     for (const [i, step] of steps.entries()) expect(told[i]).toMatch(step);
+    expect(told.join("\n")).not.toContain("model=");
     expect(server.lines.join("\n")).toBe(Bun.stripANSI(server.lines.join("\n")));
   });
 
@@ -109,6 +113,31 @@ describe("starting", () => {
     }
     gate.release("setup");
     await server.line("Listening on");
+    expect((await client.predict([{ x: 1 }])).status).toBe("success");
+  });
+
+  test("again after the HTTP process was killed, it says so", async () => {
+    await using gate = hold();
+    const port = freePort();
+    await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("PID") });
+    const front = async () => (await inRole(server.pid, "front"))[0];
+    const inSetUp = async () => [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
+    await until(async () => (await inSetUp()).length === 2);
+    const killed = await front();
+    for (const pid of await inSetUp()) gate.release(String(pid));
+    await server.line("Listening on");
+    process.kill(Number(killed), "SIGKILL");
+    await until(async () => ![undefined, killed].includes(await front()));
+    const again = String(await front());
+    await gate.arrived(again);
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    const detail = "the process that answers HTTP requests has ended and is starting again";
+    for (const path of ["/health/ready", "/predictions/abc"]) {
+      expect(await problemOf(await client.fetch(path))).toMatchObject({ status: 503, detail });
+    }
+    expect(await (await client.fetch("/v2/models/gated/infer")).json()).toEqual({ error: detail });
+    gate.release(again);
+    await server.line("The front process is ready again");
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
   });
 

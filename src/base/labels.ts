@@ -144,6 +144,8 @@ export type RestartCause = (typeof restartCauses)[number];
 export const unreadyReasons = [
   // Not ready: the model is being set up.
   "starting",
+  // Not ready: the HTTP process has ended and starts again.
+  "restarting",
   // Not ready: the engine process, which runs batches, has ended and starts again.
   "engine",
   // Not ready: the engine process gives no sign of life.

@@ -39,6 +39,8 @@ const frontStart = roleStart.extend({
   index: z.int(),
   /** Whether other fronts already answer at the port. */
   isRestart: z.boolean(),
+  /** Whether an earlier process of this front was ready. */
+  wasReady: z.boolean().optional(),
   count: z.int(),
   /** Unix sockets of all fronts, by index. */
   sockets: z.array(z.string()),
@@ -91,6 +93,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       unix,
       index,
       isRestart,
+      wasReady,
       count,
       sockets,
       counters,
@@ -195,6 +198,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         drain: () => process.kill(process.ppid, "SIGTERM"),
         reload: async (reloadMs) => reload.parse(await link.ask({ reloadMs } satisfies FromFront)),
       },
+      wasReady,
       listensLate: isRestart || waitsToListen,
       ...(waitsToListen && {
         mayListen: () => {

@@ -41,6 +41,8 @@ export interface FrontOptions {
   readonly processes: () => Readonly<Record<string, number>>;
   /** Whether this front reports the size of the store. Only one of the fronts that share a database reports it. */
   readonly countsStore?: boolean;
+  /** Whether an earlier process of this front was ready. */
+  readonly wasReady?: boolean | undefined;
   /** Whether to open the port only when this front is ready, because other fronts already answer. */
   readonly listensLate?: boolean;
   /** Called when this front is ready to open the port; it waits for the promise first. Needs `listensLate`. */
@@ -98,6 +100,7 @@ export interface FrontShared {
 export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
   const { config, metrics = new Metrics() } = options;
   const lifecycle = new Lifecycle();
+  if (options.wasReady) lifecycle.phase = "restarting";
   const port = opened.use(new FrontPort(options, lifecycle));
   if (options.listensLate !== true) port.open();
   options.onListening?.();

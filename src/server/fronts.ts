@@ -120,6 +120,7 @@ export class Fronts implements Front, UpgradedFronts {
     const isStored = models.some(({ store }) => store !== undefined);
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
+      let wasReady = false;
       let hasHeld = false;
       // Predictions in memory end with their process, so a hook that blocked it does not run again.
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
@@ -137,12 +138,16 @@ export class Fronts implements Front, UpgradedFronts {
             relatives: this.#news,
             index,
             isRestart: starts++ > 0 && count > 1,
+            wasReady,
             waitsToListen: this.#waitsToListen,
             isRetiring: this.#isRetiring,
             hooks: path === undefined ? undefined : { path, hasHeld },
           };
         },
         batchTimeoutMs: heldAfterMs(config),
+        onReady: () => {
+          wasReady = true;
+        },
         onMessage: (message) => this.#onMessage(front, fromFront.parse(message)),
         onEnd: (_reason, cause) => {
           hasHeld = cause === "stuck";

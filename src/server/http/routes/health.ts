@@ -13,7 +13,7 @@ import type { Siblings } from "../siblings.ts";
  * State of the server for health checks. A `leaving` server still accepts requests until load balancers have noticed that it is not ready. A `draining` server only
  * finishes accepted requests.
  */
-export type Phase = "starting" | "ready" | "leaving" | "draining";
+export type Phase = "starting" | "restarting" | "ready" | "leaving" | "draining";
 
 /** The broken part of the server that keeps a ready server from finishing predictions. */
 export type Hindrance = Exclude<Unready, Phase>;
@@ -73,10 +73,11 @@ export interface StartingOptions {
 /** The app until the model is set up: health checks, and 503 for all other requests. */
 export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "", api = [] }: StartingOptions = {}): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
+  const unready = lifecycle.unready ?? "starting";
   addHealthRoutes(app, lifecycle);
   if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
-  if (api.includes("v2")) addStartingV2(app, reasons.starting.detail);
-  app.notFound((c) => problemResponse(c, notReady("starting").problem));
+  if (api.includes("v2")) addStartingV2(app, reasons[unready].detail);
+  app.notFound((c) => problemResponse(c, notReady(unready).problem));
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   return app;
 }
@@ -88,6 +89,7 @@ interface Reason {
 
 const reasons: Readonly<Record<Unready, Reason>> = {
   starting: { detail: "the model is being set up", refusal: "drain" },
+  restarting: { detail: "the process that answers HTTP requests has ended and is starting again", refusal: "drain" },
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
   silent: { detail: "the process that runs the model is stopped, or hangs", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
