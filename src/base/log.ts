@@ -35,12 +35,28 @@ export class LogFields {
   }
 }
 
+let fieldsOfEachLine: LogFields | undefined;
+
+/** Adds named values to each further line of this process. */
+export function addToEachLine(fields: LogFields): void {
+  fieldsOfEachLine = fields;
+}
+
+/** The arguments of a line with the named values of each line. The line's own values take precedence. */
+function withFields(args: unknown[]): unknown[] {
+  if (fieldsOfEachLine === undefined) return args;
+  const own = args.find((arg) => arg instanceof LogFields);
+  const rest = args.filter((arg) => arg !== own);
+  return [...rest, new LogFields({ ...fieldsOfEachLine.values, ...own?.values })];
+}
+
 /**
  * Writes each line as a JSON object with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the named
  * values.
  */
 const jsonReporter: ConsolaReporter = {
-  log: ({ type, date, args }) => {
+  log: ({ type, date, args: given }) => {
+    const args = withFields(given);
     const fields = args.find((arg) => arg instanceof LogFields)?.values;
     const message = args
       .filter((arg) => !(arg instanceof LogFields))
@@ -76,10 +92,11 @@ export const log: ConsolaInstance = createConsola({
 });
 
 // Writes `trace` lines as `debug`, because consola adds a stack to `trace`.
-const withoutStacks = (reporter: ConsolaReporter): ConsolaReporter => ({
-  log: (line, context) => reporter.log(line.type === "trace" ? { ...line, type: "debug" } : line, context),
+const asText = (reporter: ConsolaReporter): ConsolaReporter => ({
+  log: (line, context) =>
+    reporter.log({ ...line, args: withFields(line.args), type: line.type === "trace" ? "debug" : line.type }, context),
 });
-log.setReporters(log.options.reporters.map(withoutStacks));
+log.setReporters(log.options.reporters.map(asText));
 
 export interface LogOptions {
   readonly level: LogLevel;

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
+import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { lowerPriority } from "../machine/processes/priority.ts";
@@ -17,6 +18,8 @@ import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
 const engineStart = modelStart.extend({
   argv: roleStart.shape.argv,
+  /** Whether the server has other models, so that log lines name this one. */
+  isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
   /** Metadata stamps of the files whose digests the supervisor has checked; undefined with --no-verify. */
@@ -28,7 +31,9 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, split, isShadow, socket, verified } = engineStart.parse(start);
+    const { argv, name, isOneOfSeveral, reference, config, split, isShadow, socket, verified } =
+      engineStart.parse(start);
+    if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
     // A shadow runs copies of other predictions. No client waits for it, unless it also has a share of the traffic.
     if (isShadow && split === undefined) lowerPriority();
     const source = sourceOf(argv);

@@ -94,12 +94,13 @@ export class ModelEngine {
   }
 
   #start(): EngineStart {
-    const { argv, name, packaged, config, split, isShadow, folder, socketName } = this.#options;
+    const { argv, name, packaged, config, split, isShadow, folder, socketName, isOneOfSeveral } = this.#options;
     // Each start uses a new path, so that a front never reaches an earlier process.
     this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
     return {
       argv: [...argv],
       name,
+      isOneOfSeveral,
       tag: packaged.tag,
       reference: packaged.byDigest,
       config,
