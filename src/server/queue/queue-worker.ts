@@ -204,8 +204,10 @@ export class QueueWorker {
           if (count === 0) return;
           const { givenUp, next, ...claimed } = await queue.reclaim(after, count);
           const requests = claimed.requests.filter(({ id }) => !claims.has(id));
-          if (requests.length > 0) log.info(`Takes over ${requests.length} predictions of a replica that ended`);
-          await this.#begin({ requests, givenUp }, requests.length, false);
+          const { length } = requests;
+          const taken = length === 1 ? "a prediction" : `${length} predictions`;
+          if (length > 0) log.info(`Takes over ${taken} of a replica that ended`);
+          await this.#begin({ requests, givenUp }, length, false);
           after = next;
         }
       }
