@@ -8,13 +8,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { log } from "../base/log.ts";
+import { offerSchema } from "./offer.ts";
 
 /** Version of the messages. It changes when older servers would misread a message. */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 export const handoverMessage = z.union([
-  // Newer server: asks to take over. `network` is its network namespace.
-  z.object({ kind: z.literal("hello"), protocol: z.int(), version: z.string(), pid: z.int(), network: z.string() }),
+  // Newer server: asks to take over. `network` is its network namespace. Protocol 1 had no `offer`.
+  z.object({
+    kind: z.literal("hello"),
+    protocol: z.int(),
+    version: z.string(),
+    pid: z.int(),
+    network: z.string(),
+    offer: offerSchema.default({ models: [], answersClients: false }),
+    // Whether the operator permits the loss of models (--replace).
+    replaces: z.boolean().default(false),
+    // Id of the process that started the newer server for an upgrade.
+    starter: z.int().optional(),
+  }),
   // Older server: accepts the upgrade. `server` is its name in the store. `fronts` has one Unix socket for each of its
   // HTTP processes. Each process listens on the port with `socketsPerFront` sockets.
   z.object({
@@ -22,6 +34,7 @@ export const handoverMessage = z.union([
     server: z.string(),
     fronts: z.array(z.string()),
     socketsPerFront: z.int().default(1),
+    offer: offerSchema,
   }),
   z.object({ kind: z.literal("refused"), reason: z.string() }),
   // Newer server: has opened the port. `steered`: all new connections reach it.

@@ -2,6 +2,7 @@
 import { version } from "../../package.json";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { starterPid } from "../machine/processes/start-again.ts";
 import type { ServeConfig } from "./config.ts";
 import {
   connectTo,
@@ -13,6 +14,7 @@ import {
 } from "./control-socket.ts";
 import { freePort } from "./http/listener.ts";
 import type { Relative } from "./messages.ts";
+import { type Offer, offerText } from "./offer.ts";
 
 /** The functions of a server's fronts (HTTP processes) that an upgrade calls. */
 export interface UpgradedFronts {
@@ -38,11 +40,6 @@ export interface UpgradedFronts {
   setOther(other: Relative | undefined): void;
 }
 
-export interface Place {
-  readonly host: string;
-  readonly port: number;
-}
-
 type Welcome = Extract<HandoverMessage, { kind: "welcome" }>;
 
 export class OlderServer {
@@ -51,37 +48,55 @@ export class OlderServer {
   readonly #socketsPerFront: number;
   /** Name of the newer server in the stores of predictions. */
   readonly nextServer: string;
+  /** The models of the older server. */
+  readonly offer: Offer;
 
-  private constructor(link: HandoverLink, { server, fronts, socketsPerFront }: Welcome) {
+  private constructor(link: HandoverLink, { server, fronts, socketsPerFront, offer }: Welcome) {
     this.#link = link;
+    this.offer = offer;
     this.relative = { sockets: fronts };
     this.#socketsPerFront = socketsPerFront;
     this.nextServer = String(Number(server) + 1);
   }
 
   /**
-   * Finds the server that has the port.
+   * Finds the server that has the port, and asks it for an upgrade.
+   * @param offer the models of this server
    * @returns undefined if the port is free
    * @throws SconceError `address_in_use` if another program has the port, or the server refuses an upgrade
    */
-  static async find(config: ServeConfig): Promise<OlderServer | undefined> {
+  static async find(config: ServeConfig, offer: Offer): Promise<OlderServer | undefined> {
     if (config.port === 0) return undefined;
     try {
       freePort(config);
       return undefined;
     } catch (error) {
-      const older = await OlderServer.#connect(config);
+      const older = await OlderServer.#connect(config, offer);
       if (older === undefined) throw error;
-      log.info(`Port ${config.port} has a server: this one starts beside it, and takes over when it is ready`);
+      log.info(
+        `Port ${config.port} has a server with ${offerText(older.offer)}. This one starts beside it, and takes over with ${offerText(offer)} when it is ready`,
+      );
       return older;
     }
   }
 
-  static async #connect(place: Place): Promise<OlderServer | undefined> {
+  static async #connect(
+    place: Pick<ServeConfig, "host" | "port" | "replace">,
+    offer: Offer,
+  ): Promise<OlderServer | undefined> {
     const path = controlPath(place);
     const link = path === undefined ? undefined : await connectTo(path);
     if (link === undefined) return undefined;
-    link.send({ kind: "hello", protocol: PROTOCOL, version, pid: process.pid, network: networkOf() });
+    link.send({
+      kind: "hello",
+      protocol: PROTOCOL,
+      version,
+      pid: process.pid,
+      network: networkOf(),
+      offer,
+      replaces: place.replace,
+      starter: starterPid(),
+    });
     const answer = await link.next();
     if (answer?.kind === "welcome") return new OlderServer(link, answer);
     link.end();

@@ -10,7 +10,7 @@ import { isLoopback } from "../machine/network/loopback.ts";
 import { Background } from "../machine/processes/background.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
-import { isStartedAgain } from "../machine/processes/start-again.ts";
+import { starterPid } from "../machine/processes/start-again.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
@@ -19,6 +19,7 @@ import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
 import { Fronts } from "./fronts.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
+import { offerOf } from "./offer.ts";
 import { OlderServer } from "./older-server.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
@@ -143,8 +144,8 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
-  const { config } = options;
-  const older = await OlderServer.find(config);
+  const { config, models } = options;
+  const older = await OlderServer.find(config, offerOf(models, config));
   try {
     return await openBeside(older, options, count, opened);
   } catch (error) {
@@ -162,7 +163,7 @@ async function openBeside(
   const { config, argv = [], source } = options;
   using background = older === undefined ? undefined : Background.enter();
   // The older server that started this one has ended, so this one need not start in the background.
-  if (older === undefined && isStartedAgain()) Background.leaveAlone();
+  if (older === undefined && starterPid() !== undefined) Background.leaveAlone();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
   // the first process stays alive.
@@ -238,8 +239,9 @@ async function openBeside(
     // A second signal would end a stopping server at once.
     if (!fronts.isStopping) onRetire();
   };
+  const offer = offerOf(options.models, config);
   const place = { host: config.host, port: Number(fronts.url.port) };
-  const upgrades = opened.use(new Upgradable(place, { fronts, server, stop, goOn, startNewer }));
+  const upgrades = opened.use(new Upgradable(place, { fronts, server, offer, stop, goOn, startNewer }));
   upgradable = upgrades;
   fronts.onReload = (waitMs) => upgrades.reload(waitMs);
   await upgrades.open();

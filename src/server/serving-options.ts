@@ -1,6 +1,17 @@
 /** Options of `serve` about the port, the clients and the models. */
 import { z } from "zod";
-import { count, duration, filePath, flagOn, hosts, listOption, openOption, option, origins } from "../base/option.ts";
+import {
+  count,
+  duration,
+  filePath,
+  flagOff,
+  flagOn,
+  hosts,
+  listOption,
+  openOption,
+  option,
+  origins,
+} from "../base/option.ts";
 
 const apiNames = ["v2", "openai", "mcp"] as const;
 export type ApiName = (typeof apiNames)[number];
@@ -113,6 +124,12 @@ export const servingOptions = {
     default: "127.0.0.1",
     isAdvanced: true,
     parse: z.string().min(1, "must be an address"),
+  }),
+  replace: option({
+    description:
+      "Take over the port of a running server, even if that server has models that this one lacks. Without --replace, this server then does not start",
+    isAdvanced: true,
+    ...flagOff,
   }),
   models: openOption<string>({
     description:

@@ -2,9 +2,20 @@
 import { version } from "../../package.json";
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { ControlSocket, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
-import { type Place, portSockets, type UpgradedFronts } from "./older-server.ts";
+import { startsNewer } from "../machine/processes/start-again.ts";
+import {
+  ControlSocket,
+  controlPath,
+  type HandoverLink,
+  type HandoverMessage,
+  networkOf,
+  PROTOCOL,
+} from "./control-socket.ts";
+import { lossOf, type Offer, offerText } from "./offer.ts";
+import { portSockets, type UpgradedFronts } from "./older-server.ts";
 import type { Reload, StartedServer } from "./server-control.ts";
+
+type Hello = Extract<HandoverMessage, { kind: "hello" }>;
 
 const BUSY = "not ready for an upgrade; try again when its start, or the upgrade that runs, has ended";
 
@@ -12,6 +23,7 @@ const BUSY = "not ready for an upgrade; try again when its start, or the upgrade
 export class Upgradable implements Disposable {
   readonly #fronts: UpgradedFronts;
   readonly #server: string;
+  readonly #offer: Offer;
   readonly #stop: () => void;
   readonly #goOn: () => Promise<void>;
   readonly #startNewer: (() => StartedServer | undefined) | undefined;
@@ -29,10 +41,11 @@ export class Upgradable implements Disposable {
    * @param options.startNewer starts a newer server; returns undefined if one starts already
    */
   constructor(
-    place: Place,
+    place: { readonly host: string; readonly port: number },
     options: {
       fronts: UpgradedFronts;
       server: string;
+      offer: Offer;
       stop: () => void;
       goOn: () => Promise<void>;
       startNewer?: (() => StartedServer | undefined) | undefined;
@@ -40,6 +53,7 @@ export class Upgradable implements Disposable {
   ) {
     this.#fronts = options.fronts;
     this.#server = options.server;
+    this.#offer = options.offer;
     this.#stop = options.stop;
     this.#goOn = options.goOn;
     this.#startNewer = options.startNewer;
@@ -100,22 +114,22 @@ export class Upgradable implements Disposable {
   async #serve(link: HandoverLink): Promise<void> {
     const hello = await link.next();
     if (hello?.kind !== "hello") return link.end();
-    const reason =
-      hello.protocol !== PROTOCOL
-        ? `its sconce (${version}) and this one (${hello.version}) know other upgrades; stop it first`
-        : hello.network !== networkOf()
-          ? "the server that is known for it is in another network namespace"
-          : this.#isBusy
-            ? `its server is ${BUSY}`
-            : undefined;
+    const reason = this.#refusal(hello);
     if (reason !== undefined) {
+      log.warn(`A newer server (process ${hello.pid}) with ${offerText(hello.offer)} does not take over: ${reason}`);
       link.send({ kind: "refused", reason });
       return link.end();
     }
     this.#isBusy = true;
-    log.info(`A newer server (process ${hello.pid}) starts beside this one`);
+    log.info(`A newer server (process ${hello.pid}) with ${offerText(hello.offer)} starts beside this one`);
     const { sockets, socketsPerFront } = this.#fronts;
-    link.send({ kind: "welcome", server: this.#server, fronts: [...sockets], socketsPerFront });
+    link.send({
+      kind: "welcome",
+      server: this.#server,
+      fronts: [...sockets],
+      socketsPerFront,
+      offer: this.#offer,
+    });
     const next = link.next();
     this.#serving = next;
     const answer = await next;
@@ -127,11 +141,28 @@ export class Upgradable implements Disposable {
       return;
     }
     this.#onOutcome({ pid: hello.pid, isReady: true });
-    await this.#retire(link, answer);
+    await this.#retire(link, hello, answer);
   }
 
-  async #retire(link: HandoverLink, { fronts, steered }: { readonly fronts: string[]; readonly steered: boolean }) {
-    log.info("The newer server takes over: this one finishes what it accepted");
+  /** Why this server refuses an upgrade; undefined if it allows the upgrade. */
+  #refusal({ protocol, version: other, network, offer, replaces, starter }: Hello): string | undefined {
+    if (protocol !== PROTOCOL)
+      return `its sconce (${version}) and this one (${other}) know other upgrades; stop it first`;
+    if (network !== networkOf()) return "the server that is known for it is in another network namespace";
+    if (this.#isBusy) return `its server is ${BUSY}`;
+    // The operator of this server has changed its list of models, and then started the newer server from this one.
+    if (replaces || startsNewer(starter)) return undefined;
+    return lossOf(this.#offer, offer);
+  }
+
+  async #retire(
+    link: HandoverLink,
+    { offer }: Hello,
+    { fronts, steered }: { readonly fronts: string[]; readonly steered: boolean },
+  ): Promise<void> {
+    log.info(
+      `The newer server takes over: ${offerText(offer)} in place of ${offerText(this.#offer)}. This one finishes what it accepted`,
+    );
     this.#newer = link;
     this.#fronts.setOther({ sockets: fronts });
     this.#fronts.retire(true);

@@ -24,6 +24,7 @@ const {
   shutdownDelay,
   adminPort,
   adminHost,
+  replace,
   host,
   port,
   ...shared
@@ -53,6 +54,7 @@ const fixed = {
   shutdownDelay: 0,
   adminPort: undefined,
   adminHost: adminHost.default,
+  replace: replace.default,
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({

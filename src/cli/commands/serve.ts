@@ -28,7 +28,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
       ? ""
       : "A weights file is packaged first, as `build --no-latest` does, and named after the file. ";
   return command({
-    details: `The port opens at once; until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. On the port of a running server of the same user, the new server takes over when it is ready; SIGHUP does that with the same command line. Byte counts accept k, m and g for KiB, MiB and GiB.
+    details: `The port opens when the HTTP process has started; before that, connections are refused. Until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. On the port of a running server of the same user, the new server takes over when it is ready, if it serves every model of the running server, or with --replace; SIGHUP does that with the same command line. Byte counts accept k, m and g for KiB, MiB and GiB.
 
 A file sconce.toml in the working folder, or the file of --config, has options under their long names: port = 8080. The list models = ["digits"] names models, and models = "FILE" stands for --models. Relative paths begin at the folder of the file.
 

@@ -11,7 +11,7 @@ import { isExecutable } from "./program.ts";
  */
 const FOLLOWED = "SCONCE_FOLLOWED";
 
-/** Environment variable of servers that another server started. */
+/** Environment variable of servers that another server started: the id of the process that started them. */
 const STARTED = "SCONCE_STARTED_AGAIN";
 
 /**
@@ -19,7 +19,7 @@ const STARTED = "SCONCE_STARTED_AGAIN";
  * server
  */
 export function askFirstProcess(): boolean {
-  return process.ppid === 1 && process.env[FOLLOWED] === "1" && process.kill(1, "SIGHUP");
+  return isFollowed() && process.kill(1, "SIGHUP");
 }
 
 /** Starts the command line in the background. */
@@ -29,7 +29,7 @@ export function startAgain(): Bun.Subprocess {
   return Background.start(() =>
     Bun.spawn([process.execPath, ...script, ...process.argv.slice(2)], {
       argv0: "sconce",
-      env: { ...process.env, ...followed, [STARTED]: "1" },
+      env: { ...process.env, ...followed, [STARTED]: String(process.pid) },
       stdio: ["ignore", "inherit", "inherit"],
       // The new server runs on when this process ends.
       detached: true,
@@ -37,9 +37,20 @@ export function startAgain(): Bun.Subprocess {
   );
 }
 
-/** Whether another server started this process. */
-export function isStartedAgain(): boolean {
-  return process.env[STARTED] === "1";
+/** Id of the process that started this server for an upgrade; undefined if an operator started it. */
+export function starterPid(): number | undefined {
+  const pid = Number(process.env[STARTED] ?? Number.NaN);
+  return Number.isInteger(pid) ? pid : undefined;
+}
+
+/** Whether a process starts newer servers for this one: this process itself, or the first process of its container. */
+export function startsNewer(pid: number | undefined): boolean {
+  return pid === process.pid || (pid === 1 && isFollowed());
+}
+
+/** Whether the first process of a container started this server, and follows it. */
+function isFollowed(): boolean {
+  return process.ppid === 1 && process.env[FOLLOWED] === "1";
 }
 
 /** Whether this process has a terminal: then a SIGHUP may mean the end of the terminal session. */
