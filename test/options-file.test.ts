@@ -178,6 +178,29 @@ describe("config check", () => {
     });
   });
 
+  test("finds models that are not in the store, and says how to package them", async () => {
+    await using dir = await folderWith(`port = 0\nmodels = ["lab", "labb", "parts:v9"]\n`);
+    const env = { SCONCE_HOME: store.home };
+    const check = () => cliHere(["config", "check"], { cwd: dir.path, env });
+    const { code, stdout } = await check();
+    expect([code, stdout.trim().split("\n")]).toEqual([
+      1,
+      [
+        'sconce.toml:2: models: no model "labb" in the store; did you mean "lab"? (models: lab, parts); sconce build DIR packages a model',
+        expect.stringMatching(
+          /^sconce.toml:2: models: model "parts" has no tag "v9".*; sconce build DIR packages a model$/,
+        ),
+        "sconce.toml: 2 faults",
+      ],
+    ]);
+    await Bun.write(dir.join("sconce.toml"), `models = "list.txt"\n`);
+    await Bun.write(dir.join("list.txt"), "lab\nnone\n");
+    expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining('no model "none" in the store') });
+    // `serve` pulls a model of a registry first.
+    await Bun.write(dir.join("sconce.toml"), `models = ["lab", "registry.example.com/team/none"]\n`);
+    expect((await check()).stdout).toBe("sconce.toml has no faults\n");
+  });
+
   test("accepts a valid file, also through a symbolic link, and requires a file", async () => {
     await using dir = await folderWith("port = 0\n", "a.toml");
     await symlink(dir.join("a.toml"), dir.join("b.toml"));

@@ -16,7 +16,7 @@ export interface FileUse {
 }
 
 interface Entry {
-  /** The value as the command line would have it; undefined for a faulty value. */
+  /** The value as the command line would have it; undefined for a faulty value, and for positional arguments. */
   readonly text: string | undefined;
   /** File and line of the value: `sconce.toml:3`. */
   readonly origin: string;
@@ -41,6 +41,7 @@ export class OptionsFile {
         const given = textsOf(value);
         if (given === undefined) faults.push(`${origin}: ${name} must be an array of texts in quotes`);
         else positionals = given.map((each) => pathIn(dirname(path), each));
+        entries.set(name, { text: undefined, origin });
       } else if (option === undefined) {
         const near = closest(name, [...options.keys(), use.positionals]);
         faults.push(`${origin}: unknown option ${name}${near === undefined ? "" : `; did you mean ${near}?`}`);

@@ -2,7 +2,10 @@
 import { readFileSync } from "node:fs";
 import { messageOf } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
+import { programName } from "../../machine/processes/program-name.ts";
+import { modelStore } from "../../package/model-source.ts";
 import { parseKeys } from "../../server/access/key-file.ts";
+import { serveOptions } from "../../server/config.ts";
 import { TlsFiles } from "../../server/http/tls-files.ts";
 import {
   command,
@@ -16,11 +19,12 @@ import {
 import { defaultText } from "../command-line/help.ts";
 import type { OptionsFile } from "../command-line/options-file.ts";
 import { serve } from "./serve.ts";
+import { missingModels } from "./served-list.ts";
 
 const actions = ["check", "show"] as const;
 
 export const configCommand = command({
-  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file, and faults in the files that it names. The exit code is 1 if it finds any. \`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. Secrets and passwords are masked.
+  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file, faults in the files that it names, and models that are not in the model store. The exit code is 1 if it finds any. \`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. Secrets and passwords are masked.
 
 FILE is sconce.toml in this folder by default.`,
   example: `sconce config check
@@ -44,7 +48,7 @@ sconce config show production.toml`,
       console.log(shown(read, file));
     } else {
       if (file === undefined) throw usage(`there is no ${use.name} in this folder`);
-      faults.push(...fileFaults(read));
+      faults.push(...fileFaults(read), ...(await modelFaults(file, read)));
       console.log([...faults, summaryOf(file, faults.length)].join("\n"));
     }
     if (faults.length > 0) process.exitCode = 1;
@@ -72,6 +76,22 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
   const faults = found.map(({ fault }) => fault);
   // A file that cannot be read is reported once.
   return found.some(({ key }) => tlsKeys.some((each) => each === key)) ? faults : [...faults, ...tlsFaults(read)];
+}
+
+/** Faults of the models that the file names, such as a model that is not in the store. */
+async function modelFaults(file: OptionsFile, read: ReadonlyMap<string, ReadOption>): Promise<string[]> {
+  const parsed = <T>(key: string, { parse }: Option<T>) => parse.safeParse(read.get(key)?.text).data;
+  const models = parsed("models", serveOptions.models);
+  // Without models in the file, the command line of `serve` names them.
+  if (models === undefined && file.positionals.length === 0) return [];
+  const [split, shadow] = [parsed("split", serveOptions.split), parsed("shadow", serveOptions.shadow)];
+  const role = parsed("role", serveOptions.role) ?? serveOptions.role.default;
+  const origin = file.find("models")?.origin ?? read.get("models")?.origin;
+  const faults = await missingModels(modelStore, file.positionals, { models, split, shadow, role });
+  return faults.map(({ code, message }) => {
+    const isUnbuilt = code === "model_not_found" && !message.includes(" build ");
+    return `${origin}: models: ${message}${isUnbuilt ? `; ${programName} build DIR packages a model` : ""}`;
+  });
 }
 
 const tlsKeys = ["tlsCert", "tlsKey", "tlsClientCa"] as const;

@@ -47,21 +47,32 @@ export async function namedModel(
   given: string | undefined,
   { input = [], plainHttp, withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
-  if (given !== undefined && isFolder(given) && existsSync(join(given, storeFile))) {
-    if (input.length > 0) throw usage("--input is for a weights file");
-    return modelIn(source, given, { weights: !withoutWeights });
-  }
-  const path = given === undefined ? undefined : pathToBuild(given);
+  const path = pathToBuild(given);
   if (path !== undefined && source.reference === undefined) {
     throw usage(`${path} is not a model store, and this program packages no models`);
   }
   if (input.length > 0 && path === undefined) throw usage("--input is for a weights file");
-  const needsName = given === undefined && source.reference !== undefined;
-  const named = needsName ? new ModelStore().unnamed(process.cwd()) : given;
-  const reference = path === undefined ? named : await buildPath(path, input);
-  if (reference === undefined || !isRemote(reference)) return source.resolve(reference, { weights: !withoutWeights });
+  if (path !== undefined) return source.resolve(await buildPath(path, input), { weights: !withoutWeights });
+  if (given === undefined || !isRemote(given)) return storedModel(source, given, { withoutWeights });
   const { pulledModel } = await import("./registry/registry-pull.ts");
-  return pulledModel(new ModelStore(), reference, { plainHttp, withoutWeights });
+  return pulledModel(new ModelStore(), given, { plainHttp, withoutWeights });
+}
+
+/** Whether `namedModel` neither packages nor pulls the model. @throws SconceError for a folder without a model */
+export function isStored(given: string): boolean {
+  return pathToBuild(given) === undefined && !isRemote(given);
+}
+
+/** Finds a model that is in a store already. @throws SconceError when the model cannot be found */
+export function storedModel(
+  source: ModelSource,
+  given: string | undefined,
+  { withoutWeights }: Pick<NamedModelOptions, "withoutWeights">,
+): Promise<PackagedModel> {
+  const options = { weights: !withoutWeights };
+  if (given !== undefined && isStore(given)) return modelIn(source, given, options);
+  const needsName = given === undefined && source.reference !== undefined;
+  return source.resolve(needsName ? new ModelStore().unnamed(process.cwd()) : given, options);
 }
 
 /** Name of the file that marks an OCI image layout, such as a model store. */
@@ -75,12 +86,17 @@ function modelIn(source: ModelSource, folder: string, options: { readonly weight
   return source.resolve(name, options);
 }
 
+function isStore(given: string): boolean {
+  return isFolder(given) && existsSync(join(given, storeFile));
+}
+
 function isFolder(given: string): boolean {
   return isAbsolute(given) && (statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false);
 }
 
-/** The path to package: a weights file, or a folder with a model or weights; undefined for a reference. */
-function pathToBuild(given: string): string | undefined {
+/** The path to package: a weights file, or a folder with a model or weights; undefined for a reference or a store. */
+function pathToBuild(given: string | undefined): string | undefined {
+  if (given === undefined || isStore(given)) return undefined;
   if (/[./]/.test(given) && isFile(given)) return given;
   if (!isFolder(given)) return undefined;
   if (existsSync(join(given, "model.ts"))) return given;

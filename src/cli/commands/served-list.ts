@@ -7,7 +7,7 @@ import { extname, join } from "node:path";
 import { z } from "zod";
 import { repositoryPattern } from "../../author/name.ts";
 import { closest } from "../../base/closest.ts";
-import { messageOf } from "../../base/errors.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
 import { readModelsFrom } from "../../machine/files/location.ts";
 import type { ModelSource } from "../../package/model-source.ts";
@@ -17,7 +17,7 @@ import { ModelStore } from "../../package/store/store.ts";
 import { type ServeConfig, serveOptions, type VersionWeight } from "../../server/config.ts";
 import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
-import { namedModel } from "./named-model.ts";
+import { isStored, namedModel, storedModel } from "./named-model.ts";
 
 /** Options that a file may set for a single model. All other options are for the whole server. */
 const ownOptions = [
@@ -63,12 +63,7 @@ export async function servedList(
   given: readonly string[],
   options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input" | "plainHttp">,
 ): Promise<readonly [ServedOptions, ...ServedOptions[]]> {
-  const all = [
-    ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
-    ...(options.models === undefined ? [] : await inFile(options.models)),
-  ];
-  if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
-  const listed = withShadows(withSplits(all, options.split ?? []), options.shadow ?? []);
+  const listed = await listedModels(given, options);
   if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");
   const found: { packaged: PackagedModel; listed: Listed }[] = [];
   for (const each of listed) {
@@ -89,6 +84,40 @@ export async function servedList(
   if (first === undefined) throw usage("there is no model to serve");
   checkQueues(served);
   return [first, ...others];
+}
+
+type ListOptions = Pick<ServeConfig, "models" | "split" | "shadow">;
+
+async function listedModels(given: readonly string[], options: ListOptions): Promise<readonly Listed[]> {
+  const all = [
+    ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
+    ...(options.models === undefined ? [] : await inFile(options.models)),
+  ];
+  if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
+  return withShadows(withSplits(all, options.split ?? []), options.shadow ?? []);
+}
+
+/** Faults of models that `servedList` would not find. Models that it would package or pull are not looked up. */
+export async function missingModels(
+  source: ModelSource,
+  given: readonly string[],
+  options: ListOptions & Pick<ServeConfig, "role">,
+): Promise<SconceError[]> {
+  const faults: SconceError[] = [];
+  const keep = (error: unknown) => {
+    if (!(error instanceof SconceError)) throw error;
+    faults.push(error);
+  };
+  const listed = await listedModels(given, options).catch(keep);
+  for (const { reference } of listed ?? []) {
+    try {
+      if (reference === undefined || !isStored(reference)) continue;
+      await storedModel(source, reference, { withoutWeights: options.role === "front" });
+    } catch (error) {
+      keep(error);
+    }
+  }
+  return faults;
 }
 
 /** Refuses models that share a queue, because they would run each other's predictions. @throws SconceError `usage` */
