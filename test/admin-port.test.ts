@@ -160,7 +160,8 @@ describe("--no-page and --no-docs", () => {
 
   test("remove the routes, and nothing else", async () => {
     await using bare = await store.serve("lab", { page: false, docs: false });
-    for (const path of ["/demo", "/demo/", "/docs", "/docs/", "/openapi.json", "/docs/assets/a/b", "/demo/assets/a/b"])
+    for (const path of ["/demo", "/demo/"]) expect(await status(bare.client, "GET", path, html)).toBe(405);
+    for (const path of ["/docs", "/docs/", "/openapi.json", "/docs/assets/a/b", "/demo/assets/a/b"])
       expect([path, await status(bare.client, "GET", path, html)]).toEqual([path, 404]);
     const root = await bare.client.fetch("/", { headers: html, redirect: "manual" });
     expect(await root.json()).toMatchObject({ name: "lab" });

@@ -147,7 +147,7 @@ describe("/openapi.json", () => {
     }
   });
 
-  test("has the routes of other servers' APIs that the model can serve, in at most 6 KiB each", async () => {
+  test("has the routes of other servers' APIs that the model can serve, in at most 7 KiB each", async () => {
     const pathsOf = async (model: string, api: ServeConfig["api"]) => {
       await using served = await store.serve(model, { api });
       const text = JSON.stringify(await documentOf(served));
@@ -156,7 +156,7 @@ describe("/openapi.json", () => {
     const [all, none] = [await pathsOf("texts", ["v2", "openai", "mcp"]), await pathsOf("texts", [])];
     const added = all.paths.filter((path) => !none.paths.includes(path));
     expect(added).toEqual(["/v2/models/texts/infer", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/classify"]);
-    expect((all.length - none.length) / added.length).toBeLessThan(6 * 1024);
+    expect((all.length - none.length) / added.length).toBeLessThan(7 * 1024);
     expect((await pathsOf("lab", ["openai"])).paths).toEqual((await pathsOf("lab", [])).paths);
   });
 

@@ -102,7 +102,7 @@ export const servingOptions = {
       .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
   }),
   page: option({
-    description: "Serve the page on which people try the model (/demo); --no-page answers 404",
+    description: "Serve the page on which people try the model (GET /demo)",
     isAdvanced: true,
     ...flagOn,
   }),

@@ -103,6 +103,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     hasLinks: options.links !== undefined,
     hasKeys,
     hasWebhooks: config.webhookSecret.length > 0,
+    hasPage: config.page,
     apis,
   });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
@@ -114,7 +115,6 @@ export function createApp(options: AppOptions): OpenAPIHono {
   // The page needs no API key. On a server with keys, it therefore does not show the model's name and description.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
   if (config.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
-  else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));
   app.get("/", (c) =>
     c.json({
       name: model.name,

@@ -2,6 +2,7 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
+import { classifyRequest, embeddingRequest, rerankRequest } from "../apis/openai/requests.ts";
 import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../apis/v2/tensors.ts";
 import type { ServedModel } from "../app.ts";
 import type { ProblemStatus } from "../problem.ts";
@@ -158,7 +159,6 @@ function elementsOf(value: unknown): [sizes: number[], elements: unknown[]] {
 
 const sentences = ["A cat sleeps on the sofa.", "The kitten is asleep."];
 const usage = z.object({ prompt_tokens: z.int(), total_tokens: z.int() }).openapi("OpenAiUsage");
-const oneOrMore = z.union([z.string(), z.array(z.string())]);
 const openAiError = z
   .object({
     error: z.object({
@@ -170,12 +170,9 @@ const openAiError = z
   })
   .openapi("OpenAiError");
 
-function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
+function openai(served: Model, hasKeys: boolean): DescribedApi {
+  const { name, openai } = served;
   const tag = { name: "OpenAI", description: "OpenAI's embeddings, Cohere's reranking, vLLM's classification" };
-  const model = z
-    .string()
-    .optional()
-    .openapi({ description: `\`${name}\`, or absent` });
   const common = {
     tag: tag.name,
     error: openAiError,
@@ -195,9 +192,7 @@ function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
         operationId: "embed",
         summary: "A vector for each text",
         description: "OpenAI's embeddings: one prediction with an input for each text.",
-        request: z
-          .object({ model, input: oneOrMore, encoding_format: z.enum(["float", "base64"]).optional() })
-          .openapi("EmbeddingRequest"),
+        request: embeddingRequest(served).openapi("EmbeddingRequest"),
         example: { model: name, input: sentences },
         answer: z
           .object({ object: z.literal("list"), data: z.array(item.openapi("EmbeddingItem")), model: z.string(), usage })
@@ -211,13 +206,6 @@ function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
       relevance_score: z.number(),
       document: z.object({ text: z.string() }).optional(),
     });
-    const request = z.object({
-      model,
-      query: z.string(),
-      documents: z.array(z.string()),
-      top_n: z.int().min(1).optional(),
-      return_documents: z.boolean().optional(),
-    });
     const version = z.object({ api_version: z.object({ version: z.string() }) });
     for (const number of [1, 2]) {
       routes.push(
@@ -227,7 +215,7 @@ function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
           operationId: number === 1 ? "rerank" : "rerankV2",
           summary: "Documents by their scores for a query",
           description: "Cohere's reranking: one prediction with an input for each document.",
-          request: request.openapi("RerankRequest"),
+          request: rerankRequest(served).openapi("RerankRequest"),
           example: { model: name, query: "cat", documents: sentences },
           answer: z
             .object({
@@ -256,7 +244,7 @@ function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
         operationId: "classify",
         summary: "The best label for each text, and all scores",
         description: "vLLM's classification: one prediction with an input for each text.",
-        request: z.object({ model, input: oneOrMore }).openapi("ClassifyRequest"),
+        request: classifyRequest(served).openapi("ClassifyRequest"),
         example: { model: name, input: sentences },
         answer: z
           .object({

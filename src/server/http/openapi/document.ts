@@ -7,7 +7,7 @@ import { webhookEvents } from "../../webhooks/webhook.ts";
 import { families } from "../record-json.ts";
 import { fails, json } from "./answers.ts";
 import type { DescribedApi } from "./api-routes.ts";
-import { answered, signed, traced } from "./headers.ts";
+import { answered, signed, text, traced } from "./headers.ts";
 import { creatingRoutes, type Described, readingRoutes } from "./routes.ts";
 import { formSchema, healthSchema } from "./schemas.ts";
 
@@ -56,6 +56,12 @@ export function documentOf(
 }
 
 const request = { headers: z.object(traced) };
+const pageAnswer = {
+  "Cache-Control": z.literal("no-cache"),
+  "Content-Security-Policy": text("Scripts and styles come from this server only"),
+  "Referrer-Policy": z.literal("no-referrer"),
+  "X-Content-Type-Options": z.literal("nosniff"),
+};
 
 export function describeRoutes(app: OpenAPIHono, described: Described): void {
   const { schemas, example } = described;
@@ -99,6 +105,25 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
       ...fails("not_ready"),
     },
   });
+  if (described.hasPage === true) {
+    register({
+      method: "get",
+      path: "/demo",
+      operationId: "getPage",
+      tags: ["Model"],
+      summary: "The page on which people try the model",
+      description: "Browsers (`Accept: text/html`) get it without an API key. The page asks for the key.",
+      request,
+      responses: {
+        200: {
+          description: "The page",
+          headers: z.object({ ...pageAnswer, ...answered }),
+          content: { "text/html": { schema: z.string() } },
+        },
+        ...fails("not_ready"),
+      },
+    });
+  }
   for (const family of families) {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;

@@ -35,6 +35,8 @@ export interface Described {
   readonly hasKeys?: boolean;
   /** Whether the server has --webhook-secret, without which it sends no webhooks. */
   readonly hasWebhooks?: boolean;
+  /** Whether the server has the model's page. */
+  readonly hasPage?: boolean;
   readonly apis?: readonly DescribedApi[];
 }
 

@@ -14,24 +14,23 @@ import { faultOfInputs, RequestFault } from "./errors.ts";
 
 /** Maximum bytes of a body. The main thread parses bodies of this API, and a larger body would block it. */
 const MAX_BYTES = 8 * 2 ** 20;
-/** Maximum number of inputs in one request, as on OpenAI's servers. */
-const MAX_INPUTS = 2048;
-
-export type Given = Readonly<Record<string, unknown>>;
-
-export interface AskedOptions {
+/** @template G the checked body of the request */
+export interface AskedOptions<G> {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
   readonly predictions: WaitedPredictions;
-  readonly read: ReadRequest;
+  readonly read: ReadRequest<G>;
 }
 
 /** The JSON of a request, and the memory that is counted for it. */
-export interface ReadRequest extends Omit<ReadBody, "body"> {
-  readonly given: Given;
+export interface ReadRequest<G> extends Omit<ReadBody, "body"> {
+  readonly given: G;
 }
 
 /** Reads a body and parses its JSON. @throws RequestFault; SconceError `body_invalid`; the errors of `WaitedPredictions.read` */
-export async function readRequest(c: Context, read: () => Promise<ReadBody>): Promise<ReadRequest> {
+export async function readRequest(
+  c: Context,
+  read: () => Promise<ReadBody>,
+): Promise<ReadRequest<Readonly<Record<string, unknown>>>> {
   checkSize(announcedBytes(c.req.raw.headers) ?? 0);
   const { body, bytes, charge } = await read();
   using releasing = new DisposableStack();
@@ -55,18 +54,14 @@ export interface Inputs {
  * @param inputsOf converts the JSON of the request to inputs of the model
  * @throws RequestFault; the errors of `WaitedPredictions.run`
  */
-export async function predict<T extends Inputs>(
+export async function predict<G, T extends Inputs>(
   c: Context,
-  { predictions, read: { given, bytes, charge } }: AskedOptions,
-  inputsOf: (given: Given) => T,
+  { predictions, read: { given, bytes, charge } }: AskedOptions<G>,
+  inputsOf: (given: G) => T,
 ): Promise<{ readonly asked: T; readonly ended: Ended }> {
   using _ = charge;
   const asked = inputsOf(given);
   const { inputs, param } = asked;
-  if (inputs.length === 0) throw new RequestFault(`${param}: must not be empty`, { param });
-  if (inputs.length > MAX_INPUTS) {
-    throw new RequestFault(`${param}: must have at most ${MAX_INPUTS} elements, not ${inputs.length}`, { param });
-  }
   try {
     const request = { inputs: JSON.stringify(inputs), bytes, charge };
     return { asked, ended: await predictions.run(c, request, contextOf(c)) };
@@ -88,7 +83,7 @@ function checkSize(bytes: number): void {
  * Finds the model that a request names; the first model if the request names none.
  * @throws RequestFault 404 if no model has the name; ProblemError 503 for a broken model
  */
-export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(
+export function modelNamed<M extends { readonly model: AskedOptions<unknown>["model"] }>(
   asked: unknown,
   all: readonly (M | BrokenModel)[],
 ): M {
@@ -100,13 +95,6 @@ export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(
   const names = all.map(({ model }) => `"${model.name}"`).join(", ");
   const detail = `there is no model ${JSON.stringify(asked)}; this server has ${names} (GET /v1/models)`;
   throw new RequestFault(detail, { problem: "not_found", param: "model", code: "model_not_found" });
-}
-
-/** Converts a string or a list of strings to a list. @throws RequestFault for other values */
-export function textsIn(given: unknown, param: string): readonly string[] {
-  const texts = typeof given === "string" ? [given] : given;
-  if (Array.isArray(texts) && texts.every((text) => typeof text === "string")) return texts;
-  throw new RequestFault(`${param}: must be a text or a list of texts`, { param });
 }
 
 /** Milliseconds of work after which the event loop gets a turn. */

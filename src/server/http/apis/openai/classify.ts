@@ -1,19 +1,20 @@
 /** The route `POST /classify`, which vLLM defines. */
 import type { Context } from "hono";
 import type { OpenAiFields } from "../../../../author/openai.ts";
-import { type AskedOptions, predict, textsIn } from "./asked.ts";
+import { type AskedOptions, predict } from "./asked.ts";
 import { failureResponse } from "./errors.ts";
+import type { ClassifyRequest } from "./requests.ts";
 
 type Fields = NonNullable<OpenAiFields["classify"]>;
 
-export interface ClassifyOptions extends AskedOptions {
+export interface ClassifyOptions extends AskedOptions<ClassifyRequest> {
   readonly fields: Fields;
 }
 
 export async function classify(c: Context, options: ClassifyOptions): Promise<Response> {
   const { fields, model } = options;
   const { ended } = await predict(c, options, ({ input }) => ({
-    inputs: textsIn(input, "input").map((text) => ({ [fields.input]: text })),
+    inputs: [input].flat().map((text) => ({ [fields.input]: text })),
     param: "input",
   }));
   if (!ended.ok) return failureResponse(c, ended.message);

@@ -1,15 +1,14 @@
 /** The route `POST /v1/embeddings` of OpenAI's API. */
 import type { Context } from "hono";
 import type { OpenAi } from "../../../../author/openai.ts";
-import { type AskedOptions, type Given, type Inputs, mapped, predict, textsIn } from "./asked.ts";
-import { failureResponse, RequestFault } from "./errors.ts";
+import { type AskedOptions, type Inputs, mapped, predict } from "./asked.ts";
+import { failureResponse } from "./errors.ts";
+import type { EmbeddingRequest } from "./requests.ts";
 
 type Fields = NonNullable<OpenAi["embeddings"]>;
 
-export interface EmbeddingsOptions extends AskedOptions {
+export interface EmbeddingsOptions extends AskedOptions<EmbeddingRequest> {
   readonly fields: Fields;
-  /** Length of the embedding vectors, if the model declares it. */
-  readonly size: number | undefined;
 }
 
 interface Asked extends Inputs {
@@ -20,7 +19,7 @@ interface Asked extends Inputs {
 
 export async function embeddings(c: Context, options: EmbeddingsOptions): Promise<Response> {
   const { model, fields } = options;
-  const { asked, ended } = await predict(c, options, (given) => askedOf(given, options));
+  const { asked, ended } = await predict(c, options, (given) => askedOf(given, fields));
   if (!ended.ok) return failureResponse(c, ended.message);
   const { outputs } = ended;
   const data = await mapped(outputs, (output, index) => {
@@ -35,34 +34,17 @@ export async function embeddings(c: Context, options: EmbeddingsOptions): Promis
   return c.body(body, 200, { "Content-Type": "application/json" });
 }
 
-function askedOf(given: Given, { fields, size }: EmbeddingsOptions): Asked {
-  const { encoding_format: format = "float", dimensions = null } = given;
-  if (format !== "float" && format !== "base64") {
-    throw new RequestFault('encoding_format: must be "float" or "base64"', { param: "encoding_format" });
-  }
-  if (dimensions !== null && dimensions !== size) {
-    const has = size === undefined ? "this model's vectors have a size of their own" : `vectors have ${size} numbers`;
-    throw new RequestFault(`dimensions: ${has}, and cannot be shortened; leave it out`, { param: "dimensions" });
-  }
-  const texts = inputOf(given.input, fields);
+function askedOf({ input, encoding_format: format }: EmbeddingRequest, fields: Fields): Asked {
+  const texts = inputsIn(input);
   const inputs = texts.map((text) => ({ [typeof text === "string" ? fields.input : (fields.tokenIds ?? "")]: text }));
   return { texts, inputs, param: "input", isBase64: format === "base64" };
 }
 
-/** Converts `input` of the request to a list. @throws RequestFault */
-function inputOf(input: unknown, { tokenIds }: Fields): Asked["texts"] {
-  if (!Array.isArray(input) || typeof input[0] === "string" || input.length === 0) return textsIn(input, "input");
-  const lists: unknown[] = typeof input[0] === "number" ? [input] : input;
-  if (!lists.every(isTokens)) return textsIn(input, "input");
-  if (tokenIds !== undefined) return lists;
-  throw new RequestFault(
-    "input: must be a text or a list of texts, not token ids: ids of another tokenizer would give wrong vectors. With LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False",
-    { param: "input" },
-  );
-}
-
-function isTokens(value: unknown): value is readonly number[] {
-  return Array.isArray(value) && value.every((id) => Number.isInteger(id));
+/** Converts one text, or the token ids of one text, to a list. */
+function inputsIn(input: EmbeddingRequest["input"]): Asked["texts"] {
+  if (typeof input === "string") return [input];
+  const tokens = input.filter((each) => typeof each === "number");
+  return tokens.length > 0 ? [tokens] : input.filter((each) => typeof each !== "number");
 }
 
 /** The JSON text of the vector in an output. Copies the text instead of parsing it, so that the numbers keep their digits. */

@@ -1,7 +1,7 @@
 /** Adds the routes of OpenAI's API for embeddings, of Cohere's API for reranking, and of vLLM's API for classification. */
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type OpenAi, vectorSize } from "../../../../author/openai.ts";
+import type { OpenAi } from "../../../../author/openai.ts";
 import type { ServedModel } from "../../app.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "../apis.ts";
@@ -9,6 +9,7 @@ import { type AskedOptions, modelNamed, readRequest } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";
 import { errorResponse, RequestFault } from "./errors.ts";
+import { checked, classifyRequest, embeddingRequest, rerankRequest } from "./requests.ts";
 import { rerank } from "./rerank.ts";
 
 /** The fields that a model needs for each kind of route, as text for error messages. */
@@ -25,7 +26,13 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
       { problem: "not_found", code: "unsupported_model" },
     );
-  const post = <U extends keyof typeof needs>(path: string, use: U, answer: Answer<NonNullable<OpenAi[U]>>) => {
+  const post = <U extends keyof typeof needs, G>(
+    path: string,
+    use: U,
+    schemaOf: (model: ServedModel) => z.ZodType<G>,
+    answer: Answer<NonNullable<OpenAi[U]>, G>,
+  ) => {
+    const schemas = new WeakMap<ServedModel, z.ZodType<G>>();
     app.post(path, async (c) => {
       const isAlone = named.length === 1;
       if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
@@ -36,16 +43,22 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
       const fields = model.openai[use];
       if (fields === undefined) throw lacking(use, model);
       if (!isAlone) contextOf(c).metrics = metrics;
-      return await answer(c, fields, { model, predictions: asked, read });
+      const schema = schemas.get(model) ?? schemaOf(model);
+      schemas.set(model, schema);
+      return await answer(c, fields, {
+        model,
+        predictions: asked,
+        read: { ...read, given: checked(schema, read.given) },
+      });
     });
   };
-  post("/v1/embeddings", "embeddings", (c, fields, asked) =>
-    embeddings(c, { ...asked, fields, size: vectorSize(asked.model, fields.output) }),
-  );
+  post("/v1/embeddings", "embeddings", embeddingRequest, (c, fields, asked) => embeddings(c, { ...asked, fields }));
   for (const version of ["1", "2"] as const) {
-    post(`/v${version}/rerank`, "rerank", (c, fields, asked) => rerank(c, { ...asked, fields, version }));
+    post(`/v${version}/rerank`, "rerank", rerankRequest, (c, fields, asked) =>
+      rerank(c, { ...asked, fields, version }),
+    );
   }
-  post("/classify", "classify", (c, fields, asked) => classify(c, { ...asked, fields }));
+  post("/classify", "classify", classifyRequest, (c, fields, asked) => classify(c, { ...asked, fields }));
   app.get("/v1/models", (c) =>
     c.json({ object: "list", data: usable(namedFor(c)).map(({ model }) => describedModel(model)) }),
   );
@@ -59,7 +72,11 @@ export function isOpenaiPath(path: string): boolean {
   return path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify";
 }
 
-type Answer<F> = (c: Context, fields: F, asked: AskedOptions & { readonly model: ServedModel }) => Promise<Response>;
+type Answer<F, G> = (
+  c: Context,
+  fields: F,
+  asked: AskedOptions<G> & { readonly model: ServedModel },
+) => Promise<Response>;
 
 function usable(named: readonly (NamedModel | BrokenModel)[]): NamedModel[] {
   return named.flatMap((each) => ("refusal" in each ? [] : each));
