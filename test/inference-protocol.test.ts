@@ -58,7 +58,7 @@ describe("a server", () => {
     expect(await json(await lab.client.fetch("/v2"))).toEqual({
       name: "sconce",
       version: expect.any(String),
-      extensions: ["binary_tensor_data", "model_configuration", "statistics"],
+      extensions: ["binary_tensor_data", "model_configuration", "model_repository", "statistics"],
     });
   });
 
@@ -145,6 +145,10 @@ describe("a model", () => {
         batch_stats: [],
       },
     ]);
+    const { tag } = (await json(await fresh.client.fetch("/"))) as { tag: string };
+    expect(await json(await fresh.client.fetch(`/v2/models/lab/versions/${tag}/stats`))).toMatchObject({
+      model_stats: [{ version: tag }],
+    });
   });
 });
 

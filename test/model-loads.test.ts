@@ -103,6 +103,13 @@ describe("--keep-alive", () => {
     await until(async () => (await statesOf(client)).ten === "unloaded");
     expect(await inRole(server.pid, "engine")).toEqual([]);
     expect((await client.fetch("/health/ready")).status).toBe(200);
+    expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: true });
+    // A client may unload the model that is already unloaded.
+    expect((await move(client, "ten", "unload")).status).toBe(200);
+    expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: false });
+    expect(await (await client.fetch("/v2/repository/index", { method: "POST" })).json()).toMatchObject([
+      { state: "UNAVAILABLE" },
+    ]);
     for (let x = 0; x < 2; x++) {
       expect((await predictAt(client, "", x)).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
       await until(async () => (await statesOf(client)).ten === "unloaded");
@@ -145,6 +152,12 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
   expect((await move(client, "ten", "unload")).status).toBe(200);
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "UNAVAILABLE", reason: "unloaded" }]);
+  const ready = async (name: string) => (await client.fetch(`/v2/models/${name}/ready`)).status;
+  expect([await ready("ten"), await ready("lab")]).toEqual([503, 200]);
+  // Another request loads the model on demand.
+  expect((await predictAt(client, "/models/ten", 1)).outputs).toEqual([{ y: 30 }]);
+  expect(await ready("ten")).toBe(200);
+  expect((await move(client, "ten", "unload")).status).toBe(200);
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
   expect((await move(client, "ten", "load")).status).toBe(200);
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);

@@ -37,6 +37,8 @@ const MOVE_MS = 600_000;
 
 export class EngineLink implements EngineEvents {
   state: EngineState;
+  /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
+  isUnloadedByClient = false;
   /** Why the last load failed; undefined before a failure. */
   reason: string | undefined;
   /** Called when a load has failed, with the reason. */
@@ -82,8 +84,9 @@ export class EngineLink implements EngineEvents {
   }
 
   /** Notes that the supervisor is loading the model, or has unloaded it. */
-  changed(state: EngineState): void {
+  changed(state: EngineState, isByClient = false): void {
     this.state = state;
+    this.isUnloadedByClient = state === "unloaded" && isByClient;
     this.#isAsked = false;
     for (const wake of [...this.#waiting]) wake();
     if (state === "unloaded") this.#settled.resolve();
@@ -115,9 +118,9 @@ export class EngineLink implements EngineEvents {
 
   /** Unloads the model once no prediction runs, and waits for that. */
   async unload(): Promise<void> {
-    if (this.state === "unloaded") return;
+    if (this.isUnloadedByClient) return;
     this.#ask("unload");
-    await this.#until((state) => state === "unloaded" || state === "failed");
+    await this.#until((state) => this.isUnloadedByClient || state === "failed");
   }
 
   /** The error for new predictions while the last load has failed; otherwise undefined. */

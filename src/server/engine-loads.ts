@@ -21,8 +21,8 @@ export interface Loadable {
 
 /** The fronts (HTTP processes) of a model. */
 export interface LoadedFronts {
-  /** The model is being loaded, or was unloaded. */
-  changed(state: "unloaded" | "loading"): void;
+  /** The model is being loaded, or was unloaded. @param isByClient whether a client asked for the unload */
+  changed(state: "unloaded" | "loading", isByClient?: boolean): void;
   /** The model could not be loaded. */
   failed(reason: string): void;
   /** Milliseconds since any front had a prediction of the model; 0 while one has. */
@@ -51,6 +51,8 @@ interface Entry {
   failedAtMs: number;
   /** Whether a prediction came while the model was being unloaded, so that it must be loaded again. */
   isNeeded: boolean;
+  /** Whether a client has asked for an unload since the last load. */
+  isUnloadAsked: boolean;
 }
 
 /** Polling interval in milliseconds while a load or an unload waits until a model is idle. */
@@ -79,6 +81,7 @@ export class EngineLoads {
       hasRoom: false,
       failedAtMs: -Infinity,
       isNeeded: false,
+      isUnloadAsked: false,
     }));
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
   }
@@ -101,6 +104,7 @@ export class EngineLoads {
       return;
     }
     entry.state = "loading";
+    entry.isUnloadAsked = false;
     entry.fronts.changed("loading");
     try {
       if (!(await this.#makeRoom(entry, isPreload))) {
@@ -139,10 +143,13 @@ export class EngineLoads {
     }
   }
 
-  /** Stops the engine process of a model, as soon as it is loaded and no front has a prediction of it. */
+  /** Stops the engine process of a model for a client, as soon as it is loaded and no front has a prediction of it. */
   async unload(model: number): Promise<void> {
     const entry = this.#entries[model];
-    while (entry?.state === "loading" || (entry?.state === "ready" && !(await this.#tryUnload(entry))))
+    if (entry === undefined) return;
+    entry.isUnloadAsked = true;
+    if (entry.state === "unloaded") entry.fronts.changed("unloaded", true);
+    while (entry.state === "loading" || (entry.state === "ready" && !(await this.#tryUnload(entry))))
       await this.#pause();
   }
 
@@ -216,7 +223,7 @@ export class EngineLoads {
     entry.state = "unloaded";
     entry.hasRoom = false;
     log.info(`Unloaded the model ${entry.engine.name}`);
-    entry.fronts.changed("unloaded");
+    entry.fronts.changed("unloaded", entry.isUnloadAsked);
     if (entry.isNeeded) {
       entry.isNeeded = false;
       void this.load(this.#entries.indexOf(entry), false);

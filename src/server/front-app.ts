@@ -66,6 +66,7 @@ export function appOf(
     metrics,
     siblings,
     lifecycle,
+    isUnloadedByClient: () => options.engine?.isUnloadedByClient === true,
     isLoading: options.engine && (() => options.engine?.state !== "ready"),
     links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
     decoder,

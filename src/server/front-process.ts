@@ -140,7 +140,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       if ("socket" in news) engine?.ready(news.socket);
       else if ("isSilent" in news) engine?.silent(news.isSilent);
       else if ("failed" in news) engine?.failed(news.failed);
-      else if ("state" in news) engine?.changed(news.state);
+      else if ("state" in news) engine?.changed(news.state, news.isByClient);
       else engine?.ended(news.ended);
     });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });

@@ -37,7 +37,8 @@ const engineNews = z.union([
   z.object({ model, ended: z.string() }),
   z.object({ model, failed: z.string() }),
   z.object({ model, isSilent: z.boolean() }),
-  z.object({ model, state: z.enum(["unloaded", "loading"]) }),
+  // isByClient: a client asked for the unload.
+  z.object({ model, state: z.enum(["unloaded", "loading"]), isByClient: z.boolean() }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
 

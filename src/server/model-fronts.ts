@@ -42,8 +42,8 @@ export class ModelFronts implements EngineEvents, LoadedFronts {
     this.#send({ model: this.#options.model, isSilent });
   }
 
-  changed(state: "unloaded" | "loading"): void {
-    this.#load = { model: this.#options.model, state };
+  changed(state: "unloaded" | "loading", isByClient = false): void {
+    this.#load = { model: this.#options.model, state, isByClient };
     this.#send(this.#load);
   }
 

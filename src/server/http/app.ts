@@ -64,6 +64,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOption
   /** Relative URL to which GET / redirects browsers. */
   readonly home?: string;
   readonly lifecycle: Lifecycle;
+  /** Whether a client has unloaded the model. Default: false. */
+  readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly version: string;
   readonly control: ServerControl;
   /** Called with errors whose details the answer does not show. */

@@ -34,6 +34,8 @@ export interface ApiOptions {
   readonly named: readonly (NamedModel | BrokenModel)[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
+  /** Whether a client has unloaded the model. Default: false. */
+  readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
   readonly config: ServeConfig;

@@ -8,8 +8,9 @@ export const NUMBERED_VERSION = "1";
 /**
  * The statistics of a model. The metrics measure stages per input, the protocol per request: the inputs of a request run in parallel, so a request
  * counts the mean time of its inputs.
+ * @param version the version that the request's path names
  */
-export function statisticsOf(metrics: Metrics, name: string) {
+export function statisticsOf(metrics: Metrics, name: string, version = NUMBERED_VERSION) {
   const read = metrics.reader();
   const requests = read("sconce_predictions_total", { status: "success" });
   const inputs = read("sconce_items_total", { status: "success" });
@@ -20,7 +21,7 @@ export function statisticsOf(metrics: Metrics, name: string) {
   const failedSeconds = read("sconce_failed_prediction_seconds_total");
   return {
     name,
-    version: NUMBERED_VERSION,
+    version,
     inference_count: inputs,
     execution_count: read("sconce_batch_size_count"),
     inference_stats: {

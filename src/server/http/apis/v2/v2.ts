@@ -1,6 +1,6 @@
 /**
- * Adds the routes of the Open Inference Protocol v2 (KServe, Triton), with Triton's extensions for binary tensors, model configuration and
- * statistics.
+ * Adds the routes of the Open Inference Protocol v2 (KServe, Triton), with Triton's extensions for binary tensors, model configuration, model
+ * repository and statistics.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
@@ -18,7 +18,7 @@ import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts"
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 
 export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
-  const { model, version, lifecycle, predictions, metrics } = options;
+  const { model, version, lifecycle, predictions, metrics, isUnloadedByClient = () => false } = options;
   const { name, tag, digest } = model;
   const inputs = tensorsOf(model.inputSchema, "input");
   const outputs = tensorsOf(model.outputSchema, "output");
@@ -42,10 +42,10 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     output: outputs.fields.map(configOf),
     dynamic_batching: {},
   };
-  const readiness = (c: Context) => {
-    const isReady = lifecycle.unready === undefined;
-    return c.json({ ready: isReady }, isReady ? 200 : 503);
-  };
+  const readiness = (c: Context, isReady = lifecycle.unready === undefined) =>
+    c.json({ ready: isReady }, isReady ? 200 : 503);
+  // A model that was unloaded because it was idle stays ready: its next request loads it. A client that unloaded it expects otherwise.
+  const isModelReady = () => lifecycle.unready === undefined && !isUnloadedByClient();
 
   const infer = async (c: Context): Promise<Response> => {
     const { raw } = c.req;
@@ -82,39 +82,39 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
 
   const modelRoutes: Readonly<Record<string, Route>> = {
     "": ["GET", (c) => c.json(metadata)],
-    ready: ["GET", readiness],
+    ready: ["GET", (c) => readiness(c, isModelReady())],
     config: ["GET", (c) => c.json(config)],
-    stats: ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
+    stats: ["GET", (c, version) => c.json({ model_stats: [statisticsOf(metrics, name, version)] })],
     infer: ["POST", infer],
   };
   const serverRoutes: Readonly<Record<string, Route>> = {
     "": ["GET", (c) => c.json({ name: "sconce", version, extensions })],
     "health/live": ["GET", (c) => c.json({ live: true })],
-    "health/ready": ["GET", readiness],
+    "health/ready": ["GET", (c) => readiness(c)],
     "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
     "repository/index": [
       "POST",
-      (c) => c.json([{ name, version: tag, state: lifecycle.unready === undefined ? "READY" : "UNAVAILABLE" }]),
+      (c) => c.json([{ name, version: tag, state: isModelReady() ? "READY" : "UNAVAILABLE" }]),
     ],
   };
-  const routeOf = (path: string): Route | undefined => {
+  const routeOf = (path: string): { readonly route: Route | undefined; readonly version?: string | undefined } => {
     const server = Object.hasOwn(serverRoutes, path) ? serverRoutes[path] : undefined;
     const match = /^models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
-    if (server !== undefined || match === null) return server;
-    const [, given = "", versionGiven = tag, what = ""] = match;
-    if (given !== name || ![tag, digest, NUMBERED_VERSION].includes(versionGiven)) {
-      const asked = versionGiven === tag ? `'${given}'` : `'${given}' version ${versionGiven}`;
+    if (server !== undefined || match === null) return { route: server };
+    const [, given = "", version, what = ""] = match;
+    if (given !== name || ![undefined, tag, digest, NUMBERED_VERSION].includes(version)) {
+      const asked = version === undefined ? `'${given}'` : `'${given}' version ${version}`;
       throw notFound(`Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`);
     }
-    return modelRoutes[what];
+    return { route: modelRoutes[what], version };
   };
 
   app.all("/v2/*", (c) => {
     const path = c.req.path.slice("/v2/".length);
-    const route = routeOf(path);
+    const { route, version } = routeOf(path);
     if (route === undefined) return c.notFound();
     const [method, answer] = route;
-    if (c.req.method === method) return answer(c);
+    if (c.req.method === method) return answer(c, version);
     throw new ProblemError({
       code: "method_not_allowed",
       detail: `Method Not Allowed: /v2/${path} takes ${method}`,
@@ -124,9 +124,11 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   return { hasPath: (path) => path === "/v2" || path.startsWith("/v2/"), answer: errorAnswer };
 }
 
-const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
+const extensions = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"];
 
-type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
+/** @param version the version in the path; undefined if the path has none */
+type Answer = (c: Context, version: string | undefined) => Response | Promise<Response>;
+type Route = readonly [method: "GET" | "POST", answer: Answer];
 
 /** Statuses that Triton uses instead of the server's usual statuses. Triton has no API keys: a key at its limit gets 429. */
 function statusOf(problem: Problem): ProblemStatus {
