@@ -88,6 +88,11 @@ describe("a body of another media type", () => {
     },
   );
 
+  test("(that of curl -d) gets the header to add", async () => {
+    const { detail } = await client.refused([{ x: 1 }], { "Content-Type": "application/x-www-form-urlencoded" });
+    expect(detail).toEndWith("; with curl, add -H 'Content-Type: application/json'");
+  });
+
   test("(no Content-Type, or the text/plain that fetch sets for a string) is read as JSON", async () => {
     const bytes =
       'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
@@ -177,6 +182,8 @@ describe("an unacceptable list is refused with 422", () => {
     ["an empty one", [], "at least one input"],
     ["one that is too long", Array.from({ length: 101 }, () => ({ x: 1 })), "at most 100 inputs, received 101"],
     ["an input without a list", { x: 1 }, "put a single input in [ ]"],
+    ["the body of Cog's API", { input: { x: 1 } }, 'received an object with "input"; send [{"x":1}]'],
+    ["a long body of Cog's API", { input: { x: 1, note: { text: "n".repeat(300) } } }, 'send [{"x": …, "note": …}]'],
     ["a number", 1, "expected a list of inputs, received a number"],
     ["null", null, "expected a list of inputs, received null"],
   ])("(%s)", async (_, body, detail) => {
@@ -194,6 +201,13 @@ describe("nesting", () => {
     expect(pointersOf(await client.refused(objects))).toEqual(["/0/x"]);
     const unknown = `[{"x": 1, "a": ${"[".repeat(levels)}${"]".repeat(levels)}}]`;
     expect(pointersOf(await client.refused(unknown))).toEqual(["/0/a"]);
+  });
+});
+
+test("a body with too many open brackets is refused for its depth", async () => {
+  expect(await client.refused("[".repeat(200_000))).toMatchObject({
+    status: 400,
+    detail: "the body is not JSON: it is nested deeper than 2000 levels (line 1, column 2001)",
   });
 });
 

@@ -1,9 +1,9 @@
 /** Where invalid JSON is wrong: line and column of the first wrong character. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { faultPlace } from "../src/server/inputs/json-text.ts";
+import { jsonFault, MAX_LEVELS } from "../src/server/inputs/json-text.ts";
 
-const placeIn = (text: string) => faultPlace(new TextEncoder().encode(text));
+const placeIn = (text: string) => jsonFault(new TextEncoder().encode(text)).place;
 
 test.each([
   ['[{"x": 1},]', 10],
@@ -33,6 +33,12 @@ test("the position of an error in JSON is given as line and column", () => {
 
 test("the column of an error in JSON counts characters, not bytes", () => {
   expect(placeIn('["é€😀",]')).toBe("line 1, column 8");
+});
+
+test("a text with too many levels is reported at the first bracket beyond them", () => {
+  const faultIn = (levels: number) => jsonFault(new TextEncoder().encode("[".repeat(levels)));
+  expect(faultIn(MAX_LEVELS)).toEqual({ place: `line 1, column ${MAX_LEVELS + 1}`, isTooDeep: false });
+  expect(faultIn(200_000)).toEqual({ place: `line 1, column ${MAX_LEVELS + 1}`, isTooDeep: true });
 });
 
 test("the position is that of the wrong character, wherever it is in the JSON", () => {

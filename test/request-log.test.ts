@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
+import { STATUS_HEADER } from "../src/server/http/siblings.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -111,8 +112,29 @@ describe("the log", () => {
       request_bytes: 9,
       client: "127.0.0.1",
       model: expect.stringMatching(/^lab:[0-9a-f]{12}$/),
+      prediction_status: "success",
       prediction_id: response.headers.get("location")?.slice("/predictions/".length),
     });
+  });
+
+  test("has the status of a failed prediction, which is answered with 200, at each API", async () => {
+    const inputs = [{ x: 1, fail: "preprocess" }];
+    const failed = await client.predict(inputs, { Prefer: "wait", ...headers("failed") });
+    expect(await lineOf("failed", "POST")).toMatchObject({ status: 200, prediction_status: "failed" });
+    await client.fetch(`/predictions/${failed.prediction_id}`, { headers: headers("read") });
+    expect(await lineOf("read", "GET")).toMatchObject({ status: 200, prediction_status: "failed" });
+    const answer = await client.post(inputs, { Accept: "text/event-stream", ...headers("stream") });
+    await answer.text();
+    expect(await lineOf("stream", "POST")).toMatchObject({ status: 200, prediction_status: "failed" });
+    const tensors = [
+      { name: "x", datatype: "FP64", shape: [1], data: [1] },
+      { name: "fail", datatype: "BYTES", shape: [1], data: ["preprocess"] },
+    ];
+    const body = JSON.stringify({ inputs: tensors });
+    await client.fetch("/v2/models/lab/infer", { method: "POST", headers: headers("v2"), body });
+    expect(await lineOf("v2", "POST")).toMatchObject({ status: 500, prediction_status: "failed" });
+    await client.fetch("/examples", { headers: headers("none") });
+    expect(await lineOf("none", "GET")).not.toHaveProperty("prediction_status");
   });
 
   test("has the size of each answer, and for a stream its size at the end", async () => {
@@ -120,12 +142,16 @@ describe("the log", () => {
     await using other = startCli([...args, "--log-format", "json"], { env: { SCONCE_HOME: store.home } });
     const { url } = new Client(new URL(/http:[^"]+/.exec(await other.line("Listening on"))?.[0] ?? ""));
     const sizes: [string, number, unknown][] = [];
+    const statuses = new Set<unknown>();
     const send = async (name: string, path: string, init: RequestInit = {}) => {
       const headers = { ...init.headers, "X-Request-Id": name, Connection: "close" };
       const answer = await fetch(new URL(path, url), { ...init, headers });
       const { byteLength } = await answer.arrayBuffer();
       const line = await other.line(`"request_id":"${name}"`);
-      sizes.push([name, byteLength, (JSON.parse(line) as { readonly bytes?: number }).bytes]);
+      const fields = JSON.parse(line) as { readonly bytes?: number; readonly prediction_status?: string };
+      sizes.push([name, byteLength, fields.bytes]);
+      if (name.startsWith("read-")) statuses.add(fields.prediction_status);
+      expect(answer.headers.has(STATUS_HEADER)).toBe(false);
       return answer.headers.get("location") ?? "";
     };
     const inputs = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({ x: 1 })));
@@ -141,6 +167,8 @@ describe("the log", () => {
     for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
       await send(path, path);
     await send("head", "/openapi.json", { method: "HEAD" });
+    // The process that forwards knows the status, too.
+    expect(statuses).toEqual(new Set(["success"]));
     expect(sizes.map(([name, , logged]) => [name, logged])).toEqual(sizes.map(([name, size]) => [name, size]));
     expect(sizes.find(([name]) => name === "large")?.[1]).toBeGreaterThan(64 * 1024);
     expect(sizes.find(([name]) => name === "middle")?.[1]).toBeGreaterThan(16 * 1024);

@@ -31,7 +31,7 @@ const loadSchema = z.object({
 const benchSchema = z.object({
   url: z.string(),
   model: z.object({ name: z.string() }),
-  capacity: loadSchema,
+  capacity: loadSchema.optional(),
   loads: z.array(loadSchema),
 });
 
@@ -43,12 +43,19 @@ describe("bench", () => {
     expect(code).toBe(0);
     const { model, capacity, loads } = benchSchema.parse(JSON.parse(stdout));
     expect(model.name).toBe("parts");
-    expect(capacity.outcomes).toEqual({ success: expect.any(Number) });
-    expect(loads).toHaveLength(2);
+    expect(capacity?.outcomes).toEqual({ success: expect.any(Number) });
+    expect(loads.map((load) => load.offered)).toEqual([50, 100]);
     for (const { outcomes, p50Ms } of loads) {
       expect(Object.keys(outcomes)).toEqual(["success"]);
       expect(p50Ms).toBeGreaterThan(0);
     }
+  });
+
+  test("measures no capacity if only rates are given", async () => {
+    const { stdout, stderr } = await cli(["bench", server.url.href, "--seconds", "0.2", "--rates", "50"]);
+    expect(stdout).toMatch(/OFFERED\/S +SENT\/S/);
+    expect(stdout).toMatch(/^ *50 /m);
+    expect(stdout + stderr).not.toContain("busy");
   });
 
   test("prints a table and a chart", async () => {

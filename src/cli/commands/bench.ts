@@ -20,6 +20,8 @@ const SATURATED = 0.95;
 const MAX_LOADS = 12;
 /** Seconds for which the capacity is measured. */
 const CAPACITY_S = 3;
+/** Maximum number of requests without an answer. */
+const MAX_OPEN = 4096;
 /** Milliseconds to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
 /**
@@ -37,7 +39,7 @@ const failedSchema = z.looseObject({ status: z.literal("failed"), error_message:
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
 
 export const bench = command({
-  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency. If the server stops, the command prints the loads so far and exits with 1.
+  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. \`--rates\` without \`--connections\` leaves this step out, for a server in use. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. So the table has the offered and the sent rate. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency. If the server stops, the command prints the loads so far and exits with 1.
 
 Run it on another machine than the server's, because otherwise both share the processor.`,
   example: `sconce bench
@@ -75,7 +77,7 @@ sconce bench --input pictures.json --json > bench.json`,
     }),
     connections: openOption<number>({
       description: "Busy connections that measure the capacity",
-      described: "four batches, at most 256",
+      described: "four batches, at most 256; none with --rates",
       variable: "SCONCE_BENCH_CONNECTIONS",
       ...count(1, 4096),
     }),
@@ -101,33 +103,38 @@ sconce bench --input pictures.json --json > bench.json`,
     };
     const ask = async (signal: AbortSignal) => outcomeOf(await predict(signal));
     await checkFirst(client, await predict(AbortSignal.timeout(FIRST_MS)));
-    const { connections = Math.min(256, 4 * model.batch_size) } = options;
     const requests = bodies.length === 1 ? "the same request each time" : `${bodies.length} requests in turn`;
     log.info(`Measuring ${model.name}:${model.tag} at ${client.url} with ${requests}`);
+    const busy = options.rates === undefined || options.connections !== undefined;
+    const connections = busy ? (options.connections ?? Math.min(256, 4 * model.batch_size)) : undefined;
+    const seconds = (most: number) => Math.min(most, options.seconds);
+    let capacity: Load | undefined;
     // Warms up: the first requests compile code, in this process and in the server.
-    await saturate(ask, { connections, seconds: Math.min(1, options.seconds), graceMs: GRACE_MS });
-    const capacity = await saturate(ask, {
-      connections,
-      seconds: Math.min(CAPACITY_S, options.seconds),
-      graceMs: GRACE_MS,
-    });
-    const fault = await faultAfter(client, capacity);
-    if (fault !== undefined) throw fault;
-    const rates = [...(options.rates ?? SHARES.map((share) => share * capacity.answered).filter((rate) => rate > 0))];
-    if (rates.length === 0) throw new SconceError("not_ready", `no request succeeded: ${outcomesOf(capacity)}`);
-    const median = capacity.answered === 0 ? "none succeeded" : `median ${milliseconds(capacity.p50Ms)}`;
-    log.info(`${connections} busy connections: ${rounded(capacity.answered)} requests a second, ${median}`);
+    if (connections === undefined) {
+      await offer(ask, { rate: options.rates?.[0] ?? 1, seconds: seconds(1), maxOpen: MAX_OPEN, graceMs: GRACE_MS });
+    } else {
+      await saturate(ask, { connections, seconds: seconds(1), graceMs: GRACE_MS });
+      capacity = await saturate(ask, { connections, seconds: seconds(CAPACITY_S), graceMs: GRACE_MS });
+      const fault = await faultAfter(client, capacity);
+      if (fault !== undefined) throw fault;
+      const median = capacity.answered === 0 ? "none succeeded" : `median ${milliseconds(capacity.p50Ms)}`;
+      log.info(`${connections} busy connections: ${rounded(capacity.answered)} requests a second, ${median}`);
+    }
+    const { answered = 0 } = capacity ?? {};
+    const rates = [...(options.rates ?? SHARES.map((share) => share * answered).filter((rate) => rate > 0))];
+    if (capacity !== undefined && rates.length === 0)
+      throw new SconceError("not_ready", `no request succeeded: ${outcomesOf(capacity)}`);
     const loads: Load[] = [];
     let stopped: SconceError | undefined;
     for (let rate = rates.shift(); rate !== undefined; rate = rates.shift()) {
-      const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: 4096, graceMs: GRACE_MS });
+      const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: MAX_OPEN, graceMs: GRACE_MS });
       loads.push(load);
       stopped = await faultAfter(client, load);
       if (stopped !== undefined) break;
       if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
       // Adds a higher load if the server keeps up with the last one. The measured capacity may be too small, if all
       // connections waited for one batch.
-      const keepsUp = load.answered > SATURATED * load.offered;
+      const keepsUp = load.answered > SATURATED * load.sent;
       if (options.rates === undefined && rates.length === 0 && keepsUp && loads.length < MAX_LOADS)
         rates.push(1.25 * rate);
     }
@@ -137,7 +144,7 @@ sconce bench --input pictures.json --json > bench.json`,
         JSON.stringify({ url: client.url, model: { name, tag, batch_size }, connections, capacity, loads }, null, 2),
       );
     } else {
-      print(capacity, connections, loads);
+      print(loads, capacity && { load: capacity, name: `${connections} busy` });
     }
     if (stopped !== undefined) throw stopped;
     const late = loads.find(({ lateMs, p50Ms }) => lateMs > MAX_LATE_SHARE * p50Ms && lateMs > 1);
@@ -203,14 +210,24 @@ async function outcomeOf(response: Response): Promise<string> {
   return /"status":\s*"(\w+)"/.exec(text.slice(0, 1000))?.[1] ?? "other";
 }
 
-function print(capacity: Load, connections: number, loads: readonly Load[]): void {
-  const rows = [...loads, capacity].map((load, i) => [
-    i < loads.length ? rounded(load.offered) : `${connections} busy`,
+interface NamedLoad {
+  readonly load: Load;
+  readonly name: string;
+}
+
+/** @param capacity the load of busy connections; undefined if it was not measured */
+function print(loads: readonly Load[], capacity: NamedLoad | undefined): void {
+  const all: NamedLoad[] = loads.map((load) => ({ load, name: rounded(load.offered) }));
+  const rows = [...all, ...(capacity === undefined ? [] : [capacity])].map(({ load, name }) => [
+    name,
+    rounded(load.sent),
     rounded(load.answered),
     ...[load.p50Ms, load.p90Ms, load.p99Ms, load.maxMs].map((ms) => (Number.isNaN(ms) ? "-" : rounded(ms))),
     outcomesOf(load),
   ]);
-  console.log(formatTable(["OFFERED/S", "ANSWERED/S", "P50 MS", "P90 MS", "P99 MS", "MAX MS", "OUTCOMES"], rows));
+  console.log(
+    formatTable(["OFFERED/S", "SENT/S", "ANSWERED/S", "P50 MS", "P90 MS", "P99 MS", "MAX MS", "OUTCOMES"], rows),
+  );
   const curve = (mark: string, name: string, of: (load: Load) => number) => ({
     mark,
     name,

@@ -94,7 +94,10 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         if (!targets.isStandardOutput) print(output);
         throw error;
       });
-      if (!targets.isStandardOutput) print(saved);
+      if (targets.isStandardOutput) return;
+      // The whole output is in a file, so the command prints only its path.
+      if (typeof saved === "string" && saved !== output) console.log(saved);
+      else print(saved);
     },
   });
 }

@@ -57,6 +57,7 @@ function writeLine(
     forwarded_for: headers.get("x-forwarded-for") ?? undefined,
     key: context.key?.name,
     model: context.model?.name ?? response.headers.get("x-model") ?? undefined,
+    prediction_status: context.predictionStatus,
     prediction_id: predictionIn(response.headers.get("location") ?? path),
   };
   log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));

@@ -106,7 +106,10 @@ function checkMediaType(headers: Headers): string | undefined {
   if (type === "application/json" || type === "text/plain" || type === "") return undefined;
   const boundary = boundaryOf(given);
   if (boundary !== undefined) return boundary;
-  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}`;
+  // curl -d sends this type by default.
+  const hint =
+    type === "application/x-www-form-urlencoded" ? "; with curl, add -H 'Content-Type: application/json'" : "";
+  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}${hint}`;
   throw new ProblemError({ code: "unsupported_media_type", detail });
 }
 

@@ -2,7 +2,6 @@
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
-import type { ModelVersion } from "../predictions/model-version.ts";
 import type { RequestContext } from "./request.ts";
 
 /** Length in characters from which answers are streamed. Shorter answers fit into the socket's send buffer. */
@@ -54,11 +53,9 @@ export class LargeAnswers {
   }
 
   /** Streams the text of `path` if another client is reading it. @returns undefined if no client is reading it */
-  join(
-    path: string,
-  ): { readonly body: ReadableStream<Uint8Array>; readonly model: ModelVersion | undefined } | undefined {
+  join(path: string): { readonly body: ReadableStream<Uint8Array>; readonly text: LargeText } | undefined {
     const text = this.#shared.get(path)?.text;
-    return text && { body: this.stream(path, () => text), model: text.model };
+    return text && { body: this.stream(path, () => text), text };
   }
 
   /**

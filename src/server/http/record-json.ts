@@ -58,6 +58,7 @@ export function largeRecord(record: EndedRecord, family: Family): LargeText {
   const { head, members, tail } = textsOf(record, family);
   const text = new LargeText([head, members, tail]);
   text.model = record.model;
+  text.status = record.outcome.status;
   return text;
 }
 

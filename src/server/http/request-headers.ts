@@ -41,7 +41,7 @@ export function cancelAfterMsOf(header: string | null): number | undefined {
   const isInRange = ms >= 1000 * MIN_CANCEL_AFTER_S && ms <= 1000 * MAX_CANCEL_AFTER_S;
   // Accepts only digits and a fraction. Number() also accepts signs, exponents and hexadecimal numbers.
   if (/^\d+(\.\d+)?$/.test(header) && isInRange) return ms;
-  throw badHeader("Cancel-After to be a number of seconds above 0", header);
+  throw badHeader(`Cancel-After to be a number of seconds from ${MIN_CANCEL_AFTER_S} to ${MAX_CANCEL_AFTER_S}`, header);
 }
 
 /**

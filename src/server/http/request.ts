@@ -8,6 +8,7 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
+import type { Status } from "../predictions/record.ts";
 import type { RequestSpan, Spans } from "../telemetry/spans.ts";
 import { logAccess, probePath } from "./access-log.ts";
 import type { PeerOf } from "./client.ts";
@@ -46,6 +47,8 @@ export class RequestContext implements Origin {
   clientId: string | undefined = undefined;
   /** The version of the model that runs or ran the prediction. */
   model: ModelVersion | undefined = undefined;
+  /** The status of the prediction in the answer; undefined for an answer without a prediction. */
+  predictionStatus: Status | undefined = undefined;
   /** Size of the answer's body, if the Response does not have it as Content-Length. */
   answerBytes: number | undefined = undefined;
   /** Whether the answer's body is a stream without a known length. */

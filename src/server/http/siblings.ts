@@ -9,6 +9,7 @@ import { codeOf, SconceError } from "../../base/errors.ts";
 import { type Family, familySchema } from "../metrics/counts.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
+import { predictionStatuses, type Status } from "../predictions/record.ts";
 import { CLIENT_ID } from "../predictions/split.ts";
 import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
@@ -24,6 +25,8 @@ export interface SiblingsOptions {
 /** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
 const metricsPath = "/sibling/metrics";
 const hasPath = "/sibling/has/";
+/** Header in answers to other HTTP processes: the status of the prediction, for the access log. Clients do not get it. */
+export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
@@ -86,6 +89,8 @@ export class Siblings {
       });
       context.hasIdHeader = true;
       context.isStream = true;
+      context.predictionStatus = statusIn(answer.headers.get(STATUS_HEADER));
+      answer.headers.delete(STATUS_HEADER);
       // An event stream keeps its connection exempt from the idle timeout until its last event.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
@@ -134,6 +139,10 @@ export class Siblings {
     );
     return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
   }
+}
+
+function statusIn(header: string | null): Status | undefined {
+  return predictionStatuses.find((each) => each === header);
 }
 
 /** Whether the HTTP process that listens on the socket has the prediction. False if the process has exited. */

@@ -12,7 +12,7 @@ import { isObject, pointerTo } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { faultPlace, isTooDeep } from "./json-text.ts";
+import { isTooDeep, type JsonFault, jsonFault, MAX_LEVELS } from "./json-text.ts";
 
 /** Maximum faults in one error, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;
@@ -62,7 +62,9 @@ export class InputDecoder {
    */
   body(body: string, maxInputs: number): unknown[] {
     if (body === "") throw bodyInvalid("expected a JSON list of inputs, received an empty body");
-    return this.#whole(requireList(parseJson(body), maxInputs));
+    const parsed = parseJson(body);
+    if (isObject(parsed) && !this.expected.fields?.has("input")) refuseWrapper(parsed);
+    return this.#whole(requireList(parsed, maxInputs));
   }
 
   /** Validates inputs of a binary protocol. @throws SconceError `inputs_invalid` */
@@ -190,6 +192,20 @@ function requireList(body: unknown, maxInputs: number): unknown[] {
   return body;
 }
 
+/** Maximum length of a body that an error shows. */
+const MAX_SHOWN = 200;
+
+/** Refuses `{"input": {…}}`, the body of Cog's and Replicate's API, and shows the body to send. @throws SconceError `inputs_invalid` */
+function refuseWrapper({ input }: Readonly<Record<string, unknown>>): void {
+  if (!isObject(input) || isTooDeep(input)) return;
+  const whole = JSON.stringify([input]);
+  const names = Object.keys(input).map((name) => `${JSON.stringify(oneLine(name, 40))}: …`);
+  const shown = whole.length > MAX_SHOWN ? `[{${oneLine(names.join(", "), MAX_SHOWN)}}]` : whole;
+  throw inputsInvalid([
+    { pointer: "", detail: `expected a list of inputs, received an object with "input"; send ${shown}` },
+  ]);
+}
+
 export function notAList(received: string): SconceError {
   return inputsInvalid([
     { pointer: "", detail: `expected a list of inputs, received ${received}; put a single input in [ ]` },
@@ -237,7 +253,18 @@ export function parseJson(text: string): unknown {
 function parseFault(error: unknown, text: string): string {
   if (error instanceof RangeError) return "it is nested too deeply";
   const reason = error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
-  return `${reason} (${faultPlace(Buffer.from(text))})`;
+  const fault = jsonFault(Buffer.from(text));
+  return fault.isTooDeep ? nestedAt(fault) : `${reason} (${fault.place})`;
+}
+
+function nestedAt({ place }: JsonFault): string {
+  return `it is nested deeper than ${MAX_LEVELS} levels (${place})`;
+}
+
+/** The error for a body that is not JSON and too large to be parsed as a whole. */
+export function largeNotJson(bytes: Uint8Array): SconceError {
+  const fault = jsonFault(bytes);
+  return bodyInvalid(`the body is not JSON${fault.isTooDeep ? `: ${nestedAt(fault)}` : ` (${fault.place})`}`);
 }
 
 export function inputsInvalid(faults: readonly Fault[]): SconceError {

@@ -87,23 +87,32 @@ const word = /true|false|null/y;
 const escaped = /\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/y;
 
 /**
- * Finds the syntax error in a JSON text.
+ * Finds the syntax error in a JSON text, or the first bracket beyond `MAX_LEVELS`.
  * @param bytes UTF-8 that JSON.parse() refuses
- * @returns `line 1, column 12`, counted from 1; for a trailing comma, the position of the comma
  */
-export function faultPlace(bytes: Uint8Array): string {
+export function jsonFault(bytes: Uint8Array): JsonFault {
   // Decodes as Latin-1, with one character per byte, since JSON's syntax is ASCII.
-  const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
+  const found = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
+  const isTooDeep = typeof found !== "number";
+  const at = isTooDeep ? found.deepAt : found;
   let line = 1;
   let begin = 0;
   for (let next = bytes.indexOf(NEWLINE); next >= 0 && next < at; next = bytes.indexOf(NEWLINE, begin)) {
     line += 1;
     begin = next + 1;
   }
-  return `line ${line}, column ${new TextDecoder().decode(bytes.subarray(begin, at)).length + 1}`;
+  const column = new TextDecoder().decode(bytes.subarray(begin, at)).length + 1;
+  return { place: `line ${line}, column ${column}`, isTooDeep };
 }
 
-function faultAt(text: string): number {
+export interface JsonFault {
+  /** `line 1, column 12`, counted from 1; for a trailing comma, the position of the comma. */
+  readonly place: string;
+  /** Whether the place is a bracket beyond `MAX_LEVELS`. The text after it is not checked. */
+  readonly isTooDeep: boolean;
+}
+
+function faultAt(text: string): number | { readonly deepAt: number } {
   const open: ("[" | "{")[] = [];
   let comma = -1;
   let isFresh = false;
@@ -125,7 +134,7 @@ function faultAt(text: string): number {
     const first = text[at] ?? "";
     if (!isEmpty && (first === "[" || first === "{")) {
       // Limits the list of open brackets. A body with more levels is refused for its depth.
-      if (open.push(first) > MAX_LEVELS) return at;
+      if (open.push(first) > MAX_LEVELS) return { deepAt: at };
       isFresh = true;
       at = spaceEnd(text, at + 1);
       continue;

@@ -1,16 +1,16 @@
 /** Checks a large body in parts, so that only the bytes of the whole body are in memory, and never all its values. */
 import {
-  bodyInvalid,
   Faults,
   type InputDecoder,
   inputsInvalid,
+  largeNotJson,
   MAX_FAULTS,
   notAList,
   refuseTooMany,
   tooDeep,
   utf8,
 } from "./input-decoder.ts";
-import { endOfText, faultPlace, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./json-text.ts";
+import { endOfText, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./json-text.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Size of a part in bytes. Checking a part takes a fraction of a millisecond. */
@@ -104,7 +104,7 @@ function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number
   }
   const first = String.fromCharCode(bytes.find((byte) => byte > SPACE) ?? SPACE);
   if (first !== "[") throw notAList(first === "{" ? "an object" : `text that begins with ${JSON.stringify(first)}`);
-  throw bodyInvalid(`the body is not JSON (${faultPlace(bytes)})`);
+  throw largeNotJson(bytes);
 }
 
 export function partCount({ parts }: ListScan): number {

@@ -17,6 +17,8 @@ export class LargeText {
   readonly length: number;
   /** The version of the model that ran the prediction, if this text is a prediction's JSON. The header `X-Model` shows it. */
   model: ModelVersion | undefined;
+  /** The status of the prediction, if this text is a prediction's JSON. The access log has it. */
+  status: "success" | "failed" | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
     this.#cells = parts.flatMap((part) => (part instanceof LargeText ? part.#cells : [...cellsOf(part)]));

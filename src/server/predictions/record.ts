@@ -9,7 +9,8 @@ export type Kind = "prediction" | "demo";
 export function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
-export type Status = "pending" | "running" | "success" | "failed";
+export const predictionStatuses = ["pending", "running", "success", "failed"] as const;
+export type Status = (typeof predictionStatuses)[number];
 
 /** The error message of a canceled prediction. */
 export const CANCELED = "Canceled";

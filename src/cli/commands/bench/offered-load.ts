@@ -20,8 +20,10 @@ export interface Offer {
 }
 
 export interface Load {
-  /** Offered requests per second. */
+  /** The planned rate in requests per second. For `saturate` it equals `sent`. */
   readonly offered: number;
+  /** Requests per second that came due. The times are random, so this rate differs from the planned one. */
+  readonly sent: number;
   /** Successful answers per second. */
   readonly answered: number;
   readonly outcomes: Readonly<Record<string, number>>;
@@ -73,7 +75,8 @@ export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer
   const timeout = setTimeout(() => abort.abort(), graceMs);
   await Promise.all(open);
   clearTimeout(timeout);
-  return count.load(sent / seconds, (performance.now() - beganMs) / 1000, seconds);
+  const took = (performance.now() - beganMs) / 1000;
+  return { ...count.load(took, seconds), offered: rate, sent: sent / seconds };
 }
 
 /**
@@ -95,7 +98,7 @@ export async function saturate(
   await Promise.all(Array.from({ length: connections }, connection));
   clearTimeout(timeout);
   const took = (performance.now() - beganMs) / 1000;
-  return count.load(count.total / took, took, took);
+  return { ...count.load(took, took), offered: count.total / took, sent: count.total / took };
 }
 
 async function timed(ask: Ask, dueMs: number, signal: AbortSignal, count: Counter): Promise<void> {
@@ -120,11 +123,10 @@ class Counter {
    * @param took seconds until the last answer
    * @param seconds seconds in which requests were sent
    */
-  load(offered: number, took: number, seconds: number): Load {
+  load(took: number, seconds: number): Omit<Load, "offered" | "sent"> {
     const sorted = this.#latencies.sort((a, b) => a - b);
     const late = this.late.sort((a, b) => a - b);
     return {
-      offered,
       // Answers may come after the last request was sent, so the rate covers the time until the last answer.
       answered: sorted.length / Math.max(took, seconds),
       outcomes: this.outcomes,

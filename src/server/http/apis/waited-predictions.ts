@@ -7,7 +7,7 @@ import type { InputValues } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Origin, Predictions, Watcher } from "../../predictions/predictions.ts";
-import { CANCELED, hasEnded, type PredictionRecord } from "../../predictions/record.ts";
+import { CANCELED, hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import {
   announcedBytes,
   type BodyLimits,
@@ -125,7 +125,7 @@ export class WaitedPredictions {
     const asked = { ...this.#asked(c), bytes: Math.max(bytes, length), timeoutMs };
     const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
     const record = await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin });
-    contextOf(c).model = record.model;
+    Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
     return endOf(record);
   }
 
@@ -140,7 +140,7 @@ export class WaitedPredictions {
     const asked = { ...this.#asked(c), bytes: inputs.length, waitMs };
     const body = bodyOf(inputs);
     const record = await predictions.create({ ...asked, kind: "prediction", body, charge, origin, watcher });
-    contextOf(c).model = record.model;
+    Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
     return begunOf(record);
   }
 

@@ -48,7 +48,9 @@ const samples = {
     detail: "the body cannot be read as gzip, which its Content-Encoding announces, or it ended too early",
   },
   body_incomplete: { detail: "the body ended before the length that was announced for it" },
-  bad_header: { detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
+  bad_header: {
+    detail: 'expected Cancel-After to be a number of seconds from 0.001 to 999999999.999, received "soon"',
+  },
   key_required: {
     detail: "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY",
   },

@@ -5,7 +5,7 @@ import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
 import type { AskedPrediction, Predictions, Watched, Watcher } from "../../predictions/predictions.ts";
-import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
+import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
@@ -23,7 +23,7 @@ import {
   waitMsOf,
   webhookOf,
 } from "../request-headers.ts";
-import type { Siblings } from "../siblings.ts";
+import { type Siblings, STATUS_HEADER } from "../siblings.ts";
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
@@ -91,7 +91,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     let made: PredictionRecord | undefined;
     let watched: Watched | undefined;
     // From the end of the prediction, the idle timeout applies to the connection again.
-    const onPredictionEnd = () => onHold(raw, false);
+    const onPredictionEnd = () => {
+      if (watched?.record !== undefined) context.predictionStatus = statusOf(watched.record);
+      onHold(raw, false);
+    };
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
       // Nobody can read the prediction: its only client has disconnected, and no other client knows its id.
@@ -111,6 +114,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       throw error;
     }
     if (watched === undefined) throw unknownPrediction();
+    context.predictionStatus = watched.record && statusOf(watched.record);
     onHold(raw, true);
     const body = stream.body(watched);
     // Bun does not cancel the body if the client has disconnected before this line.
@@ -181,7 +185,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
       const context = contextOf(c);
       if (shared !== undefined) {
-        context.model = shared.model;
+        context.model = shared.text.model;
+        context.predictionStatus = shared.text.status;
         return jsonResponse(shared.body, { context, waitMs });
       }
       return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, { context, waitMs });
@@ -260,6 +265,7 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
   const { large, location, hasLinks = false } = options;
   if (record === undefined) throw unknownPrediction();
   options.context.model = record.model;
+  options.context.predictionStatus = statusOf(record);
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
@@ -281,6 +287,7 @@ function jsonResponse(
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
   if (context.model !== undefined) headers["X-Model"] = context.model.name;
+  if (context.isForwarded && context.predictionStatus !== undefined) headers[STATUS_HEADER] = context.predictionStatus;
   if (location !== undefined) headers.Location = location;
   if (mustWait) headers["Retry-After"] = LOADING_S;
   if (waitMs > 0 || hasLinks) headers["Preference-Applied"] = appliedOf(waitMs, hasLinks);
