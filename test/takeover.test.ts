@@ -31,7 +31,7 @@ test("a server of another model does not start, unless the operator permits that
   const predicted = async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y;
   {
     await using refused = serve("other:v2");
-    expect(await refused.exited).toBe(1);
+    expect(await refused.line("Listening on").catch(() => refused.exited)).toBe(1);
     expect(refused.lines.at(-1)).toEndWith(
       `port ${port} of 127.0.0.1 is in use: its server serves lab, and the new one serves only other; choose another --port, or replace that server with --replace`,
     );
@@ -43,6 +43,7 @@ test("a server of another model does not start, unless the operator permits that
   await Bun.write(config, 'models = ["other:v2"]');
   const admin = /http:\S+/.exec(await first.line("Admin port"))?.[0];
   const answer = await fetch(`${admin}/reload`, { method: "POST", headers: { Prefer: "wait", Connection: "close" } });
+  expect(answer.status).toBe(200);
   const { pid: reloaded } = (await answer.json()) as { pid: number };
   try {
     expect(await first.line("The newer server takes over")).toContain("takes over: other:v2 in place of lab:v1.");
