@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base",
     doors: `
       audio/wav data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error media-type name
-      ndarray-wire openai params parts plain-check schema-faults session source-map stack stray-errors tensor tensor-memory url-label
+      ndarray-bytes ndarray-wire openai params parts plain-check schema-faults session source-map stack stray-errors tensor tensor-memory url-label
       wire-schema
       withheld-files z zod-internals zod-issues`,
   },
@@ -45,7 +45,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine",
     doors: `
       device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
-      native/addon native/archive native/binding native/program native/program-guards native/program-schema native/weights-kind
+      native/addon native/archive native/binding native/program native/program-buffers native/program-guards native/program-schema native/weights-kind
       open-runners remote/engine-server remote/frame remote/remote-engine rows runner tuner warm-up`,
   },
   package: {

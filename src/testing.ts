@@ -66,7 +66,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
   const { engine, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
   const flow = new ItemFlow(engine, pipeline);
   const [check, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
-  const decoded = async (input: unknown) => decode(model, await withFiles(model, input, dir));
+  const decoded = async (input: unknown) => decode(model, await withFiles(model, input, dir, "input"));
   return {
     model,
     async predict<Output>(inputs: readonly unknown[]) {

@@ -21,8 +21,8 @@ const env = () => ({ SCONCE_HOME: dir.join("home") });
 
 /** Writes the folder of a model with the weights `path`. Its input tensor and output tensor have the sizes `dims`. */
 async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
-  const input = basename(path) === "fixed-one.pt2" ? "input" : "x";
-  const output = /fixed-one|traced/.test(path) ? "output0" : "y";
+  const input = basename(path).startsWith("fixed-") ? "input" : "x";
+  const output = /fixed-|traced/.test(path) ? "output0" : "y";
   const text = modelText({
     tensors: `{ inputs: { ${input}: float32(${dims.input}) }, outputs: { ${output}: float32(${dims.output}) } }`,
     preprocess: `({ x }) => ({ ${input}: tensor(Float32Array.of(x, 0.5, 0.25, 2), [4]) })`,
@@ -42,13 +42,61 @@ async function tried(...args: string[]) {
   return { built, checked: { code, ...JSON.parse(stdout) } };
 }
 
-test("weights with the fixed batch size 1: build warns, check finds it", async () => {
+test.each([
+  [1, "one", "items run one at a time"],
+  [2, "two", "smaller batches are filled up to 2, and cost as much"],
+])("a batch fixed at %d: build warns with the Python fix, check finds it once", async (rows, name, cost) => {
   const fixed = { input: "4", output: "4" };
-  const { built, checked } = await tried(await folderOf(join(wrong, "fixed-one.pt2"), fixed));
-  const message = "The batch of fixed-one.pt2 is fixed at 1: leave the first size free where you export it";
-  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
-  expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "fixed batch", effect: "warned" }] });
-  expect(checked.findings[0].message).toStartWith(message);
+  const folder = await folderOf(join(wrong, `fixed-${name}.pt2`), fixed);
+  const message = `The batch of fixed-${name}.pt2 is fixed at ${rows}: leave the first size free where you export it; until then ${cost}`;
+  const python = 'torch.export.export(net.eval(), example, dynamic_shapes={"input": {0: torch.export.Dim.DYNAMIC}})';
+  const { built, checked } = await tried(folder);
+  expect(built).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining(`${message}. In Python: program = ${python}`),
+  });
+  const finding = { mistake: "fixed batch", effect: "warned", message, python: expect.stringContaining(python) };
+  expect(checked).toMatchObject({ code: 1, findings: [finding] });
+});
+
+test("a larger batch size than the fixed one, and a fixed one that a single item cannot fill up, are refused once", async () => {
+  const fixed = { input: "4", output: "4" };
+  const larger = await tried(await folderOf(join(wrong, "fixed-two.pt2"), fixed, { batchSize: "8" }));
+  const first = "The batch of fixed-two.pt2 is fixed at 2: leave the first size free where you export it";
+  const message = `${first}, or set the batch size to 2 in place of 8`;
+  expect(larger.built).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${message}. In Python: `) });
+  expect(larger.checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "refused", message }]);
+  const { built, checked } = await tried(join(wrong, "fixed-hundred.pt2"));
+  const unfilled = "a single item can't be filled up to a batch of 100";
+  expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining(unfilled) });
+  expect(checked.findings).toMatchObject([{ effect: "refused", message: expect.stringContaining(unfilled) }]);
+});
+
+test("a program that changes its buffers is refused by both with their names, and never compared with PyTorch", async () => {
+  const { built, checked } = await tried(join(wrong, "counter.pt2"), "--compare");
+  const message = "when the example runs twice: forward changes the buffers steps, kept, and the next run reads";
+  expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
+  expect(checked.findings).toMatchObject([{ mistake: "state in a buffer", message: expect.stringContaining(message) }]);
+  expect(checked.reference).toMatchObject({ compared: 0, missing: "the outputs change from run to run" });
+});
+
+test.each(["counter", "noise"])(
+  "%s.pt2, whose outputs change from run to run, is packaged with --allow-random",
+  async (name) => {
+    const built = await cliHere(["build", join(wrong, `${name}.pt2`), "--allow-random", "--compare"], { env: env() });
+    expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining("when the example runs twice") });
+  },
+);
+
+test("build names check, which proposes a batch size, for a weights file whose batch size nobody has chosen", async () => {
+  const hint = "The batch size is 32, unmeasured: sconce check ";
+  const file = join(wrong, "evaluated-dropout.pt2");
+  const built = await cliHere(["build", file], { env: env() });
+  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(hint) });
+  const chosen = await cliHere(["build", file, "--batch-size", "4"], { env: env() });
+  const alone = await cliHere(["build", join(wrong, "fixed-one.pt2")], { env: env() });
+  for (const { code, stderr } of [chosen, alone])
+    expect({ code, hinted: stderr.includes("unmeasured") }).toEqual({ code: 0, hinted: false });
 });
 
 test("a batch size that --input fixes is found by both, with one warning", async () => {
@@ -131,4 +179,14 @@ test("a model without an example is packaged with a warning, and reported by che
   const message = "the model declares no example: only its weights were run, with zeros";
   expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
   expect(checked).toMatchObject({ code: 1, findings: [{ message, effect: "warned" }] });
+});
+
+test("a misspelt file in the example is named by build and check, with the path and a similar name", async () => {
+  const text = modelText({ input: "z.object({ x: image() })", example: '{ x: "smaple.png" }' });
+  const folder = await writeModel(dir, text, "misspelt");
+  await Bun.write(join(folder, "sample.png"), "abc");
+  const { built, checked } = await tried(folder);
+  const message = `example.x: there is no ${join(folder, "smaple.png")}; did you mean "${join(folder, "sample.png")}"?`;
+  expect(built).toMatchObject({ code: 1, stderr: `sconce: ${message}\n` });
+  expect(checked.findings.map((finding: { message: string }) => finding.message)).toContain(message);
 });

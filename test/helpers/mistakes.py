@@ -79,6 +79,29 @@ class LongMixes(nn.Module):
         return x + (x.shape[1] // 8) * x.mean(0)
 
 
+class Counter(nn.Module):
+    """Each run changes two buffers, one of them through a view and without gradients. It only reads the third."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(1))
+        self.register_buffer("scale", torch.ones(1))
+        self.register_buffer("kept", torch.zeros(4))
+
+    def forward(self, x):
+        self.steps.add_(1)
+        with torch.no_grad():
+            self.kept[1:3].add_(1)
+        scale = self.scale * 2
+        scale.add_(1)
+        return x * scale + self.steps + self.kept
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+
 class Traced(nn.Module):
     def forward(self, x):
         return x.reshape(2, 2, 2).sum(2)
@@ -106,7 +129,12 @@ def main(folder: str) -> None:
     for name, module in EVALUATED.items():
         exported(module.eval(), f"evaluated-{name}")
 
-    save(export(nn.Linear(4, 4).eval(), (torch.rand(1, 4),)), os.path.join(folder, "fixed-one.pt2"))
+    for rows, name in {1: "one", 2: "two", 100: "hundred"}.items():
+        save(export(nn.Linear(4, 4).eval(), (torch.rand(rows, 4),)), os.path.join(folder, f"fixed-{name}.pt2"))
+    program = export(nn.Linear(4, 4).eval(), (torch.rand(4, 4),), dynamic_shapes=({0: Dim("batch", min=3)},))
+    save(program, os.path.join(folder, "three-or-more.pt2"))
+    for name, module in {"counter": Counter(), "noise": Noise()}.items():
+        save(export(module.eval(), (torch.rand(2, 4),), dynamic_shapes=({0: FREE},)), os.path.join(folder, f"{name}.pt2"))
     torch.jit.trace(Traced(), torch.rand(2, 4)).save(os.path.join(folder, "traced-two.pt"))
     free = ({0: FREE, 1: Dim("length", min=2, max=64)},)
     for name, module in {"maximum": Maximum(), "long-mixes": LongMixes()}.items():

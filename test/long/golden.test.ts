@@ -13,7 +13,7 @@ import { ModelStore } from "../../src/package/store/store.ts";
 import { decodeGolden, encodeGolden } from "../../src/server/flow/golden.ts";
 import { cli, startCli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
-import { exactPrograms } from "../helpers/exports.ts";
+import { exactPrograms, mistakes } from "../helpers/exports.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 let dir: TempDir;
@@ -57,6 +57,17 @@ async function compared(weights: string, program: string) {
 test("weights are compared with PyTorch: the example, a batch, other values, and sizes that sconce and PyTorch refuse", async () => {
   const even = await programOf("a branch by an even size");
   expect(await compared(even, even)).toEqual({ compared: 5, refused: 1, missing: undefined, differences: [] });
+});
+
+test.each([
+  ["fixed-two", "The batch of fixed-two.pt2 is fixed at 2: leave the first size free"],
+  ["three-or-more", "The batch size is 32, unmeasured"],
+])("%s.pt2 is compared with PyTorch in batches that the program allows, and packaged", async (name, message) => {
+  const file = join(await mistakes(), `${name}.pt2`);
+  const built = await cliHere(["build", file, "--compare"], { env: env() });
+  expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining(message) });
+  const { stdout } = await cliHere(["check", file, "--compare", "--json"], { env: env() });
+  expect(JSON.parse(stdout).reference).toMatchObject({ compared: 5, refused: 0, differences: [] });
 });
 
 test("weights whose outputs differ from PyTorch's are found", async () => {

@@ -4,6 +4,8 @@ import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { count, filePath, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
+import { exportMistakes } from "../../engine/export-mistakes.ts";
+import { programName } from "../../machine/processes/program-name.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
@@ -11,7 +13,9 @@ import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
-import { examine, type Finding, newExamination } from "./try-out/examination.ts";
+import { examine } from "./try-out/examination.ts";
+import { newExamination } from "./try-out/examination-report.ts";
+import type { Finding } from "./try-out/finding.ts";
 import { goldenOf } from "./try-out/golden-outputs.ts";
 import { configOf, withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
@@ -106,6 +110,10 @@ sconce build traced.pt --input x=float32[N,784]`,
       onProgress: (step) => progress.update(step),
     });
     const { tag } = await putting.finally(() => progress.end());
+    if (isFile(dir) && options.batchSize === undefined && folder.fixedRows === undefined && batchSize > 1) {
+      const check = `${programName} check ${dir}`;
+      log.info(`The batch size is ${batchSize}, unmeasured: ${check} measures batches and proposes a --batch-size`);
+    }
     console.log(`${repository}:${ownTag ?? tag}`);
   },
 });
@@ -120,12 +128,18 @@ function nameAndTag(given: string | undefined): { readonly name?: string; readon
   return given === name ? { name } : { name, tag };
 }
 
+/** The error of a finding. For a fixed batch, the message has the Python fix. */
+function withFix({ mistake, error, python }: Finding): SconceError {
+  if (mistake !== exportMistakes.fixedBatch.name || python === undefined) return error;
+  return new SconceError(error.code, `${error.message}. In Python: ${python}`, { cause: error });
+}
+
 /** Logs findings that are warnings. @throws SconceError for a finding that refuses the model */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
   const refused = findings.find(({ effect }) => effect === "refused");
-  if (refused !== undefined) throw refused.error;
+  if (refused !== undefined) throw withFix(refused);
   const messages = (wanted: Finding["effect"]) =>
-    findings.flatMap(({ effect, error }) => (effect === wanted ? [error.message] : []));
+    findings.flatMap((finding) => (finding.effect === wanted ? [withFix(finding).message] : []));
   const unsteady = messages("unsteady");
   if (unsteady.length > 0 && !isRandomAllowed) {
     throw new SconceError("model_invalid", `${unsteady.join("; ")}; if that is meant, build with --allow-random`);

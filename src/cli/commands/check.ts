@@ -13,12 +13,14 @@ import { formatTable } from "../command-line/table.ts";
 import { checkTypes } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { type Examination, examine, type Finding, findingOf, newExamination } from "./try-out/examination.ts";
+import { examine } from "./try-out/examination.ts";
+import { type Examination, newExamination } from "./try-out/examination-report.ts";
+import { type Finding, findingOf } from "./try-out/finding.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const check = command({
-  details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
+  details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, a state in a buffer, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
 
 Like build, it also tries both ends of each free size, and padding with the example's values negated, scaled and at random. Prints the guards of an exported program.
 
@@ -131,9 +133,10 @@ function report(examination: Examination): string {
     );
   }
   if (reference !== undefined) {
-    const { compared, refused, missing } = reference;
+    const { compared, refused, missing, differences } = reference;
     const refusals = refused === 0 ? "" : `; PyTorch and sconce both refuse ${refused} others`;
-    const counts = `${compared} batches have the same outputs as with PyTorch${refusals}.`;
+    const same = differences.length === 0 ? compared : `${compared - differences.length} of ${compared}`;
+    const counts = `${same} batches have the same outputs as with PyTorch${refusals}.`;
     parts.push(missing === undefined ? counts : `Not compared with PyTorch: ${missing}.`);
   }
   if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);

@@ -1,7 +1,7 @@
 /** Tensor inputs of weights, and their notation on the command line: `--input x=float32[N,784]`. */
 import { statSync } from "node:fs";
 import { z } from "zod";
-import { arrayTypes, type DType, type TensorSpecs } from "../../../author/tensor.ts";
+import { type DType, isDType, type TensorSpecs } from "../../../author/tensor.ts";
 import { listOption } from "../../../base/option.ts";
 
 /** A size that may differ between calls. */
@@ -59,10 +59,6 @@ function parseInput(text: string): GivenInput | undefined {
   return { text, name, dtype, sizes: sizes.filter((size) => size !== undefined) };
 }
 
-function isDType(name: string): name is DType {
-  return Object.hasOwn(arrayTypes, name);
-}
-
 function sizeOf(text: string): number | FreeSize | undefined {
   if (/^[1-9]\d{0,9}$/.test(text)) return Number(text);
   return /^[A-Za-z_]\w*$/.test(text) ? { name: text, min: 1, max: Number.POSITIVE_INFINITY } : undefined;
@@ -72,6 +68,15 @@ export function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
-export function fixedBatchText(file: string, rows: number): string {
-  return `The batch of ${file} is fixed at ${rows}: leave the first size free where you export it, or name it in --input`;
+/** A batch size that a weights file fixes, or the author in --input. */
+export interface FixedBatch {
+  readonly file: string;
+  readonly rows: number;
+  /** Whether --input gives the batch size. A file that describes its inputs takes no --input. */
+  readonly isGiven: boolean;
+}
+
+export function fixedBatchText({ file, rows, isGiven }: FixedBatch): string {
+  const given = isGiven ? ", or name it in --input" : "";
+  return `The batch of ${file} is fixed at ${rows}: leave the first size free where you export it${given}`;
 }

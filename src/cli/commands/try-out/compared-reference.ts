@@ -31,6 +31,8 @@ interface Comparing {
   readonly sizes: readonly SizedItem[];
   /** The largest batch size that ran. */
   readonly maxBatchSize: number;
+  /** The smallest batch that PyTorch runs. Smaller ones are filled up with copies of the last item, as in serving. */
+  readonly leastRows?: number;
 }
 
 interface Compared {
@@ -40,7 +42,7 @@ interface Compared {
 }
 
 export async function compareWithReference(runner: Runner, comparing: Comparing): Promise<ComparedReference> {
-  const { path, tensors, item, sizes, maxBatchSize } = comparing;
+  const { path, tensors, item, sizes, maxBatchSize, leastRows = 1 } = comparing;
   const several = maxBatchSize < 2 ? [] : [item, zeroed(item)].slice(0, maxBatchSize);
   const batches: Compared[] = [
     { what: "the example", batch: [item] },
@@ -54,7 +56,7 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
   const stack = batchStacker(tensors.inputs);
   const reference = await referenceOf(
     path,
-    batches.map(({ batch }) => stack(batch)),
+    batches.map(({ batch }) => stack(filled(batch, leastRows))),
   );
   const counts = { compared: 0, refused: 0 };
   const differences: string[] = [];
@@ -65,11 +67,28 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
     // A text in place of outputs is the message of a refusal. If only the weights refuse a batch, no output is wrong.
     else if (typeof given !== "string") {
       counts.compared += 1;
-      const difference = differenceIn(Object.keys(tensors.outputs), given, result);
+      const difference = differenceIn(Object.keys(tensors.outputs), given, cut(result, leastRows, batch.length));
       if (difference !== undefined) differences.push(`with ${what}, ${difference}`);
     }
   }
   return { ...counts, missing: reference.missing, differences };
+}
+
+type Item = readonly Tensor[];
+
+function filled(batch: readonly Item[], rows: number): readonly Item[] {
+  const last = batch.at(-1) ?? [];
+  return [...batch, ...Array<Item>(Math.max(0, rows - batch.length)).fill(last)];
+}
+
+/** Cuts the outputs of a batch that was filled up to `rows` back to the first `count` rows. */
+function cut(result: ReferenceResult, rows: number, count: number): ReferenceResult {
+  if (result.outputs === undefined || count >= rows) return result;
+  const first = ({ shape: [size, ...dims], ...tensor }: Tensor): Tensor =>
+    size === rows
+      ? { ...tensor, shape: [count, ...dims], data: tensor.data.subarray(0, (tensor.data.length / rows) * count) }
+      : { ...tensor, shape: [size ?? 0, ...dims] };
+  return { outputs: result.outputs.map(({ name, tensor }) => ({ name, tensor: first(tensor) })) };
 }
 
 function differenceIn(

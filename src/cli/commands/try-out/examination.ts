@@ -3,13 +3,14 @@
  */
 import { availableParallelism } from "node:os";
 import type { Tensor } from "../../../author/tensor.ts";
-import { codedError, hasCode, SconceError } from "../../../base/errors.ts";
+import { codedError, hasCode, messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { slowStep } from "../../../base/slow-step.ts";
 import { resolveDevices } from "../../../engine/device.ts";
-import { type ExportMistake, exportMistakes, mistakeIn } from "../../../engine/export-mistakes.ts";
+import { exportMistakes } from "../../../engine/export-mistakes.ts";
 import { fixedBatchFault, forwardFault } from "../../../engine/forward-fault.ts";
 import { itemCheck } from "../../../engine/item-check.ts";
+import { changedBuffers } from "../../../engine/native/program-buffers.ts";
 import { batchSizeFor } from "../../../engine/open-runners.ts";
 import { rowParting } from "../../../engine/rows.ts";
 import type { Runner } from "../../../engine/runner.ts";
@@ -21,65 +22,15 @@ import { openWeights, prepareExample, runSetup } from "../../../server/flow/set-
 import { type Trial, type TriedOutput, tryOutputs, tryParts, tryPostprocess } from "../../../server/flow/trial.ts";
 import { exportedProgram } from "../plain/exported-program.ts";
 import { statedInputs } from "../plain/plain-model.ts";
-import { fixedBatchText } from "../plain/tensor-input.ts";
-import { type BatchTimes, batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
+import { batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
 import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
+import type { Examination } from "./examination-report.ts";
+import { Findings, findingOf } from "./finding.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
-import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
-
-export interface Finding {
-  /** Name of a known mistake at export; `model` for any other fault. */
-  readonly mistake: string;
-  readonly error: SconceError;
-  readonly python: string | undefined;
-  /**
-   * Effect of the mistake on `build`: the model is refused, refused without --allow-random (`unsteady`), accepted with
-   * a warning, or accepted because `build` does not see the mistake.
-   */
-  readonly effect: "refused" | "unsteady" | "warned" | "unseen";
-}
-
-/**
- * Largest difference between an output of the example and the same output in another run: alone a second time, in a
- * batch, and in a batch with a longer item. Undefined if the run was left out.
- */
-interface Differences {
-  readonly again: number;
-  readonly together: number | undefined;
-  readonly padded: number | undefined;
-}
-
-export interface Examination {
-  readonly stages: { readonly stage: string; readonly ms: number }[];
-  readonly batches: BatchTimes[];
-  /** Runs with other free sizes than the example's. */
-  readonly sizes: TriedSize[];
-  /** Guards of the exported programs, as PyTorch prints them. */
-  readonly guards: string[];
-  /** The smallest batch size with nearly the best throughput. */
-  proposedBatchSize: number | undefined;
-  differences: Differences | undefined;
-  /** Result of the comparison with PyTorch. */
-  reference: ComparedReference | undefined;
-  weightsBytes: number | undefined;
-  device: string | undefined;
-  threads: number | undefined;
-  readonly findings: Finding[];
-}
-
-export function newExamination(): Examination {
-  const unknown = {
-    proposedBatchSize: undefined,
-    differences: undefined,
-    reference: undefined,
-    weightsBytes: undefined,
-    device: undefined,
-    threads: undefined,
-  };
-  return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
-}
+import { StatedRows } from "./stated-rows.ts";
+import { leastRows, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 /** Longest batch that is run, in milliseconds, by an estimate. */
 const MOST_BATCH_MS = 20_000;
@@ -117,29 +68,27 @@ export async function examine(
   }
 }
 
-/** Turns an error into a finding. @param inputs names of the model's inputs */
-export function findingOf(error: unknown, inputs: readonly string[] = []): Finding {
-  const coded = codedError(error);
-  const mistake = mistakeIn(coded.message);
-  return { mistake: mistake?.name ?? "model", error: coded, python: mistake?.python(inputs), effect: "refused" };
-}
-
 class Stages {
   readonly #source: SourceModel;
   readonly #report: Examination;
   readonly #options: ExamineOptions;
-  /** The largest batch size that ran. */
-  #largest = 0;
+  readonly #findings: Findings;
+  readonly #rows: StatedRows;
+  /** The batch sizes that ran, from the smallest. */
+  readonly #works: number[] = [];
   #itemMs = 0;
 
   constructor(source: SourceModel, report: Examination, options: ExamineOptions) {
     this.#source = source;
     this.#report = report;
     this.#options = options;
+    this.#findings = new Findings(report.findings, Object.keys(source.model.tensors.inputs));
+    this.#rows = new StatedRows(source, this.#findings, options.fixedRows);
   }
 
   async run(fetcher: Fetcher): Promise<readonly Tensor[] | undefined> {
     const { model, pathOf, example } = this.#source;
+    this.#report.guards.push(...this.#rows.warn());
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
@@ -156,15 +105,19 @@ class Stages {
       const prepared = example === undefined ? undefined : await this.#shortest("preprocess", made);
       const item = exampleOrZeros(model.tensors.inputs, prepared?.tensors);
       const [runner] = runners;
-      if (prepared === undefined) this.#warn(undefined, `the model declares no example: ${untried(item)}`);
+      if (prepared === undefined) this.#findings.warn(undefined, `the model declares no example: ${untried(item)}`);
       if (item === undefined || runner === undefined) return undefined;
       const results = await this.#batches(runners, runner, item);
-      if (results !== undefined && this.#options.isCompared) await this.#withReference(runner, item);
-      if (prepared === undefined || results === undefined) return undefined;
-      const again = await made();
-      await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
+      if (results === undefined) return undefined;
+      const again = prepared && (await made());
+      if (again !== undefined)
+        await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
+      if (this.#options.isCompared) await this.#withReference(runner, item);
+      // Measuring runs the weights often. If runs change a buffer, its values would hide later differences.
+      if (this.#options.isMeasured) await this.#measure(runners, item);
+      if (prepared === undefined || again === undefined) return undefined;
       const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
-      if (unsteady !== undefined) this.#find(undefined, unsteady, "unsteady");
+      if (unsteady !== undefined) this.#findings.add(undefined, unsteady, "unsteady");
       if (model.predict !== undefined) await tryParts(runner, { model, pipeline, example: await made() });
       await this.#otherSizes(runner, item);
       if (this.#report.findings.length === 0) this.#report.proposedBatchSize = proposedBatchSize(this.#report.batches);
@@ -179,7 +132,7 @@ class Stages {
     }
   }
 
-  /** Finds the batch sizes that run, and measures them. @returns the outputs of one item */
+  /** Finds the batch sizes that run. @returns the outputs of one item */
   async #batches(
     runners: readonly Runner[],
     runner: Runner,
@@ -190,11 +143,11 @@ class Stages {
     try {
       batchSizeFor(runners, most);
     } catch (error) {
-      this.#findError(codedError(error), exportMistakes.fixedBatch);
+      const isKnown = this.#rows.refuse((rows) => `, or set the batch size to ${rows} in place of ${most}`);
+      if (!isKnown) this.#findings.addError(codedError(error), exportMistakes.fixedBatch);
       most = runner.mostRows ?? 1;
     }
-    this.#warnOfRows();
-    const works: number[] = [];
+    const works = this.#works;
     let results: readonly Tensor[] | undefined;
     let singleFault: unknown;
     for (const size of new Set([1, Math.min(2, most), most])) {
@@ -212,7 +165,7 @@ class Stages {
       } catch (error) {
         const worked = works.at(-1) ?? 0;
         if (worked > 0 && hasCode(error, "out_of_memory")) {
-          this.#warn(
+          this.#findings.warn(
             undefined,
             `a batch of ${size} does not fit into this machine's memory: a batch of ${worked} does`,
           );
@@ -220,47 +173,27 @@ class Stages {
         }
         if (worked === 0) singleFault ??= error;
         else {
-          this.#findError(forwardFault(error, { size, worked }));
+          this.#findings.addError(forwardFault(error, { size, worked }));
           break;
         }
       }
     }
     const [least] = works;
+    const isUnfilled = /: size 0 must be \d+ /.test(messageOf(singleFault));
+    if (isUnfilled && this.#rows.refuse((rows) => `; a single item can't be filled up to a batch of ${rows}`))
+      return undefined;
     if (singleFault !== undefined)
-      this.#findError(
+      this.#findings.addError(
         least === undefined ? forwardFault(singleFault, { size: 1, worked: 0 }) : fixedBatchFault(singleFault, least),
       );
-    if (results === undefined) return undefined;
-    this.#largest = works.at(-1) ?? 1;
-    if (this.#options.isMeasured) {
-      const { threads, batches } = await measureBatches(runners, { model: this.#source.model, item, sizes: works });
-      this.#report.threads = threads;
-      this.#report.batches.push(...batches);
-    }
     return results;
   }
 
-  /** Warns if the weights fix the batch size or fill up small batches. */
-  #warnOfRows(): void {
-    const { model, pathOf } = this.#source;
-    const facts = weightsFacts(model, pathOf);
-    for (const { file, guards, inputs, isCompiled } of facts) {
-      this.#report.guards.push(...guards);
-      const rows = inputs[0]?.sizes[0];
-      const least = typeof rows === "object" ? rows.min : rows;
-      if (isCompiled && least !== undefined && least > FREE_LEAST) {
-        const count = typeof rows === "number" ? `exactly ${least}` : `at least ${least}`;
-        const message = `${file} was compiled for batches of ${count}: smaller batches are filled up, and cost as much`;
-        this.#warn(exportMistakes.fixedBatch, message);
-      } else if (typeof rows === "number") this.#warnOfFixed(file, rows);
-    }
-    const { fixedRows } = this.#options;
-    if (facts.length === 0 && fixedRows !== undefined)
-      this.#warnOfFixed(Object.values(model.weights)[0] ?? "", fixedRows);
-  }
-
-  #warnOfFixed(file: string, rows: number): void {
-    this.#warn(exportMistakes.fixedBatch, fixedBatchText(file, rows));
+  async #measure(runners: readonly Runner[], item: readonly Tensor[]): Promise<void> {
+    const sizes = this.#works;
+    const { threads, batches } = await measureBatches(runners, { model: this.#source.model, item, sizes });
+    this.#report.threads = threads;
+    this.#report.batches.push(...batches);
   }
 
   async #steadiness(runner: Runner, item: readonly Tensor[], again: readonly Tensor[]): Promise<void> {
@@ -275,26 +208,40 @@ class Stages {
       padded: largest((output) => output.padded),
     };
     for (const { fault } of tried) {
-      if (fault !== undefined) this.#find(exportMistakes[fault.kind], fault.message, "unsteady");
+      if (fault !== undefined) this.#findings.add(exportMistakes[fault.kind], fault.message, "unsteady");
     }
   }
 
   /** Compares the outputs of the weights with those of their exported program in PyTorch. */
   async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
-    const { model, programOf } = this.#source;
-    const [file, ...others] = Object.values(model.weights);
-    if (file === undefined || others.length > 0 || model.predict !== undefined) return;
-    const path = programOf(file) ?? exportedProgram(this.#options.program);
-    if (path === undefined) return;
-    const sizes = trialSizes(model.tensors.inputs, item, statedInputs(path) ?? []);
-    const compared = await slowStep(
-      "Comparing with PyTorch",
-      compareWithReference(runner, { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#largest }),
-    );
+    const { model } = this.#source;
+    const [path] = this.#programs();
+    if (path === undefined || Object.keys(model.weights).length > 1 || model.predict !== undefined) return;
+    const inputs = statedInputs(path) ?? [];
+    const sizes = trialSizes(model.tensors.inputs, item, inputs);
+    const comparing = { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#works.at(-1) ?? 1 };
+    const isRandom = this.#findings.has([exportMistakes.random, exportMistakes.state]);
+    const compared: ComparedReference = isRandom
+      ? { compared: 0, refused: 0, missing: "the outputs change from run to run", differences: [] }
+      : await slowStep(
+          "Comparing with PyTorch",
+          compareWithReference(runner, { ...comparing, leastRows: leastRows(inputs) }),
+        );
     this.#report.reference = compared;
     if (compared.missing !== undefined && !this.#options.isMeasured)
       log.info(`The outputs are not compared with PyTorch: ${compared.missing}`);
-    for (const difference of compared.differences) this.#find(undefined, difference, "refused");
+    const [first, ...others] = compared.differences;
+    if (first === undefined) return;
+    const more = others.length === 0 ? "" : `; ${others.length} other batches differ, too`;
+    this.#findings.add(undefined, `${first}${more}`, "refused");
+  }
+
+  /** Paths of the exported programs of the weights. */
+  #programs(): readonly string[] {
+    const { model, programOf } = this.#source;
+    return Object.values(model.weights).flatMap(
+      (file) => programOf(file) ?? exportedProgram(this.#options.program) ?? [],
+    );
   }
 
   /**
@@ -314,15 +261,16 @@ class Stages {
       if (tried instanceof SconceError) continue;
       const fault = tried.find((output) => output.fault !== undefined)?.fault;
       if (fault === undefined) continue;
-      this.#find(exportMistakes[fault.kind], `with ${name} = ${size}: ${fault.message}`, "unsteady");
+      this.#findings.add(exportMistakes[fault.kind], `with ${name} = ${size}: ${fault.message}`, "unsteady");
       return;
     }
   }
 
   #trialOf(items: Trial["items"]): Trial {
     const { tensors, settings } = this.#source.model;
-    const maxBatchSize = settings.batchSize === undefined ? undefined : this.#largest;
-    return { tensors, items, maxBatchSize, isOnCpu: this.#report.device === "cpu" };
+    const maxBatchSize = settings.batchSize === undefined ? undefined : (this.#works.at(-1) ?? 1);
+    const isOnCpu = this.#report.device === "cpu";
+    return { tensors, items, maxBatchSize, isOnCpu, changedBuffers: this.#programs().flatMap(changedBuffers) };
   }
 
   async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {
@@ -338,23 +286,7 @@ class Stages {
     if (this.#options.isMeasured) this.#report.stages.push({ stage, ms: await shortestMs(task) });
     return result;
   }
-
-  #warn(mistake: ExportMistake | undefined, message: string): void {
-    this.#find(mistake, message, "warned");
-  }
-
-  #find(mistake: ExportMistake | undefined, message: string, effect: Finding["effect"]): void {
-    this.#findError(new SconceError("model_invalid", message), mistake, effect);
-  }
-
-  #findError(error: SconceError, mistake = mistakeIn(error.message), effect: Finding["effect"] = "refused"): void {
-    const python = mistake?.python(Object.keys(this.#source.model.tensors.inputs));
-    this.#report.findings.push({ mistake: mistake?.name ?? "model", error, python, effect });
-  }
 }
-
-/** Smallest batch of a compiled package with a free batch size: tracing assumes that a free size is at least 2. */
-const FREE_LEAST = 2;
 
 function untried(item: readonly Tensor[] | undefined): string {
   return item === undefined

@@ -19,6 +19,7 @@ import {
   staysInside,
 } from "../../../package/store/manifest.ts";
 import { decodeExample, parseExample, type SetUpOptions, tearDown } from "../../../server/flow/set-up.ts";
+import { missingFile } from "../../command-line/missing-file.ts";
 import { exportedProgram } from "../plain/exported-program.ts";
 import { MAX_BATCH_SIZE, rowsOf, runnableWeights, statedInputs, statedTensors } from "../plain/plain-model.ts";
 import { dataUriOf } from "../predict/input-file.ts";
@@ -245,25 +246,43 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Copies an input and replaces the paths in its file fields by data URIs. @param dir folder of relative paths */
-export async function withFiles(model: Model, declared: unknown, dir: string): Promise<unknown> {
+/**
+ * Copies an input and replaces the paths in its file fields by data URIs.
+ * @param dir folder of relative paths
+ * @param name name of the input, for messages
+ * @throws SconceError `model_invalid` for a path without a file
+ */
+export async function withFiles(model: Model, declared: unknown, dir: string, name = "example"): Promise<unknown> {
   const example = structuredClone(declared);
   const parsed = parseExample(model, example);
-  for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
+  for (const { path, message } of parsed.error?.issues ?? []) {
+    const missing = await inlineFile(example, path, dir);
+    if (missing === undefined || !NO_URL.test(message)) continue;
+    throw new SconceError("model_invalid", `${[name, ...path].join(".")}: ${missingFile(missing)}`);
+  }
   return example;
 }
+
+/** Matches the message of a file field about a text without a scheme, such as a path. */
+const NO_URL = /: it has no scheme; /;
+/** Longest text that counts as a path. A longer one is the content of a file. */
+const MOST_PATH = 255;
 
 /**
  * Replaces the path of a file by a data URI. The schema has refused the text at this place, so the place is a file
  * field.
+ * @returns the path if it has no file
  */
-async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
+async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<string | undefined> {
   const key = path.at(-1);
   const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);
-  if (key === undefined || typeof holder !== "object" || holder === null) return;
+  if (key === undefined || typeof holder !== "object" || holder === null) return undefined;
   const value = member(holder, key);
-  if (typeof value !== "string" || !existsSync(join(dir, value))) return;
-  Reflect.set(holder, key, dataUriOf(await Bun.file(join(dir, value)).bytes(), value));
+  if (typeof value !== "string" || value.length > MOST_PATH) return undefined;
+  const file = join(dir, value);
+  if (!existsSync(file)) return file;
+  Reflect.set(holder, key, dataUriOf(await Bun.file(file).bytes(), value));
+  return undefined;
 }
 
 function member(value: unknown, key: PropertyKey): unknown {

@@ -31,6 +31,16 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
   });
 }
 
+/** Smallest batch with a free batch size that an export states. Tracing assumes it, and PyTorch does not check it. */
+export const FREE_LEAST = 2;
+
+/** The smallest batch that PyTorch runs. */
+export function leastRows([input]: readonly TensorInput[]): number {
+  const rows = input?.sizes[0] ?? 1;
+  if (typeof rows === "number") return rows;
+  return rows.min > FREE_LEAST ? rows.min : 1;
+}
+
 /** A free size, with the input dimensions that share it. */
 interface FreeRange {
   readonly name: string;

@@ -1,0 +1,45 @@
+/** The results of a trial, which `check` prints. */
+import type { BatchTimes } from "./batch-times.ts";
+import type { ComparedReference } from "./compared-reference.ts";
+import type { Finding } from "./finding.ts";
+import type { TriedSize } from "./weights-facts.ts";
+
+/**
+ * Largest difference between an output of the example and the same output in another run: alone a second time, in a
+ * batch, and in a batch with a longer item. Undefined if the run was left out.
+ */
+interface Differences {
+  readonly again: number;
+  readonly together: number | undefined;
+  readonly padded: number | undefined;
+}
+
+export interface Examination {
+  readonly stages: { readonly stage: string; readonly ms: number }[];
+  readonly batches: BatchTimes[];
+  /** Runs with other free sizes than the example's. */
+  readonly sizes: TriedSize[];
+  /** Guards of the exported programs, as PyTorch prints them. */
+  readonly guards: string[];
+  /** The smallest batch size with nearly the best throughput. */
+  proposedBatchSize: number | undefined;
+  differences: Differences | undefined;
+  /** Result of the comparison with PyTorch. */
+  reference: ComparedReference | undefined;
+  weightsBytes: number | undefined;
+  device: string | undefined;
+  threads: number | undefined;
+  readonly findings: Finding[];
+}
+
+export function newExamination(): Examination {
+  const unknown = {
+    proposedBatchSize: undefined,
+    differences: undefined,
+    reference: undefined,
+    weightsBytes: undefined,
+    device: undefined,
+    threads: undefined,
+  };
+  return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
+}
