@@ -1,6 +1,7 @@
 /** Tensor fields: lists of numbers and bytes become the same tensors, and every fault has its position. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { elements } from "../src/author/elements.ts";
 import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as sconce from "../src/index.ts";
@@ -30,6 +31,17 @@ const exact: Readonly<Record<DType, fc.Arbitrary<number | boolean>>> = {
 const dataUri = (bytes: Uint8Array, parameters = "") =>
   `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
 const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/** A file in NumPy's format (numpy.lib.format). */
+function npy(
+  descr: string,
+  shape: readonly number[],
+  { buffer }: Float32Array | Float64Array | BigInt64Array,
+): Uint8Array {
+  const header = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${shape.join(", ")},), }\n`;
+  const head = [0x93, ...Buffer.from("NUMPY"), 1, 0, header.length, 0];
+  return Buffer.concat([Buffer.from(head), Buffer.from(header), Buffer.from(buffer)]);
+}
 
 /** The faults of a value: position and message. */
 function faultsOf(spec: TensorSpec, value: unknown) {
@@ -66,6 +78,13 @@ describe.each(dtypes)("an array of %s", (dtype) => {
 });
 
 describe("a field accepts", () => {
+  test("a NumPy file as bytes, of its own dtype or of another one that holds the same numbers", () => {
+    const big = BigInt64Array.of(2n ** 60n, -1n);
+    expect(z.decode(ndarray(int64("n")), dataUri(npy("<i8", [2], big)))).toEqual(tensor(big, [2]));
+    const [doubles, floats] = [Float64Array.of(1, -2.5, 0, 4), Float32Array.of(1, -2.5, 0, 4)];
+    expect(z.decode(ndarray(float32(2, "n")), dataUri(npy("<f8", [2, 2], doubles)))).toEqual(tensor(floats, [2, 2]));
+  });
+
   test("bytes at any offset in memory", () => {
     const bytes = new Uint8Array(Float64Array.of(1, Math.PI).buffer);
     expect([...z.decode(ndarray(float64(2)), dataUri(bytes)).data]).toEqual([1, Math.PI]);
@@ -136,7 +155,42 @@ describe("a field refuses", () => {
       "too few bytes",
       float32(2),
       dataUri(new Uint8Array(4)),
-      [["x", "4 bytes do not fit float32(2), whose elements have 4 bytes each"]],
+      [["x", "4 bytes do not fit float32(2), which has 8 bytes; are the elements float16? Convert them to float32"]],
+    ],
+    [
+      "twice the bytes",
+      float32(3, 2),
+      dataUri(new Uint8Array(48)),
+      [
+        [
+          "x",
+          "48 bytes do not fit float32(3, 2), which has 24 bytes; are the elements float64? Convert them to float32",
+        ],
+      ],
+    ],
+    [
+      "bytes of no dtype",
+      int64(2),
+      dataUri(new Uint8Array(5)),
+      [["x", "5 bytes do not fit int64(2), which has 16 bytes"]],
+    ],
+    [
+      "bytes that are no multiple of a row",
+      float32("n", 3),
+      dataUri(new Uint8Array(16)),
+      [["x", "16 bytes do not fit float32(n, 3), whose elements have 4 bytes each: expected a multiple of 12 bytes"]],
+    ],
+    [
+      "a NumPy file of another shape",
+      float32(2, 2),
+      dataUri(npy("<f4", [4], new Float32Array(4))),
+      [["x", "a NumPy array of the shape (4) does not fit float32(2, 2)"]],
+    ],
+    [
+      "a NumPy file with a fraction of a whole number",
+      int64(2),
+      dataUri(npy("<f8", [2], Float64Array.of(1, 1.5))),
+      [["x", `element 1 of the NumPy array is 1.5, but int64 needs ${elements.int64.expected}`]],
     ],
     [
       "bytes whose sizes cannot be told",

@@ -1,13 +1,10 @@
-/** Tensors in JSON: nested lists of numbers, or a data URI with the bytes of the elements. */
-import { messageOf } from "../base/errors.ts";
-import { decodeDataUrl, isDataUrl } from "./data-url.ts";
+/** Tensors in JSON as nested lists of numbers, and tensors that are written as bytes. `ndarray-bytes.ts` reads bytes. */
 import { elements } from "./elements.ts";
 import {
   type ArrayOf,
   arrayTypes,
   countOf,
   type DType,
-  describeTensor,
   ModelTensor,
   type Tensor,
   type TensorData,
@@ -46,38 +43,6 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: new ModelTensor(spec.dtype, shape, data), faults };
-}
-
-/** Reads a tensor from a data URI with the bytes of the elements. */
-export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
-  const fail = (message: string) => ({ array: emptyOf(spec.dtype), faults: [{ path: [], message }] });
-  const declared = describeTensor(spec.dtype, spec.dims);
-  if (!isDataUrl(uri)) {
-    return fail(
-      `expected lists of numbers for ${declared}, or data:application/octet-stream;base64,… with their bytes`,
-    );
-  }
-  let bytes: Uint8Array;
-  try {
-    ({ bytes } = decodeDataUrl(uri, Number.MAX_SAFE_INTEGER));
-  } catch (error) {
-    return fail(messageOf(error));
-  }
-  const stated = statedShapeOf(uri);
-  const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
-  const shape = shapeOfBytes(spec, stated, bytes.length / elementBytes);
-  if (shape === undefined && stated !== undefined) {
-    return fail(`${bytes.length} bytes with the sizes ${stated.join("x")} do not fit ${declared}`);
-  }
-  if (shape === undefined) {
-    return fail(
-      `${bytes.length} bytes do not fit ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
-    );
-  }
-  const data = newData(spec.dtype, bytes.length / elementBytes);
-  // Copies the bytes, since decoded bytes may start at an offset that the typed array does not allow.
-  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
-  return checkedArray(spec, new ModelTensor(spec.dtype, shape, data));
 }
 
 /** Checks a tensor made from a client's bytes. The result shares the memory of the tensor. */
@@ -261,44 +226,18 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-/** The shape in `;shape=2x3` before `;base64` of a data URI; undefined without it. */
-function statedShapeOf(uri: string): readonly number[] | undefined {
-  return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
-    .exec(uri.slice(0, 1024))?.[1]
-    ?.split("x")
-    .map(Number);
-}
-
-function shapeOfBytes(
-  { dims }: TensorSpec,
-  stated: readonly number[] | undefined,
-  count: number,
-): readonly number[] | undefined {
-  const known = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
-  const shape = stated ?? dims.map((dim) => (typeof dim === "number" ? dim : count / known));
-  const fits =
-    shape.length === dims.length &&
-    shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
-    countOf(shape) === count;
-  return fits ? shape : undefined;
-}
-
 /** Product of the free sizes other than 0. */
 function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
   return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
 }
 
-function freeSizes({ dims }: TensorSpec): number {
-  return dims.filter((dim) => typeof dim !== "number").length;
-}
-
-function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
+export function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
   // `arrayTypes` and `ArrayOf` have the same dtypes, which TypeScript cannot infer for a generic index.
   const Data: new (length: number) => TensorData = arrayTypes[dtype];
   return new Data(count) as ArrayOf<D>;
 }
 
-function emptyOf<D extends DType>(dtype: D): ModelTensor<D> {
+export function emptyOf<D extends DType>(dtype: D): ModelTensor<D> {
   return new ModelTensor(dtype, [0], newData(dtype, 0));
 }
 

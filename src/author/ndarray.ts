@@ -2,14 +2,8 @@
 import * as z from "zod";
 import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
 import { elements } from "./elements.ts";
-import {
-  type ArrayFault,
-  arrayFromBytes,
-  arrayFromLists,
-  checkedArray,
-  type ReadArray,
-  wireOfArray,
-} from "./ndarray-wire.ts";
+import { arrayFromBytes } from "./ndarray-bytes.ts";
+import { type ArrayFault, arrayFromLists, checkedArray, type ReadArray, wireOfArray } from "./ndarray-wire.ts";
 import { arrayTypes, type DType, describeTensor, type ModelTensor, type Tensor, type TensorSpec } from "./tensor.ts";
 import { replaceJsonSchema } from "./zod-internals.ts";
 

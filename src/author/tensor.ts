@@ -17,6 +17,11 @@ export const arrayTypes = {
 } as const;
 
 export type DType = keyof typeof arrayTypes;
+
+export function isDType(name: string): name is DType {
+  return Object.hasOwn(arrayTypes, name);
+}
+
 /**
  * Typed array for each dtype, over any kind of buffer. `InstanceType<typeof Float32Array>` would allow only
  * `ArrayBuffer`.

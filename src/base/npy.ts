@@ -30,12 +30,22 @@ const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new 
   ["|b1", [1, (view, at) => view.getUint8(at) !== 0]],
 ] satisfies [string, [number, Read]][]);
 
+export interface NpyArray {
+  /** NumPy's name of the dtype, e.g. `<f4`. */
+  readonly type: string;
+  readonly shape: readonly number[];
+  /** The bytes of the elements, little-endian and in row-major order. */
+  readonly bytes: Uint8Array;
+  /** Reads an element by its index in row-major order. */
+  readonly at: (index: number) => number | boolean;
+}
+
 /**
  * Reads an array from a `.npy` file.
  * @returns undefined if the magic bytes are missing
  * @throws Error with the reason, and the fix in NumPy
  */
-export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
+export function arrayOfNpy(bytes: Uint8Array): NpyArray | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < LENGTH_AT || view.getUint32(0) !== MAGIC[0] || view.getUint16(4) !== MAGIC[1]) return undefined;
   const { header, begin } = headerOf(view);
@@ -43,29 +53,39 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   const order = /'fortran_order': *(True|False)/.exec(header)?.[1];
   const sizes = /'shape': *\(((?:\d+, *)*\d*)\)/.exec(header)?.[1];
   if (order === undefined || sizes === undefined) throw new Error("its header is not valid");
-  const [size, read] = elements.get(descr ?? "") ?? unknownType(descr);
+  const type = descr ?? "";
+  const [size, read] = elements.get(type) ?? unknownType(descr);
   if (order === "True") throw new Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
   const shape = sizes
     .split(",")
     .filter((each) => each.trim() !== "")
     .map(Number);
-  limitLists(shape);
+  if (shape.length > MAX_DIMENSIONS)
+    throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
   const expected = shape.reduce((product, each) => product * each, size);
   const given = bytes.length - begin;
   if (given !== expected) throw new Error(`it has ${given} bytes of elements; expected ${expected}`);
-  let at = begin;
-  const listAt = (depth: number): Lists => {
-    if (depth < shape.length) return Array.from({ length: shape[depth] ?? 0 }, () => listAt(depth + 1));
-    at += size;
-    return read(view, at - size);
-  };
+  return { type, shape, bytes: bytes.subarray(begin), at: (index) => read(view, begin + index * size) };
+}
+
+/**
+ * Reads a `.npy` file as lists.
+ * @returns undefined if the magic bytes are missing
+ * @throws Error with the reason, and the fix in NumPy
+ */
+export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
+  const array = arrayOfNpy(bytes);
+  if (array === undefined) return undefined;
+  const { shape, at } = array;
+  limitLists(shape);
+  let index = 0;
+  const listAt = (depth: number): Lists =>
+    depth < shape.length ? Array.from({ length: shape[depth] ?? 0 }, () => listAt(depth + 1)) : at(index++);
   return listAt(0);
 }
 
 /** Limits the number of lists: empty lists take memory here, but no bytes in the file. */
 function limitLists(shape: readonly number[]): void {
-  if (shape.length > MAX_DIMENSIONS)
-    throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
   let [product, lists] = [1, 0];
   for (const size of shape) {
     lists += product;

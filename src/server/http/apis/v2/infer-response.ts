@@ -1,6 +1,7 @@
 /** Converts the outputs of a prediction to the tensors of an inference response. */
 import { decodeDataUrl, isDataUrl } from "../../../../author/data-url.ts";
-import { arrayFromBytes, arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
+import { arrayFromBytes } from "../../../../author/ndarray-bytes.ts";
+import { arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpec } from "../../../../author/tensor.ts";
 import { isObject } from "../../../../base/json.ts";
 import { encodeElements } from "./byte-elements.ts";

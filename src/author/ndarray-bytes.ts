@@ -1,0 +1,121 @@
+/** Tensors in JSON as a data URI: with the bytes of the elements, or with a NumPy file (`.npy`). */
+import { messageOf } from "../base/errors.ts";
+import { arrayOfNpy, type NpyArray } from "../base/npy.ts";
+import { decodeDataUrl, isDataUrl } from "./data-url.ts";
+import { elements } from "./elements.ts";
+import { checkedArray, emptyOf, newData, type ReadArray } from "./ndarray-wire.ts";
+import { arrayTypes, countOf, type DType, describeTensor, isDType, ModelTensor, type TensorSpec } from "./tensor.ts";
+
+/** Reads a tensor from a data URI. Bytes that begin like a NumPy file are one. */
+export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
+  const declared = describeTensor(spec.dtype, spec.dims);
+  if (!isDataUrl(uri)) {
+    return refused(
+      spec,
+      `expected lists of numbers for ${declared}, or data:application/octet-stream;base64,… with their bytes`,
+    );
+  }
+  let bytes: Uint8Array;
+  let npy: NpyArray | undefined;
+  try {
+    ({ bytes } = decodeDataUrl(uri, Number.MAX_SAFE_INTEGER));
+    npy = arrayOfNpy(bytes);
+  } catch (error) {
+    return refused(spec, messageOf(error));
+  }
+  if (npy !== undefined) return arrayFromNpy(spec, npy);
+  const stated = statedShapeOf(uri);
+  const count = bytes.length / arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
+  const shape = shapeOfBytes(spec, stated, count);
+  if (shape !== undefined) return checkedArray(spec, new ModelTensor(spec.dtype, shape, copied(spec.dtype, bytes)));
+  if (stated !== undefined)
+    return refused(spec, `${bytes.length} bytes with the sizes ${stated.join("x")} do not fit ${declared}`);
+  return refused(spec, `${bytes.length} bytes do not fit ${declared}, ${expectedBytes(spec, bytes.length)}`);
+}
+
+function refused<D extends DType>({ dtype }: TensorSpec<D>, message: string): ReadArray<D> {
+  return { array: emptyOf(dtype), faults: [{ path: [], message }] };
+}
+
+/** Copies the bytes, since decoded bytes may start at an offset that the typed array does not allow. */
+function copied<D extends DType>(dtype: D, bytes: Uint8Array) {
+  const data = newData(dtype, bytes.length / arrayTypes[dtype].BYTES_PER_ELEMENT);
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
+  return data;
+}
+
+/** NumPy's names of dtypes. */
+const npyTypes: Readonly<Partial<Record<DType, string>>> = {
+  float16: "<f2",
+  float32: "<f4",
+  float64: "<f8",
+  int8: "|i1",
+  int16: "<i2",
+  int32: "<i4",
+  int64: "<i8",
+  uint8: "|u1",
+  bool: "|b1",
+};
+
+/** Elements of another dtype are converted as numbers in lists are. */
+function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes, at }: NpyArray): ReadArray<D> {
+  const { dtype, dims } = spec;
+  const count = countOf(shape);
+  if (shapeOfBytes(spec, shape, count) === undefined) {
+    const declared = describeTensor(dtype, dims);
+    return refused(spec, `a NumPy array of the shape (${shape.join(", ")}) does not fit ${declared}`);
+  }
+  if (npyTypes[dtype] === type) return checkedArray(spec, new ModelTensor(dtype, shape, copied(dtype, bytes)));
+  const { read, expected } = elements[dtype];
+  const data = newData(dtype, count);
+  for (let i = 0; i < count; i++) {
+    const stored = read(at(i));
+    if (stored === undefined)
+      return refused(spec, `element ${i} of the NumPy array is ${at(i)}, but ${dtype} needs ${expected}`);
+    if (data instanceof BigInt64Array) data[i] = BigInt(stored);
+    else data[i] = Number(stored);
+  }
+  return checkedArray(spec, new ModelTensor(dtype, shape, data));
+}
+
+/** The end of a message about bytes that do not fit: the expected count, and the dtype that the bytes may have. */
+function expectedBytes(spec: TensorSpec, given: number): string {
+  const { dtype, dims } = spec;
+  const size = arrayTypes[dtype].BYTES_PER_ELEMENT;
+  const known = countOf(dims.map((dim) => (typeof dim === "number" ? dim : 1))) * size;
+  const free = dims.filter((dim) => typeof dim !== "number").length;
+  const each = `whose elements have ${size} ${size === 1 ? "byte" : "bytes"} each`;
+  if (free > 1) return `${each}; say the sizes with ;shape=2x3 before ;base64`;
+  if (free === 1) return `${each}: expected a multiple of ${known} bytes`;
+  const likely = dtypeOf(dtype, (size * given) / known);
+  const fix = likely === undefined ? "" : `; are the elements ${likely}? Convert them to ${dtype}`;
+  return `which has ${known} bytes${fix}`;
+}
+
+/** A dtype with elements of this size: of the same kind, else a float, else an integer. */
+function dtypeOf(dtype: DType, bytes: number): DType | undefined {
+  const kinds = [dtype.replace(/^b?(float|int|uint)\d+$/, "$1"), "float", "uint", "int"];
+  return kinds.map((kind) => `${kind}${8 * bytes}`).find(isDType);
+}
+
+/** The shape in `;shape=2x3` before `;base64` of a data URI; undefined without it. */
+function statedShapeOf(uri: string): readonly number[] | undefined {
+  return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
+    .exec(uri.slice(0, 1024))?.[1]
+    ?.split("x")
+    .map(Number);
+}
+
+function shapeOfBytes(
+  { dims }: TensorSpec,
+  stated: readonly number[] | undefined,
+  count: number,
+): readonly number[] | undefined {
+  const known = dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+  const shape = stated ?? dims.map((dim) => (typeof dim === "number" ? dim : count / known));
+  const fits =
+    shape.length === dims.length &&
+    shape.every((size, i) => Number.isInteger(size) && (typeof dims[i] !== "number" || dims[i] === size)) &&
+    countOf(shape) === count;
+  return fits ? shape : undefined;
+}
