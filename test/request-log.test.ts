@@ -150,7 +150,7 @@ describe("the log", () => {
       const line = await other.line(`"request_id":"${name}"`);
       const fields = JSON.parse(line) as { readonly bytes?: number; readonly prediction_status?: string };
       sizes.push([name, byteLength, fields.bytes]);
-      if (name.startsWith("read-")) statuses.add(fields.prediction_status);
+      if (name.startsWith("read-") || name === "events") statuses.add(fields.prediction_status);
       expect(answer.headers.has(STATUS_HEADER)).toBe(false);
       return answer.headers.get("location") ?? "";
     };
@@ -167,7 +167,7 @@ describe("the log", () => {
     for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
       await send(path, path);
     await send("head", "/openapi.json", { method: "HEAD" });
-    // The process that forwards knows the status, too.
+    // A process that forwards a request knows the status, too. A stream has the status at its end.
     expect(statuses).toEqual(new Set(["success"]));
     expect(sizes.map(([name, , logged]) => [name, logged])).toEqual(sizes.map(([name, size]) => [name, size]));
     expect(sizes.find(([name]) => name === "large")?.[1]).toBeGreaterThan(64 * 1024);
