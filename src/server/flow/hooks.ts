@@ -20,7 +20,7 @@ export interface HooksOptions {
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
-/** A call that takes this long starts the limit again. */
+/** Milliseconds of a slow call, which starts the limit again. */
 const SLOW_MS = 100;
 /** Quick calls after which the limit ends, because it costs each call some microseconds. */
 const QUICK_CALLS = 1000;
