@@ -49,7 +49,9 @@ export async function descendants(pid: number): Promise<number[]> {
 export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await children(server)) {
-    if ((await readFile(`/proc/${pid}/cmdline`, "utf8")).includes(`[${role}]`)) found.push(pid);
+    // A process may end after the list of children was read.
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    if (command.includes(`[${role}]`)) found.push(pid);
   }
   return found;
 }
