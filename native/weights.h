@@ -58,8 +58,8 @@ class Weights {
    */
   virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
   /**
-   * Whether a run may modify state that the next run reads; then parallel sessions must not share the weights. Only
-   * known for TorchScript that was opened for several instances.
+   * Whether a run may modify state that the next run reads; then parallel sessions must not share the weights.
+   * TorchScript that was opened for one instance answers false without a check.
    */
   virtual bool keeps_state() const { return true; }
   /** Count of layers with packed weights. */

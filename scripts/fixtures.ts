@@ -34,8 +34,8 @@ const [, , part, ...options] = process.argv;
 const isLong = options.includes("--long");
 
 if (part === "libtorch") {
-  // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one. The Python
-  // that most tasks share ends when no task uses it. `preparedModel` has its own, so it runs beside a longer task.
+  // Two tasks run at a time, in the order of the list. Most tasks share one Python process, which ends when no task uses
+  // it. `preparedModel` has another process, so the task beside it keeps the shared one alive.
   const long = [
     preparedModel,
     fidelityCases,

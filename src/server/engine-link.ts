@@ -83,7 +83,7 @@ export class EngineLink implements EngineEvents {
     this.#settled.resolve();
   }
 
-  /** Notes that the supervisor is loading the model, or has unloaded it. */
+  /** Sets the state of the model, and wakes the calls that wait for it. */
   changed(state: EngineState, isByClient = false): void {
     this.state = state;
     this.isUnloadedByClient = state === "unloaded" && isByClient;
@@ -116,7 +116,7 @@ export class EngineLink implements EngineEvents {
     if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
   }
 
-  /** Unloads the model once no prediction runs, and waits for that. */
+  /** Asks the supervisor to unload the model once no prediction runs. Resolves when the model is unloaded. */
   async unload(): Promise<void> {
     if (this.isUnloadedByClient) return;
     this.#ask("unload");

@@ -19,7 +19,7 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-/** The fronts (HTTP processes) of a model. */
+/** The HTTP processes (fronts) that serve a model. They learn of loads and unloads. */
 export interface LoadedFronts {
   /** The model is being loaded, or was unloaded. @param isByClient whether a client asked for the unload */
   changed(state: "unloaded" | "loading", isByClient?: boolean): void;

@@ -162,7 +162,7 @@ async function openBeside(
 ): Promise<Front> {
   const { config, argv = [], source } = options;
   using background = older === undefined ? undefined : Background.enter();
-  // The older server that started this one has ended, so this one need not start in the background.
+  // An older server started this process in the background and has ended since, so the process leaves the background.
   if (older === undefined && starterPid() !== undefined) Background.leaveAlone();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,

@@ -94,7 +94,10 @@ function isFolder(given: string): boolean {
   return isAbsolute(given) && (statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false);
 }
 
-/** The path to package: a weights file, or a folder with a model or weights; undefined for a reference or a store. */
+/**
+ * The path of what `build` packages: a weights file or the folder of a model.ts. A folder with only one weights file
+ * gives the path of this file; a reference or a store gives undefined.
+ */
 function pathToBuild(given: string | undefined): string | undefined {
   if (given === undefined || isStore(given)) return undefined;
   if (/[./]/.test(given) && isFile(given)) return given;

@@ -43,7 +43,7 @@ export function starterPid(): number | undefined {
   return Number.isInteger(pid) ? pid : undefined;
 }
 
-/** Whether a process starts newer servers for this one: this process itself, or the first process of its container. */
+/** Whether the process with this id may start newer versions of this server. */
 export function startsNewer(pid: number | undefined): boolean {
   return pid === process.pid || (pid === 1 && isFollowed());
 }

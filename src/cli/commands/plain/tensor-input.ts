@@ -72,7 +72,7 @@ export function isFile(path: string): boolean {
 export interface FixedBatch {
   readonly file: string;
   readonly rows: number;
-  /** Whether --input gives the batch size. A file that describes its inputs takes no --input. */
+  /** Whether --input gives the batch size. Otherwise the file fixes it. */
   readonly isGiven: boolean;
 }
 

@@ -34,7 +34,7 @@ export async function follow(
   };
   const takers = new Map<string, (data: string) => Run>();
   const on = <T>(name: string, take: (data: T) => Run) => takers.set(name, (data) => take(JSON.parse(data)));
-  // After a restart, the server sends `start` again, and then all events from the beginning.
+  // Each new stream begins with `start` and has all events, so `start` replaces what the page has of the run.
   on("start", (started: Run) => started);
   on("log", (text: string): Run => ({ ...run, status: "running", logs: run.logs + text }));
   on("output", ({ index, output }: { readonly index: number; readonly output: Json }): Run => {
