@@ -247,7 +247,11 @@ describe("memory for a body with wrong inputs", () => {
     ["objects for inputs", `"[" + "{},".repeat(2e6) + "{}]"`, "/0/x: expected number, but it is missing"],
     ["a list that does not end", `"[" + "{},".repeat(2e6)`, "(line 1, column 6000002)"],
     ["a fault behind many inputs", `"[\\n" + "{\\"x\\":1},".repeat(1e6) + "{\\"x\\" 1}]"`, "(line 2, column 8000006)"],
-    ["brackets that do not close", `"[".repeat(6e6)`, "the body is not JSON (line 1, column 2001)"],
+    [
+      "brackets that do not close",
+      `"[".repeat(6e6)`,
+      "the body is not JSON: it is nested deeper than 2000 levels (line 1, column 2001)",
+    ],
     [
       "an object around the list",
       `'{"inputs":[' + "{},".repeat(2e6) + "{}]}"`,

@@ -152,7 +152,7 @@ test("a front of the older server that starts again leaves the port to the newer
   // Idle connections hold the ports of both fronts open.
   const idle = Array.from({ length: 16 }, () => connect({ host: "127.0.0.1", port }).on("error", () => {}));
   await gate.arrived("a");
-  await using second = serve({ model: "slow", port, place, more });
+  await using second = serve({ model: "slow", port, place, more: [...more, "--replace"] });
   await first.line("The newer server takes over");
   const before = await inRole(first.pid, "front");
   process.kill(before[0] ?? 0, "SIGKILL");
