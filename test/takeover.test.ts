@@ -1,7 +1,7 @@
 /** A server takes over the port of a running server only if it serves every model of that server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
-import { lossOf, type Offer } from "../src/server/offer.ts";
+import { lossOf, type Offer, offerOf } from "../src/server/offer.ts";
 import { type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { freePort } from "./helpers/free-port.ts";
@@ -61,6 +61,13 @@ test("a server of another model does not start, unless the operator permits that
     await until(() => !isRunning(reloaded));
   }
 }, 120_000);
+
+test("a server with a model of a registry is not replaced by a server with another model of this registry", () => {
+  const of = (name: string) => offerOf([{ name, packaged: { tag: "v1" } }], { role: "both" });
+  const older = of("localhost:5000/digits:v1");
+  expect(lossOf(older, of("localhost:5000/digits:v2"))).toBeUndefined();
+  expect(lossOf(older, of("localhost:5000/upscale"))).toStartWith("its server serves localhost:5000/digits, and");
+});
 
 describe("a server with lab:v1 and ten:v1", () => {
   const offer = (models: readonly string[], answersClients = true): Offer => ({

@@ -13,7 +13,11 @@ export const offerSchema = z.object({
 });
 export type Offer = z.infer<typeof offerSchema>;
 
-export function offerOf(models: readonly ServedOptions[], { role }: Pick<ServeConfig, "role">): Offer {
+type Offered = Pick<ServedOptions, "name" | "split" | "isShadow"> & {
+  readonly packaged: Pick<ServedOptions["packaged"], "tag">;
+};
+
+export function offerOf(models: readonly Offered[], { role }: Pick<ServeConfig, "role">): Offer {
   return {
     models: models
       .filter(({ isShadow, split }) => !isShadow || split !== undefined)
@@ -44,7 +48,7 @@ function namesOf({ models }: Offer): string[] {
   return [...new Set(models.map(({ name }) => name))];
 }
 
-/** Two builds of one repository have names with their tags. */
+/** Two builds of one repository have names with their tags. A colon before a slash is part of a host: `host:5000/digits`. */
 function withoutTag(name: string): string {
-  return name.replace(/:.*/, "");
+  return name.replace(/:[^/:]*$/, "");
 }
