@@ -19,7 +19,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
-/** Writes the folder of a model with the weights `path`. Its input tensor and output tensor have the sizes `dims`. */
+/** Writes the folder of a model. @param path weights @param dims sizes of the input and the output tensor */
 async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
   const input = basename(path).startsWith("fixed-") ? "input" : "x";
   const output = /fixed-|traced/.test(path) ? "output0" : "y";

@@ -142,27 +142,27 @@ export type RestartCause = (typeof restartCauses)[number];
 
 /** Reasons why a server is not ready. */
 export const unreadyReasons = [
-  // Not ready: the model is being set up.
+  // The model is being set up.
   "starting",
-  // Not ready: the HTTP process has ended and starts again.
+  // The HTTP process has ended and starts again.
   "restarting",
-  // Not ready: the engine process, which runs batches, has ended and starts again.
+  // The engine process, which runs batches, has ended and starts again.
   "engine",
-  // Not ready: the engine process gives no sign of life.
+  // The engine process gives no sign of life.
   "silent",
-  // Not ready: the replicas' queue is not reachable.
+  // The replicas' queue is not reachable.
   "queue",
-  // Not ready: the memory of Redis is full.
+  // The memory of Redis is full.
   "full",
-  // Not ready: the decoding of pictures makes no progress.
+  // The decoding of pictures makes no progress.
   "pictures",
-  // Not ready: the database file of the store was deleted or replaced.
+  // The database file of the store was deleted or replaced.
   "store",
-  // Not ready: the store cannot be written.
+  // The store cannot be written.
   "disk",
-  // Not ready: the server stops soon, and load balancers should notice first.
+  // The server stops soon, and load balancers should notice first.
   "leaving",
-  // Not ready: the server only finishes accepted work.
+  // The server only finishes accepted work.
   "draining",
 ] as const;
 export type Unready = (typeof unreadyReasons)[number];

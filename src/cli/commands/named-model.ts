@@ -63,7 +63,7 @@ export function isStored(given: string): boolean {
   return pathToBuild(given) === undefined && !isRemote(given);
 }
 
-/** Finds a model that is in a store already. @throws SconceError when the model cannot be found */
+/** Finds a model in the model store. @throws SconceError if the store lacks the model */
 export function storedModel(
   source: ModelSource,
   given: string | undefined,

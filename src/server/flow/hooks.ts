@@ -64,7 +64,7 @@ export class Hooks {
   }
 
   /**
-   * Calls a hook. Hooks must not call hooks: only one limit applies at a time.
+   * Calls a hook. A hook must not call another hook, because only one time limit applies.
    * @param place prediction and index of the input; undefined outside a prediction
    * @throws SconceError `item_failed` after the time limit, or if the input blocked an earlier process. Errors of the
    * hook pass.
