@@ -9,10 +9,7 @@ spin(20);
 spin(200);
 console.log(counted);`;
 
-/**
- * Counts of the slower core, one for each call of `count`. Counts of different runs of the benchmark are not
- * comparable.
- */
+/** Each count is the work of the slower core during one call of `count`. Only counts of one run can be compared. */
 export class Canary {
   readonly #counts: number[] = [];
   #since = 0;
@@ -22,7 +19,7 @@ export class Canary {
     this.#counts.push(Math.min(...(await Promise.all(spins)).map(Number)));
   }
 
-  /** Lowest and highest count since the last call of `shares`, divided by the highest count of this run. */
+  /** Lowest and highest count since the last call, divided by the highest count of this run. */
   shares(): { min: number; max: number } {
     const best = Math.max(...this.#counts);
     const shares = this.#counts.slice(this.#since).map((count) => count / best);

@@ -1,7 +1,4 @@
-/**
- * A child process of the benchmark. Each line of its standard input and output is a message. Stopping the child stops
- * all its descendants.
- */
+/** A child process of the benchmark that reads and writes lines. Stopping it stops all its descendants. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { createInterface } from "node:readline";
@@ -10,7 +7,6 @@ import { root } from "../scripts/setup/step.ts";
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Milliseconds between SIGTERM and SIGKILL. */
   readonly stopMs?: number;
 }
 
@@ -33,13 +29,13 @@ export class Child implements AsyncDisposable {
     const [program = "", ...args] = command;
     this.#command = command;
     this.#stopMs = stopMs;
-    // `detached` makes a new process group, so signals reach the descendants too. A SIGTERM for pytriton alone would
-    // leave its server running.
+    // `detached` makes a process group, whose signals reach descendants too. pytriton would leave its server running
+    // after a SIGTERM.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
     const outputs = (["stdout", "stderr"] as const).map((name) => this.#read(name));
     this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
-    // The exit of the process may come before its last lines of output.
+    // The process may exit before its last lines were read.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
     void Promise.all([closed, ...outputs]).then(() => {
       running.delete(this);
@@ -52,7 +48,7 @@ export class Child implements AsyncDisposable {
   async #read(name: "stdout" | "stderr"): Promise<void> {
     const stream = this.#process[name];
     const lines = createInterface(stream);
-    // If the process did not start, its output closes without an `end` event.
+    // The stream of a process that did not start closes without an `end` event.
     stream.on("close", () => lines.close());
     const kept = this.#lines[name];
     for await (const line of lines) {
@@ -97,7 +93,7 @@ export class Child implements AsyncDisposable {
     return JSON.parse((await answer)[0]);
   }
 
-  /** An error with the last lines of output. It says how the process ended, or `what` if the process is running. */
+  /** An error with the last lines of output. It says how the process ended; for a running process, `what`. */
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
@@ -113,7 +109,6 @@ export class Child implements AsyncDisposable {
     await this.#ended.promise;
   }
 
-  /** Sends a signal to the process group. @returns false if the group has no process */
   signal(signal: NodeJS.Signals | 0): boolean {
     try {
       return process.kill(-this.pid, signal);
@@ -123,7 +118,7 @@ export class Child implements AsyncDisposable {
   }
 }
 
-// Signals for this program do not reach the children, which have process groups of their own.
+// Children in other process groups do not get the signals of this program, so they are killed here.
 for (const name of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
     for (const child of running) child.signal("SIGKILL");

@@ -5,16 +5,14 @@ import { median, sum } from "./numbers.ts";
 import { type Goal, type Measurement, rounded } from "./report.ts";
 import type { Sample, Start, Target } from "./target.ts";
 
-/** Options that all cases of a run share. */
 export interface CaseOptions {
-  /** Whole seconds of one turn, in which one program is measured. */
+  /** Whole seconds for which each program is measured in its turn. */
   readonly seconds: number;
   readonly repeats: number;
   readonly canary: Canary;
 }
 
 export interface Comparison {
-  /** The network that the measured program and the baselines run. */
   readonly network: () => Promise<Network>;
   readonly measured: Start;
   readonly beside: Start | readonly Start[];
@@ -31,8 +29,8 @@ export interface Comparison {
   /** Text for the baseline in the row. Default: "of" and the title of the first baseline. */
   readonly compared?: string;
   /**
-   * Set if a batch takes a good part of a second (`hasSlowBatches` in load.ts). Turns last this many times longer, so
-   * that they contain enough batches for a mean.
+   * Factor for longer turns, for a model whose batches take a good part of a second (`hasSlowBatches` in load.ts). A
+   * mean needs enough batches.
    */
   readonly slow?: number;
 }
@@ -58,7 +56,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     return sample;
   };
   for (const target of [measured, ...baselines]) {
-    // Only servers have `check`, and only servers need load to warm up.
+    // A program without a server has no `check`, and needs no load to warm up.
     if (target.check === undefined) continue;
     await target.check();
     await turnOf(target, warmUpSeconds(seconds));
@@ -99,7 +97,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
 
 const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
-/** The medians of each figure over all turns, in words: first of the measured program, then of each baseline. */
+/** The medians over all turns as text: first of the measured program, then of each baseline. */
 function detailsOf(all: readonly (readonly Sample[])[]): string {
   const flat = all.map((samples) =>
     samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {

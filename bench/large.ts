@@ -9,16 +9,16 @@ import { sconce } from "./targets.ts";
 export interface Large {
   readonly network: () => Promise<Network>;
   readonly subject: string;
-  /** Makes the inputs of the large request from the inputs of small requests. */
+  /** Makes the inputs of the large request from inputs of small requests. */
   readonly inputs: (requests: readonly Input[]) => readonly Input[];
   readonly flags?: readonly string[];
-  /** Goal: at most this many milliseconds for the 99th percentile of the other clients' latency. */
+  /** Goal for the other clients: most milliseconds of their 99th percentile of latency. */
   readonly mostMs: number;
 }
 
 /** The other clients send one small prediction at a time, with pauses of 2 ms. */
 const others = { connections: 4, thinkingMs: 2 };
-/** Factor for the length of a turn. A large request may take a second, and a turn needs several. */
+/** A turn is this many times longer than usual, because a large request may take a second. */
 const LONG_TURNS = 4;
 
 export async function besideLarge(
@@ -54,8 +54,8 @@ export async function besideLarge(
 }
 
 /**
- * Sends large requests one after another for `seconds`, and waits for the last answer: a request that still runs
- * would slow down the next turn.
+ * Sends large requests one after another for `seconds`. It waits for the last answer, because a running request would
+ * slow down the next turn.
  */
 async function sendInSequence(url: string, body: string, seconds: number) {
   const beganMs = performance.now();

@@ -14,11 +14,10 @@ export type RequestPattern = "wait" | "create-get";
 
 export interface LoadOptions {
   readonly connections: number;
-  /** Whole seconds of load. */
   readonly seconds: number;
   /**
-   * Set if a batch takes a good part of the load's duration. Answers arrive batch by batch, so a plain count could be
-   * wrong by a batch. The rate is then the slope of answers over time.
+   * Set if a batch takes a good part of the load's duration. A count of answers could then be wrong by a batch, so the
+   * rate is their slope over time.
    */
   readonly hasSlowBatches?: boolean;
   /** Milliseconds between an answer and the next request of the same connection; default 0. */
@@ -29,12 +28,10 @@ export interface LoadOptions {
 const THREADS = Math.max(1, Math.floor(availableParallelism() / 4));
 
 const answerSchema = z.object({
-  /** Number of predictions with outputs. */
   answered: z.number(),
-  /** Number of requests with an error or without an answer. */
   failed: z.number(),
   seconds: z.number(),
-  /** Percentiles of the latency of a request, in milliseconds. */
+  /** Percentiles 50 and 99 of the latency, in milliseconds. */
   p50Ms: z.number(),
   p99Ms: z.number(),
   arrivals: z.array(z.number()),
@@ -70,7 +67,7 @@ export async function load(
     },
   );
   const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
-  // wrk lists the arrival times of one thread after another.
+  // wrk lists the arrivals thread by thread.
   arrivals.sort((a, b) => a - b);
   return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };
 }

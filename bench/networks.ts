@@ -13,13 +13,13 @@ import tiny from "./models/tiny.ts";
 
 export type Input = Readonly<Record<string, unknown>>;
 
-/** A built model with inputs and expected outputs. */
+/** A built model, with inputs and the outputs that it should give. */
 export interface Network {
   readonly name: string;
   readonly folder: string;
   /** Inputs as clients send them in JSON. */
   readonly requests: readonly Input[];
-  /** The same inputs for the raw loop, which fetches no URL: files are data URIs. */
+  /** The same inputs with data URIs in place of URLs, because the raw loop fetches nothing. */
   readonly inputs: readonly Input[];
   /** A few inputs with their correct outputs. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];
@@ -37,9 +37,9 @@ export const connected = { tiny, mlp } as const;
 export type ConnectedName = keyof typeof connected;
 
 export const folderOfAll = join(state, "bench");
-/** Environment of commands: the benchmark has its own model store, so the user's store stays unchanged. */
+/** A model store for the benchmark alone: the user's store stays unchanged. */
 export const storeEnv = { SCONCE_HOME: join(folderOfAll, "store") } as const;
-/** The command line from the sources. `npm run bench` has run the set-up. */
+/** Runs the command line from the sources, without set-up. */
 export const sconceCommand = [process.execPath, join(root, "src", "main.ts")] as const;
 
 const CHECKED = 8;
@@ -66,7 +66,7 @@ export async function connectedNetwork(name: ConnectedName): Promise<Network> {
   return { name, folder, requests, inputs: requests, samples };
 }
 
-/** Inputs of a fully connected network, and the outputs that PyTorch computed for them. */
+/** Inputs and PyTorch's outputs for a fully connected network. */
 export async function readSamples(folder: string): Promise<z.infer<typeof samplesSchema>> {
   return samplesSchema.parse(await Bun.file(join(folder, "samples.json")).json());
 }
@@ -87,7 +87,7 @@ export async function buildOwnModel(name: string, weights = name): Promise<strin
   return folder;
 }
 
-/** Builds a model folder into the benchmark's store. */
+/** Builds a model into the benchmark's store. */
 export async function buildModel(folder: string): Promise<void> {
   await Child.run([...sconceCommand, "build", "--allow-random", folder], storeEnv);
 }
@@ -108,7 +108,7 @@ export async function large(): Promise<Network> {
   return { ...(await connectedNetwork("tiny")), name: "large", folder: await buildOwnModel("large", "tiny") };
 }
 
-/** `tiny` with pictures as outputs. No samples: each picture is random, so there is no expected output. */
+/** `tiny` with random pictures as outputs, which cannot be checked against samples. */
 export async function photo(): Promise<Network> {
   return {
     ...(await connectedNetwork("tiny")),

@@ -41,10 +41,7 @@ const session = await openSession({
   ...model.tensors,
 });
 
-/**
- * Runs batches for `ms`, always two in flight so that the device never waits. @returns rows per second, an upper
- * bound for a server
- */
+/** Runs batches for `ms`, two in flight so that the device never waits. @returns rows per second */
 async function perSecond(rows: number, ms: number): Promise<number> {
   const sorted = inFull(rows);
   const begin = performance.now();
@@ -62,10 +59,7 @@ async function perSecond(rows: number, ms: number): Promise<number> {
   return (1000 * passes * sorted.length) / (performance.now() - begin);
 }
 
-/**
- * The tensors of all inputs, sorted by size so that padded batches have little padding. The first inputs repeat to
- * fill the last batch.
- */
+/** Tensors of whole batches, sorted by size for little padding. The first inputs repeat to fill the last batch. */
 function inFull(rows: number): (readonly Tensor[])[] {
   const count = rows * Math.ceil(items.length / rows);
   return Array.from({ length: count }, (_, i) => items[i % items.length]?.tensors ?? []).sort(

@@ -7,14 +7,14 @@ import { type Network, type Output, outputSchema, python, storeEnv } from "./net
 import { rounded } from "./report.ts";
 import type { Start, Target } from "./target.ts";
 
-/** Requests to the process of the raw loop: run batches of `rows` rows for `ms`, or return the output of each input. */
+/** Requests to the raw loop: run batches of `rows` rows for `ms`, or return the output of each input. */
 export const rawRequestSchema = z.union([
   z.object({ rows: z.int(), ms: z.number() }),
   z.object({ outputs: z.literal("all") }),
 ]);
 const rateSchema = z.object({
   perSecond: z.number(),
-  /** Median time of a batch. Only the loop in Python, which runs one batch at a time, reports it. */
+  /** Median time of a batch in milliseconds. Only the loop in Python measures it. */
   medianMs: z.number().default(Number.NaN),
 });
 const outputsSchema = z.object({ outputs: z.array(outputSchema) });
@@ -34,7 +34,7 @@ export function raw(rows: number | readonly number[], options: RawOptions = {}):
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // Tries the sizes in order. The probably fastest size comes last, when one-time work is done.
+    // The size that is probably fastest comes last, when one-time work is done.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);

@@ -23,7 +23,7 @@ def run(rows, seconds):
         return timer.blocked_autorange(min_run_time=seconds)
 
 
-# TorchScript compiles code for the batch sizes of its first runs: both sizes of the benchmark run here.
+# TorchScript compiles code for the batch sizes of its first runs, so both sizes of the benchmark run here.
 for rows in (1, 64):
     run(rows, 0.2)
 for line in sys.stdin:

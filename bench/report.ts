@@ -21,7 +21,7 @@ export interface Measurement {
   readonly goal?: Goal;
   /** One value for each repeat. */
   readonly values: readonly number[];
-  /** Absolute numbers behind the ratio, in words, e.g. rates. They are valid only for this machine and run. */
+  /** The measured numbers behind the ratio, as text, e.g. rates. They hold for this machine only. */
   readonly details?: string;
   /** Number of requests without a succeeded prediction. */
   readonly failed?: number;
@@ -29,11 +29,11 @@ export interface Measurement {
 
 export interface Result extends Measurement {
   readonly case: string;
-  /** Lowest and highest speed of the slower core during the measurement, divided by its best speed in this run. */
+  /** Lowest and highest speed of the slower core during the measurement, as shares of its best speed in this run. */
   readonly cores: { readonly min: number; readonly max: number };
 }
 
-/** The number with three significant digits, as text. */
+/** A text with three significant digits. */
 export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
 /** The Markdown table: one row per result, with median, minimum and maximum of its repeats. */

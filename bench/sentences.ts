@@ -8,8 +8,8 @@ import { buildModel, folderOfAll, type Network } from "./networks.ts";
 const COUNT = 1000;
 const LENGTHS = { least: 5, most: 120 } as const;
 /**
- * Step through the lengths. It is coprime to their number and near its golden section, so neighbours differ and every
- * stretch of sentences has the same mixture of lengths.
+ * Step through the list of lengths, so that neighbours differ and each stretch has the same mix of lengths. It has no
+ * common divisor with their count.
  */
 const STEP = 71;
 
@@ -24,7 +24,7 @@ export async function minilm(): Promise<Network> {
   return { name: "minilm", folder, requests, inputs: requests, samples };
 }
 
-/** Sentences cut from texts: 5 to 120 words, each length equally often. */
+/** Cuts texts into sentences of 5 to 120 words, each length equally often. */
 function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
   const random = seeded(20);

@@ -11,8 +11,8 @@ import { compiled, listening } from "./targets.ts";
 const MODEL = "digits";
 
 /**
- * Measures three starts: of `serve`, the first of the executable file, which unpacks libtorch, and a later one of the
- * file.
+ * Measures the start of `serve`, the first start of the executable file, which unpacks libtorch, and a later start of
+ * the file.
  */
 export async function startUp({ repeats, canary }: CaseOptions): Promise<Measurement[]> {
   await buildModel(join(root, "examples", MODEL));

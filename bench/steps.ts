@@ -42,7 +42,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
       values: ratios((one, many) => many.perSecond / one.perSecond),
       details: measured("perSecond", "characters/s"),
     },
-    // This row compares processor time, because a busy machine hardly changes it.
+    // Processor time hardly depends on how busy the machine is.
     {
       subject,
       compared: "characters a second of processor time",
@@ -53,15 +53,14 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
   ];
 }
 
-/** Measurements of one turn. */
 interface Turn {
   /** Characters that the server generates per second. */
   readonly perSecond: number;
-  /** Processor time of the server for one character, in milliseconds. */
+  /** Processor time of the server per character, in milliseconds. */
   readonly cpuMs: number;
 }
 
-/** Measures a number of clients for `seconds`. Each waits for its text before it requests the next. */
+/** Lets clients request texts for `seconds`, each one after another. */
 async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<Turn> {
   const cpuBefore = await cpuSeconds(url);
   const beganMs = performance.now();

@@ -8,13 +8,12 @@ import { type LoadOptions, load, type RequestPattern } from "./load.ts";
 import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
 import { sum } from "./numbers.ts";
 
-/** Figures of one turn. */
 export interface Sample {
   readonly perSecond: number;
   readonly failed?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
-  /** Further figures for the table, by their name and unit; NaN if unknown. */
+  /** More figures for the table, by name and unit; NaN if unknown. */
   readonly details?: Readonly<Record<string, number>>;
 }
 
@@ -23,31 +22,30 @@ export interface Target extends AsyncDisposable {
   readonly title: string;
   measure(options: LoadOptions): Promise<Sample>;
   /**
-   * Throws if an answer is wrong. The check waits behind requests of the previous load, so the next turn starts on an
-   * idle server. Undefined for programs without a server.
+   * Throws if an answer is wrong. It waits for requests of the previous load, so the next turn starts on an idle
+   * server. Undefined for programs without a server.
    */
   check?(): Promise<void>;
 }
 
 export type Start = (network: Network) => Promise<Target>;
 
-/** How to ask a server for a prediction over HTTP. */
+/** How to request a prediction from a server. */
 export interface Api {
   readonly path: string;
   readonly requests?: RequestPattern;
   /** The JSON body of a request with one input. */
   readonly body: (input: Input) => unknown;
-  /** Schema that reads the first output from an answer's JSON. */
+  /** Reads the first output in an answer's JSON. */
   readonly answer: z.ZodType<Output>;
 }
 
 export interface ServerOptions {
   readonly title: string;
   readonly child: Child;
-  /** Base URL of the server, without a path. */
   readonly url: string;
   readonly api: Api;
-  /** Resources that end with the server, among them its process. */
+  /** The server's process and other resources that end with it. */
   readonly owned: AsyncDisposable;
 }
 
@@ -105,7 +103,6 @@ export class Server implements Target {
     );
   }
 
-  /** Sends one request. @throws Error if the server does not answer with a success */
   async askSample(): Promise<void> {
     await this.#ask(this.#network.samples[0]?.input ?? {});
   }
@@ -129,14 +126,13 @@ export class Server implements Target {
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
-    // At the end of a load wrk closes its connections, which cancels their running predictions: up to one per
-    // connection is no failure.
+    // wrk ends a load by closing its connections, which cancels one prediction on each. These are no failures.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
       perSecond: done.perSecond,
       failed: done.failed + lost,
       ...(requests === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
-      // On a shared machine, processor time varies less than the rate.
+      // Processor time varies less than the rate on a shared machine.
       details: {
         "µs of the main thread": perItem("jsSeconds") || Number.NaN,
         "µs of the engine process": perItem("engineSeconds"),
@@ -151,7 +147,7 @@ export class Server implements Target {
     rmSync(this.bodies, { force: true });
   }
 
-  /** Counters of the server since its start; NaN for servers without such metrics. */
+  /** Counters of the server; NaN for a server without such metrics. */
   async #work() {
     const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
     const text = response?.ok ? await response.text() : "";
@@ -163,7 +159,7 @@ export class Server implements Target {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
       failed: read('sconce_predictions_total{status="failed".*}'),
-      /** Seconds of all batches, each from its dispatch to its outputs. */
+      /** Seconds of all batches, from dispatch to outputs. */
       batchSeconds: read("sconce_batch_seconds_sum"),
       ...(await processorSeconds(this.child.pid)),
     };

@@ -17,9 +17,9 @@ export interface SconceOptions {
   readonly flags?: readonly string[];
   readonly requests?: RequestPattern;
   readonly api?: Api;
-  /** Stores predictions in an SQLite file; default: what the flags say. */
+  /** Stores predictions in an SQLite file. Default: as `flags` say. */
   readonly inFile?: boolean;
-  /** Starts one replica per role, all with one Redis. The first replica gets the requests. */
+  /** Starts one replica for each role, all with one Redis. Requests go to the first. */
   readonly roles?: readonly ("front" | "worker" | "both")[];
   /** Command that serves the model; default: `sconce serve`. */
   readonly command?: (name: string) => Promise<readonly string[]> | readonly string[];
@@ -57,7 +57,7 @@ export function sconce(options: SconceOptions = {}) {
 
 const serve = (name: string) => [...sconceCommand, "serve", name];
 
-/** Starts sconce as one executable file that contains the model and libtorch. */
+/** Starts sconce as one executable file, with the model and libtorch inside. */
 export const executable = sconce({ command: async (name) => [await compiled(name)] });
 
 export async function compiled(name: string): Promise<string> {

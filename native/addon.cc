@@ -104,7 +104,7 @@ napi_value guarded(napi_env env, napi_callback_info info) noexcept {
       napi_throw(env, error_to_js(env, current_error("run_failed")));
     }
   } catch (...) {
-    // The error of `body` could not be created: memory is exhausted, or the Worker terminates.
+    // The JS error could not be created: memory is exhausted, or the Worker terminates.
     napi_throw_error(env, "run_failed", "the error could not be told");
   }
   return nullptr;
@@ -235,7 +235,7 @@ napi_value FreeTensor(napi_env env, napi_callback_info info) {
  */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
-  // RTLD_GLOBAL: the library uses the libtorch that this process has loaded.
+  // RTLD_GLOBAL lets the library use the libtorch that is loaded.
   if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
   return nullptr;
 }

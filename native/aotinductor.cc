@@ -76,7 +76,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // If all arguments have the same first size, it is treated as the batch size, and the batch may be padded.
+    // Arguments of equal first size count as a batch, so rows may be added.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
@@ -89,10 +89,7 @@ class AotInductor final : public Weights {
   }
 
  private:
-  /**
-   * Runs a batch. If the package refuses it and demands more rows, pads this batch, and remembers the row count for
-   * later batches.
-   */
+  /** Runs a batch. If the package demands more rows, adds rows now and to later small batches. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
       return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));
@@ -136,7 +133,7 @@ class AotInductor final : public Weights {
 
   /** Number of rows that the package's input check demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
-    // String search instead of std::regex, whose header adds three seconds to the build of this file.
+    // The header of std::regex would add three seconds to the build of this file.
     for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
       const auto at = message.find(check);
       if (at != std::string::npos) return std::atoll(message.substr(at + std::strlen(check), 9).c_str());
@@ -173,7 +170,7 @@ class AotInductor final : public Weights {
   std::vector<size_t> slots_;
   std::vector<size_t> places_;
   std::atomic<int64_t> min_rows_;
-  /** Whether a padded call gave the same results with other padding. */
+  /** Whether a call with added rows gave the same results with different added rows. */
   std::atomic<bool> is_row_wise_{false};
 };
 

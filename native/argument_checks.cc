@@ -15,7 +15,6 @@
 namespace sconce {
 namespace {
 
-/** Inserts code that raises `message` when `is_wrong` is true. */
 void raise_if(torch::jit::Graph& graph, torch::jit::Value* is_wrong, const std::string& message) {
   auto* const branch = graph.insertNode(graph.create(c10::prim::If, {is_wrong}, 0));
   auto* const raising = branch->addBlock();
@@ -69,8 +68,8 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
 }
 
 /**
- * Adds a use of a value of any type to the graph, so that libtorch does not remove the node that computes the value.
- * The operator `is` compares the value with a new text. The result is always false, so the graph never raises.
+ * Keeps the node that computes a value, which libtorch would remove as unused. The added comparison with a new text is always
+ * false, so the graph never raises.
  */
 void use(torch::jit::Graph& graph, torch::jit::Value* value) {
   const std::string text = "sconce: the result of a call that nothing uses";
@@ -85,15 +84,15 @@ bool is_call_without_result(const torch::jit::Node* node) {
   return is_call(node) && node->output()->type()->kind() == c10::TypeKind::NoneType;
 }
 
-/** Whether only calls without a result use a value. libtorch would remove the value with these calls. */
+/** Whether only calls without a result use a value. libtorch would remove such calls, and the value with them. */
 bool goes_with_calls(const torch::jit::Value* value) {
   const auto& uses = value->uses();
   return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return is_call_without_result(use.user); });
 }
 
 /**
- * Appends the results of a call that nothing uses: the value itself, or elements of a tuple. A tuple that the graph
- * returns is a result of its caller.
+ * Appends the unused results of a call: the value itself, or elements of its tuple. A tuple that the graph returns counts as
+ * used.
  */
 void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector<torch::jit::Value*>& unused) {
   if (result->type()->kind() != c10::TypeKind::TupleType) {
@@ -114,17 +113,14 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
   for (auto* const element : unpacked->outputs()) add_unused(graph, element, unused);
 }
 
-/**
- * Uses the results of calls that nothing else uses. PyTorch runs such a layer, so it may refuse an input; libtorch
- * would remove it.
- */
+/** Keeps layers whose results nothing uses: PyTorch runs such a layer, and it may refuse an input. */
 void use_results_of_calls(torch::jit::Graph& graph) {
   for (auto* const call : nodes_of(graph.block())) {
     if (!is_call(call)) continue;
     const torch::jit::WithInsertPoint after(call->next());
     std::vector<torch::jit::Value*> unused;
     add_unused(graph, call->output(), unused);
-    // A traced layer whose result is not used has only a call without a result.
+    // Tracing leaves a call without a result for a layer whose result is not used.
     if (is_call_without_result(call)) {
       for (auto* const input : call->inputs()) {
         const bool is_module = input->type()->kind() == c10::TypeKind::ClassType;
@@ -135,7 +131,7 @@ void use_results_of_calls(torch::jit::Graph& graph) {
   }
 }
 
-/** Applies `use_results_of_calls` to all methods and functions of the file, before any is inlined. */
+/** Keeps layers in all methods and functions of the file. Call this before anything is inlined. */
 void use_results_of_calls(const torch::jit::Module& module) {
   for (auto* const function : module._ivalue()->compilation_unit()->get_functions()) {
     if (auto* const graph_function = torch::jit::tryToGraphFunction(*function)) use_results_of_calls(*graph_function->graph());

@@ -31,7 +31,6 @@ std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
   return dtype + names_text(texts);
 }
 
-/** Writes `count` copies of an element with `bytes` bytes. */
 void fill(char* to, int64_t count, const char* element, size_t bytes) {
   if (std::all_of(element, element + bytes, [](char byte) { return byte == 0; })) {
     std::memset(to, 0, count * bytes);

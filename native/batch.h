@@ -1,4 +1,4 @@
-// Stacks the inputs of a batch in memory of the addon.
+// Stacks the inputs of a batch, outside JavaScript's memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,13 +20,11 @@ struct HostTensor {
   std::vector<int64_t> shape;
   c10::ScalarType type;
 
-  /** The tensor as a view of the storage, without a copy. */
   at::Tensor tensor() const;
 };
 
 struct Batch {
   int64_t rows = 0;
-  /** A stacked and padded tensor for each declared input. */
   std::vector<HostTensor> inputs;
 };
 
@@ -40,7 +38,7 @@ class BufferPool {
   /** Makes all buffers pinned memory, so that the device can copy from them directly. Call this before `take`. */
   void use_pinned_memory();
   c10::Storage take(size_t bytes);
-  /** Takes back a buffer. A buffer that something still refers to is not reused, such as an input that weights keep. */
+  /** Takes back a buffer. A buffer that is still referenced, such as an input kept by weights, is not reused. */
   void give(c10::Storage&& storage);
   void clear();
 
@@ -50,7 +48,7 @@ class BufferPool {
   static constexpr size_t kMaxBytes = size_t{256} << 20;
   c10::DataPtr (*allocate_)(size_t bytes) = pageable_memory;
   std::mutex mutex_;
-  std::vector<c10::Storage> free_;  // oldest first
+  std::vector<c10::Storage> free_;  // oldest buffer first
   size_t bytes_ = 0;                // bytes of free_
 };
 
@@ -59,10 +57,10 @@ struct PackedBatch {
   /** For each tensor: dtype code, rank, offset in `bytes` (-1 for a tensor in `data`), number of elements, sizes. */
   const double* meta;
   size_t meta_length;
-  /** Elements of the small tensors. */
+  /** Elements of tensors that are small enough to be packed. */
   const char* bytes;
   size_t bytes_length;
-  /** JS array of typed arrays with the other tensors' elements. */
+  /** JS array of typed arrays with the elements of the large tensors. */
   napi_value data;
 };
 

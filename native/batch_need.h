@@ -18,10 +18,9 @@ class BatchNeed {
 
   explicit BatchNeed(std::chrono::milliseconds period) : period_(period) {}
 
-  /** Records a batch of `bytes` bytes. */
   void ran(size_t bytes) { latest_ = std::max(latest_, bytes); }
 
-  /** Ends the period if its time is over. Returns true if unused memory should be freed now. */
+  /** Ends the period if its time is over. Returns true if unused memory should be freed. */
   bool fell(Clock::time_point now) {
     if (now < ends_) return false;
     ends_ = now + period_;
@@ -31,17 +30,16 @@ class BatchNeed {
     return is_less;
   }
 
-  /** Whether any memory is kept for later batches: a batch has run since memory was last freed. */
+  /** Whether batches ran since memory was last freed. */
   bool is_there() const { return kept_ > 0 || latest_ > 0; }
 
-  /** End of the current period. */
   Clock::time_point ends() const { return ends_; }
 
  private:
   std::chrono::milliseconds period_;
   Clock::time_point ends_;
-  size_t latest_ = 0;  // most bytes of a batch in this period
-  size_t kept_ = 0;    // most bytes of a batch in earlier periods, since `fell` last returned true
+  size_t latest_ = 0;  // largest batch of this period, in bytes
+  size_t kept_ = 0;    // largest batch of earlier periods since memory was last freed, in bytes
 };
 
 }  // namespace sconce

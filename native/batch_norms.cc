@@ -56,9 +56,7 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   return Norm{scale, shift, type};
 }
 
-/**
- * A layer with constant weights whose output goes into a batch norm. The first dimension of the weights is the output.
- */
+/** A layer before a batch norm, with constant weights. The first dimension of the weights is the output. */
 struct NormedLayer {
   Node* node;
   at::Tensor weight;
@@ -90,7 +88,7 @@ std::optional<NormedLayer> layer_of(Node* node) {
   return NormedLayer{node, given, bias->toTensor()};
 }
 
-/** Whether only the batch norm reads the values of a layer's output. Other nodes may read its metadata. */
+/** Whether only the batch norm reads the elements of a layer's output. Other nodes may read its sizes. */
 bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   const auto& uses = output->uses();
   return std::all_of(uses.begin(), uses.end(), [&](const auto& use) {
@@ -98,7 +96,7 @@ bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   });
 }
 
-/** Whether only the first result of the batch norm is used. */
+/** Whether only the first result of the batch norm is used, so that a layer can replace it. */
 bool gives_one(const Node* norm) {
   const auto outputs = norm->outputs();
   return std::all_of(outputs.begin() + 1, outputs.end(), [](const torch::jit::Value* output) { return !output->hasUses(); });
@@ -109,8 +107,7 @@ bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<b
 void fold_into_layer(Node* norm, Ranks& ranks) {
   const auto layer = layer_of(norm->input(0)->node());
   if (!layer || !is_read_by(layer->node->output(), norm) || !gives_one(norm)) return;
-  // The channels must be in dimension 1. An unbatched image has its channels in dimension 0, and a linear layer its
-  // outputs in the last dimension.
+  // The batch norm scales dimension 1. A single image and a linear layer have their output channels elsewhere.
   if (ranks.of(layer->node->output()) != layer->weight.dim()) return;
   const auto found = norm_of(norm, layer->weight.size(0), layer->weight.scalar_type());
   if (!found) return;

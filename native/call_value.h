@@ -53,7 +53,6 @@ void own_tensors(Value& result);
 /** Tells the allocator that work on `stream` uses the tensors, so that it does not reuse their memory too early. */
 void use_tensors_on(const Value& value, c10::Stream stream);
 
-/** The kind of a value for messages, such as `a tensor` or `a number`. */
 const char* kind_of(const Value& value);
 
 }  // namespace sconce

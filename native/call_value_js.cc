@@ -72,7 +72,7 @@ at::Tensor tensor_from_js(napi_env env, napi_value value, const std::string& whe
   return tensor;
 }
 
-/** Deepest nesting of lists: no method takes deeper ones, and a list may contain itself. */
+/** Deepest nesting of lists, because a list may contain itself. */
 constexpr int kMaxDepth = 64;
 
 ValueList list_from_js(napi_env env, napi_value value, const std::string& where, int depth) {
@@ -104,7 +104,7 @@ napi_value string_to_js(napi_env env, const std::string& text) {
 }
 
 napi_value tensor_to_js(napi_env env, at::Tensor& tensor, c10::Stream stream) {
-  const DTypeInfo& info = *info_of(tensor.scalar_type());  // supported: value_from_tensor has checked it
+  const DTypeInfo& info = *info_of(tensor.scalar_type());  // never null: value_from_tensor has checked the dtype
   napi_value object;
   check(napi_create_object(env, &object));
   check(napi_set_named_property(env, object, "dtype", string_to_js(env, info.name)));
@@ -125,7 +125,7 @@ napi_value record_to_js(napi_env env, ValueRecord& record, c10::Stream stream) {
   napi_value object;
   check(napi_create_object(env, &object));
   for (auto& [name, value] : record) {
-    // Defined, not assigned: the key may be "__proto__", whose assignment would change the prototype.
+    // Defines the property, because assignment to "__proto__" would change the prototype.
     napi_property_descriptor property{};
     check(napi_create_string_utf8(env, name.c_str(), name.size(), &property.name));
     property.value = value_to_js(env, value, stream);

@@ -14,12 +14,12 @@ namespace sconce {
 namespace {
 
 /**
- * Loads libtorch_cuda.so from the folder of libtorch_cpu.so, which registers CUDA with libtorch. Call this before any
- * use of CUDA, because libtorch looks for CUDA only once. Returns the reason of a failure, or an empty string.
+ * Loads libtorch_cuda.so from the folder of libtorch_cpu.so. Call this before any use of CUDA, because libtorch looks for CUDA
+ * only once. Returns the reason of a failure, or an empty string.
  */
 const std::string& load_cuda() {
   static const std::string failure = []() -> std::string {
-    // CUDA is already there if an operator library links to it.
+    // A loaded operator library may have loaded CUDA already.
     if (c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) return "";
     Dl_info info{};
     void* symbol = reinterpret_cast<void*>(static_cast<at::Context& (*)()>(&at::globalContext));

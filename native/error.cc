@@ -6,8 +6,8 @@ namespace sconce {
 namespace {
 
 bool is_out_of_memory(const std::string& message) {
-  // Only the message shows the kind of an error, because the TorchScript interpreter rethrows errors as runtime_error.
-  // CUDA's libraries report status names: CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED.
+  // TorchScript rethrows errors as runtime_error, so only the message shows the kind. CUDA's libraries write
+  // CUBLAS_STATUS_ALLOC_FAILED and CUDNN_STATUS_ALLOC_FAILED.
   for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc",
                             "_STATUS_ALLOC_FAILED"}) {
     if (message.find(words) != std::string::npos) return true;
@@ -38,11 +38,10 @@ std::string meaningful_line(const std::string& message) {
   while (std::getline(lines, line)) {
     line = trimmed(line);
     if (line.empty()) continue;
-    if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack begins here
-    // If the first line ends with a colon, the second line belongs to it: TorchScript's compiler names an operator's
-    // schema first.
+    if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack follows
+    // A first line with a colon at its end continues on the next line: TorchScript's compiler puts the schema first.
     if (first.empty() || first.back() == ':') first += (first.empty() ? "" : " ") + line;
-    // A traceback quotes source lines. The error itself is the last "SomethingError: text" after the quotes.
+    // After a traceback, the last line "SomethingError: text" is the error.
     const auto colon = line.find(": ");
     const auto word = line.find("Error");
     if (has_traceback && colon != std::string::npos && word != std::string::npos && word < colon &&

@@ -34,10 +34,7 @@ bool is_number(TypeKind kind) {
   return kind == TypeKind::BoolType || kind == TypeKind::IntType || kind == TypeKind::FloatType || kind == TypeKind::NumberType;
 }
 
-/**
- * Wraps a number in a tensor as Python does for a tensor argument: without dimensions, and without effect on type
- * promotion.
- */
+/** Makes a tensor without dimensions, which does not affect type promotion, as Python does for a number in a tensor's place. */
 at::Tensor wrapped_number(const c10::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -119,8 +116,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
-    // For a number, `add.Scalar` is equal to `add.Tensor` with a wrapped number. It keeps the name `add`, which layer
-    // packing recognizes.
+    // `add.Scalar` is equal to `add.Tensor` for a number. It keeps the name `add`, which layer packing looks for.
     if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
       if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
         const Loose of_scalar = adapt(call, scalar->schema());
@@ -131,8 +127,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
       }
     }
     const auto& schema = exact->schema();
-    // TorchScript runs another overload for some schemas, without a message: it takes the int of `view.dtype` for a
-    // size.
+    // For some schemas TorchScript silently runs another overload: it reads the int of `view.dtype` as a size.
     const bool is_renamed = loose.any() || only_checks(schema) || torch::jit::isBlockListedSchema(schema);
     auto* node = is_renamed ? nullptr : insert(call, *exact);
     if (node == nullptr) node = insert(call, *loosened(exact, loose));

@@ -10,20 +10,17 @@ namespace {
 
 constexpr size_t MOST_TRIED_SIZES = 256;
 
-/** Consecutive runs of one form (packed or plain), so that its weights stay in the processor's cache. */
+/** Runs of one form (packed or plain) in a row, so that its weights stay in the processor's cache. */
 constexpr int RUNS_OF_BLOCK = 4;
-/**
- * Least runs of both forms together before a decision. The forms take turns, so a change of the processor's speed
- * affects both.
- */
+/** Least runs of both forms together before a decision. */
 constexpr int LEAST_RUNS = 4 * RUNS_OF_BLOCK;
-/** Most runs of both forms together, if they have similar speeds. */
+/** Most runs of both forms together, reached if their speeds are similar. */
 constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
-/** Packed layers must take less than this share of the plain layers' time: smaller differences are noise. */
+/** Packed layers are used if they take less than this share of the plain layers' time: smaller differences are noise. */
 constexpr double CLEARLY_FASTER = 0.97;
-/** If one form takes less than this share of the other's time, more runs would not change the decision. */
+/** The decision comes early if one form takes less than this share of the other's time. */
 constexpr double FAR_FASTER = 0.9;
-/** How often `is_slower` runs each of the two functions that it compares. */
+/** Runs of each function in `is_slower`. */
 constexpr int RUNS_OF_LAYER = 4;
 
 /** CPU time of this thread. Unlike a clock, it does not run while other processes have the processor. */
@@ -69,7 +66,7 @@ FasterForm::Run::Run(FasterForm& form, Sizes sizes) : form_(form), sizes_(std::m
       if (!form_.plain_) form_.plain_ = std::make_shared<PlainForm>(form_.packed_, *form_.layers_);
       plain_ = form_.plain_;
     } catch (const std::exception&) {
-      // Too little memory for plain weights: packed layers are used from now on.
+      // Too little memory for plain weights ends the trial in favour of packed layers.
       trial.begun = MOST_RUNS;
       trial.plain = std::numeric_limits<double>::max();
       return;

@@ -23,13 +23,12 @@ namespace sconce {
  */
 class FasterForm {
  public:
-  /** Sizes of the inputs, and other numbers that affect the time. */
   using Sizes = std::vector<int64_t>;
 
   /** @param layers the graph before packing; see `PlainForm` */
   FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
 
-  /** One run of the network, on the current thread. */
+  /** Times one run of the network on this thread. */
   class Run {
    public:
     Run(FasterForm& form, Sizes sizes);
@@ -44,7 +43,7 @@ class FasterForm {
     FasterForm& form_;
     Sizes sizes_;
     std::shared_ptr<const PlainForm> plain_;
-    /** Thread's CPU time in seconds when the run began; none if the run is not timed. */
+    /** CPU time of the thread in seconds at the begin of the run; none if the run is not timed. */
     std::optional<double> begin_;
   };
 
@@ -63,10 +62,10 @@ class FasterForm {
 
   torch::jit::Module packed_;
   std::shared_ptr<torch::jit::Graph> layers_;
-  /** Guards the trials and the plain form: sessions that share the weights run in parallel. */
+  /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
   std::map<Sizes, Trial> trials_;
-  /** Created on demand; null while no input size needs plain layers. */
+  /** Null until an input size needs plain layers. */
   std::shared_ptr<const PlainForm> plain_;
 };
 

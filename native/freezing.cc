@@ -30,7 +30,7 @@ using torch::jit::Node;
 
 bool is_access(const Node* node) { return node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr; }
 
-/** A value as a constant. Tensors are detached, because constants must not require gradients. */
+/** Detaches tensors, because constants must not require gradients. */
 c10::IValue as_constant(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().requires_grad() ? c10::IValue(value.toTensor().detach()) : value;
 }
@@ -55,7 +55,7 @@ class Freezer {
   }
 
  private:
-  /** An attribute of one module object: objects of one type may have different values. */
+  /** An attribute of one object. Objects of one type may have different values. */
   using Place = std::pair<const c10::ivalue::Object*, std::string>;
 
   /**
@@ -71,7 +71,7 @@ class Freezer {
         if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
         if (!is_access(node)) return false;
         const auto owner = modules_.find(node->input(0));
-        // An unknown module stops the search. Attributes of other objects stay as they are.
+        // A module object that is not known ends the search. Attributes of other objects are skipped.
         if (owner == modules_.end()) return is_module(node->input(0)->type());
         if (node->kind() == c10::prim::SetAttr) return false;
         const auto value = owner->second->getAttr(node->s(c10::attr::name));
@@ -119,7 +119,7 @@ class Freezer {
       const auto& tensor = value.toTensor();
       return tensor.defined() && tensor.has_storage() && written_memory_.count(tensor.storage().unsafeGetStorageImpl()) != 0;
     }
-    // Writes to tensors inside lists and other containers are not tracked, so any write in the graph counts.
+    // A tensor in a container may change with any write of the graph, because writes to elements are not tracked.
     return has_writes_ && has_tensors(value.type());
   }
 
@@ -148,7 +148,7 @@ class Freezer {
     }
   }
 
-  /** Inserts the value as a constant. Null if it cannot be one, such as an object. */
+  /** Inserts a constant. Null for a value that cannot be constant, such as an object. */
   torch::jit::Value* constant_of(const Place& place, const c10::IValue& value) {
     const auto found = constants_.find(place);
     if (found != constants_.end()) return found->second;
@@ -197,8 +197,8 @@ class Freezer {
 };
 
 /**
- * Assigns every node to `forward`. Inlined nodes point to their original methods, which are freed, and the interpreter
- * follows the pointers on each error (InterpreterStateImpl::callstack).
+ * Removes the nodes' pointers to their original methods, which are freed. The interpreter would follow the pointers on each error
+ * (InterpreterStateImpl::callstack).
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
   for (auto* node : nodes_of(block)) {

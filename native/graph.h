@@ -21,7 +21,7 @@ std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 /** Whether a node writes to a tensor argument. */
 bool writes(const torch::jit::Node* node);
 
-/** The nodes of a graph, each with its node in a copy of the graph. */
+/** Maps each node of a graph to the same node in a copy of the graph. */
 using Copies = std::unordered_map<const torch::jit::Node*, torch::jit::Node*>;
 
 /** Matches the nodes of a graph with those of its copy. @param copy an unchanged copy of the graph */
@@ -35,7 +35,6 @@ bool is_any_of(const Kinds& kinds, const torch::jit::Node* node);
 /** Whether a node reads only the sizes, the identity or similar metadata of its input with this index. */
 bool reads_only_metadata(const torch::jit::Node* node, size_t input);
 
-/** Whether values of this type are or contain tensors. */
 bool has_tensors(const c10::TypePtr& type);
 
 /** Value of the argument with this name; none if it does not exist or is not constant. */

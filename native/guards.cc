@@ -15,7 +15,7 @@
 namespace sconce {
 namespace {
 
-/** Most entries in the cache of input sizes. */
+/** Most remembered input sizes. */
 constexpr size_t MOST_KNOWN_SIZES = 256;
 /** Most rows that padding may add to a batch. */
 constexpr int64_t MOST_ADDED_ROWS = 64;
@@ -86,7 +86,7 @@ class GuardedWeights final : public Weights {
 Guards::Guards(const GuardText& text, const std::vector<std::string>& declared)
     : module_("Guards"), names_(text.inputs), places_(match_places(text.inputs, declared)) {
   module_.define(text.source, program_names({}));
-  // Without checks, an integer remainder by zero in a guard would end the process.
+  // A remainder by zero in a guard would end the process.
   check_arguments(module_);
 }
 
@@ -127,7 +127,7 @@ std::optional<std::string> Guards::failure(const std::vector<at::Tensor>& inputs
   for (const size_t place : places_) {
     auto sizes = inputs[place].sizes().vec();
     if (rows) sizes[0] = *rows;
-    // Guards only read sizes and dtypes, and meta tensors have no memory.
+    // Guards read only sizes and dtypes, so tensors without memory suffice.
     stack.emplace_back(at::empty(sizes, at::dtype(inputs[place].scalar_type()).device(c10::kMeta)));
   }
   try {

@@ -40,10 +40,10 @@ class Guards {
 
   torch::jit::Module module_;
   std::vector<std::string> names_;
-  /** places_[i] is the index of the given tensor for argument i of the guard function. */
+  /** places_[i] is the index of the caller's tensor for argument i of the guard function. */
   std::vector<size_t> places_;
   std::mutex mutex_;
-  /** Cache: the number of rows to run with, by dtypes and sizes of all inputs. */
+  /** The number of rows to run with, by the dtypes and sizes of all inputs. */
   std::map<std::vector<int64_t>, int64_t> known_;
 };
 

@@ -12,7 +12,7 @@
 namespace sconce {
 namespace {
 
-/** Marks the addon's own tensors among JS externals, so that objects of other addons are refused. */
+/** Tag of the addon's tensors among JS externals: objects of other addons are refused. */
 constexpr napi_type_tag kTensorTag{0x5c0ce7e250500001, 0xa1b6c3f40d2e8897};
 
 void adjust_memory(napi_env env, int64_t bytes) {
@@ -41,7 +41,7 @@ napi_value HeldTensor::take(napi_env env, bool is_output) {
     free(env);
     return elements;
   }
-  free(env);  // `host` is now the only owner of the memory
+  free(env);  // `host` still owns the memory
   return output_to_js(env, host);
 }
 
@@ -53,7 +53,7 @@ void HeldTensor::free(napi_env env) noexcept {
     // Makes the stream's device current: otherwise CUDA would initialize its first device for this thread.
     scope.emplace(stream_);
   } catch (...) {
-    // The device has failed. The batch in which it failed has reported the error.
+    // The batch in which the device failed has reported the error.
   }
   tensor_.reset();
 }
@@ -68,7 +68,7 @@ napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream) {
   napi_value value;
   check(napi_create_external(env, held.get(), collected, nullptr, &value));
   held.release();
-  // Tells the garbage collector how much memory the tensor has. Otherwise it sees a few bytes, and lets gigabytes wait.
+  // The garbage collector learns the tensor's size; otherwise it would let gigabytes wait.
   adjust_memory(env, bytes);
   check(napi_type_tag_object(env, value, &kTensorTag));
   return value;

@@ -23,7 +23,6 @@ class HeldTensor {
   void free(napi_env env) noexcept;
 
  private:
-  /** Undefined after `free`. */
   at::Tensor tensor_;
   /** Stream of the session that made the tensor. */
   c10::Stream stream_;

@@ -17,7 +17,7 @@ Host::~Host() { close_all(); }
 void Host::connect() {
   napi_value name;
   check(napi_create_string_utf8(env_, "sconce", NAPI_AUTO_LENGTH, &name));
-  // The threadsafe function keeps a reference to the host, because it may call the host as long as it exists.
+  // The threadsafe function may call the host as long as it exists, so it keeps the host alive.
   auto context = std::make_unique<std::shared_ptr<Host>>(shared_from_this());
   const auto forget = [](napi_env, void* data, void*) {
     const std::unique_ptr<std::shared_ptr<Host>> owned(static_cast<std::shared_ptr<Host>*>(data));
@@ -25,7 +25,7 @@ void Host::connect() {
   check(napi_create_threadsafe_function(env_, nullptr, nullptr, name, 0, 1, context.get(), forget, context.get(),
                                         on_wake, &wake_));
   context.release();
-  // Unreferenced, so that an idle session does not keep the process alive. A pending job references it.
+  // An idle session must not keep the process alive. A pending job does.
   check(napi_unref_threadsafe_function(env_, wake_));
   check(napi_add_env_cleanup_hook(env_, [](void* host) { static_cast<Host*>(host)->close_all(); }, this));
 }
@@ -51,7 +51,7 @@ napi_value Host::open(SessionOptions options) {
 
 napi_value Host::submit(std::unique_ptr<Job> job) {
   const napi_value promise = promise_for(*job);
-  // The reference stays valid: the session is in sessions_ until its thread has ended.
+  // The session stays in sessions_ until its thread has ended, so the reference is valid.
   Session& session = *job->session;
   session.submit(std::move(job));
   hold();
@@ -60,7 +60,7 @@ napi_value Host::submit(std::unique_ptr<Job> job) {
 
 void Host::close(std::unique_ptr<Job> job) {
   const auto session = job->session;
-  if (sessions_.count(session) == 0) {  // the session's thread has ended, or the process is exiting
+  if (sessions_.count(session) == 0) {  // the session has ended, or the process is exiting
     if (job->promise) resolve(*job);
     return;
   }
@@ -68,7 +68,7 @@ void Host::close(std::unique_ptr<Job> job) {
   hold();
   auto left = session->close(std::move(job));
   for (auto& queued : left) {
-    if (queued.get() == last) {  // the session is already closing: the first close waits for its thread
+    if (queued.get() == last) {  // the session was closed twice: the first close waits for its thread
       release();
       if (last->promise) resolve(*last);
     } else {
@@ -94,7 +94,7 @@ void Host::finished(std::unique_ptr<Job> job) {
     first = finished_.empty();
     finished_.push_back(std::move(job));
   }
-  // Only a wake-up without data: at exit, Bun may drop queued data or pass no environment.
+  // The call has no data, because Bun may drop queued data at exit.
   if (first) napi_call_threadsafe_function(wake_, nullptr, napi_tsfn_nonblocking);
 }
 
@@ -117,7 +117,7 @@ void Host::settle(Job& job) {
   try {
     if (job.kind == Job::Kind::open && job.error) job.session->close(nullptr);
     if (job.kind == Job::Kind::close || (job.kind == Job::Kind::open && job.error)) {
-      job.session->join();  // the thread has no work left, so this does not wait long
+      job.session->join();  // returns soon, because the thread has no work left
       sessions_.erase(job.session);
     }
     if (job.promise == nullptr) return;
@@ -133,7 +133,7 @@ void Host::settle(Job& job) {
     napi_deferred promise = std::exchange(job.promise, nullptr);
     napi_reject_deferred(env_, promise, error_to_js(env_, *job.error));
   } catch (...) {
-    // The environment is ending, so even the error could not be created. No JS code waits for the promise.
+    // The environment is ending, so no JS code waits for the promise.
   }
 }
 

@@ -1,4 +1,4 @@
-// State of the addon for one JS environment: its sessions, and the finished jobs whose promises JS awaits.
+// The addon's state for one JS environment: its sessions, and finished jobs whose promises JS awaits.
 #pragma once
 
 #include <node_api.h>
@@ -22,9 +22,7 @@ class Host : public std::enable_shared_from_this<Host> {
 
   /** Creates the promise of a job. The promise is settled once, when the job has finished. */
   napi_value promise_for(Job& job);
-  /** Opens a session. Returns the promise of its handle. */
   napi_value open(SessionOptions options);
-  /** Passes a job to its session. Returns the promise of its result. */
   napi_value submit(std::unique_ptr<Job> job);
   /** Closes the job's session: rejects queued jobs with `session_closed`. `job` finishes once the weights are freed. */
   void close(std::unique_ptr<Job> job);
@@ -34,7 +32,7 @@ class Host : public std::enable_shared_from_this<Host> {
   /** Settles the promises of finished jobs now, without waiting for the event loop. */
   void settle_finished();
 
-  /** Takes a finished job from a session's thread. */
+  /** Receives a finished job; called on the thread of a session. */
   void finished(std::unique_ptr<Job> job);
 
  private:

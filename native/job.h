@@ -25,16 +25,13 @@ struct Job {
   explicit Job(Kind of) : kind(of) {}
 
   Kind kind;
-  napi_deferred promise = nullptr;  // null if no JS code waits
+  napi_deferred promise = nullptr;  // null if JS does not wait for the job
   std::shared_ptr<Session> session;
   Batch batch;
-  /**
-   * Inputs on a device other than the CPU, held until all work that reads them has finished. A `read` job has one
-   * tensor here.
-   */
+  /** Inputs on a GPU, held until all work that reads them has finished. A `read` job has its one tensor here. */
   std::vector<at::Tensor> sent;
   int threads = 0;
-  /** Outputs on the session's device; after `Transport::deliver` in host memory. */
+  /** Outputs on the session's device; in host memory after `Transport::deliver`. */
   std::vector<at::Tensor> outputs;
   std::string method;
   std::vector<Value> arguments;

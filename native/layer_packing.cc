@@ -23,17 +23,15 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Layers with fewer weights are not packed: calling oneDNN costs 10 µs, more than the gain. */
+/** Smaller layers are not packed: a call of oneDNN costs 10 µs, more than it gains. */
 constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 
 /**
- * After this many freed bytes, freed memory is returned to the system. The page-aligned packed weights do not fit into
- * freed blocks.
+ * Freed memory goes back to the system after this many bytes: packed weights are page-aligned and do not fit into freed blocks.
  */
 constexpr size_t MOST_FREED_BYTES = 64 << 20;
 
-/** Constant arguments of a layer, by name. */
 class Arguments {
  public:
   explicit Arguments(const Node* node) : node_(node) {}
@@ -81,8 +79,8 @@ struct Constants {
 };
 
 /**
- * The weights of a layer if they are constant, have `dimensions` dimensions (the output first) and at least `least`
- * elements, and the bias is constant or None. Nothing otherwise.
+ * The weights and bias of a layer, if both are constant and the weights have `dimensions` dimensions (the output first) and at
+ * least `least` elements.
  */
 std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
                                    int64_t dimensions, int64_t least) {
@@ -106,14 +104,14 @@ struct Found {
   const char* weight;
 };
 
-/** Turns the constant matrix of a product into the weights of a linear layer, which are its transpose. */
+/** The constant matrix of a product is the transpose of a linear layer's weights. */
 std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) {
   if (!matrix || !matrix->isTensor() || matrix->toTensor().dim() != 2) return std::nullopt;
   return c10::IValue(matrix->toTensor().t());
 }
 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
-  if (writes(node)) return std::nullopt;  // the `out` variant of an operator is not packed
+  if (writes(node)) return std::nullopt;  // `out` variants write to an argument
   const Arguments arguments(node);
   const auto found = [](const auto& weight, const auto& bias, Product product, const char* input,
                         const char* name) -> std::optional<Found<PackedLinear>> {
@@ -151,17 +149,17 @@ std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   const auto dilation = arguments.pair("dilation");
   const auto groups = arguments.number("groups");
   if (!given || !stride || !padding || !dilation || !groups) return std::nullopt;
-  // Arguments that libtorch refuses at run time are not packed, because oneDNN may divide by zero.
+  // oneDNN may divide by zero for arguments that libtorch refuses.
   const auto are_at_least = [](const Pair& pair, int64_t least) { return pair[0] >= least && pair[1] >= least; };
   if (!are_at_least(*stride, 1) || !are_at_least(*padding, 0) || !are_at_least(*dilation, 1)) return std::nullopt;
   if (*groups < 1 || given->weight.size(0) % *groups != 0) return std::nullopt;
   const bool is_conv2d = node->kind() == c10::aten::conv2d;
-  // Only traced and exported convolutions have the argument `transposed`. Scripted networks have conv2d, without it.
+  // Traced and exported convolutions have the argument `transposed`; scripted networks call conv2d, which lacks it.
   if (!is_conv2d && !arguments.is("transposed", false)) return std::nullopt;
   return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight"};
 }
 
-/** Identifies a tensor by its memory, without keeping the memory alive. */
+/** Identity of a tensor by its memory, which it does not keep alive. */
 class Place {
  public:
   explicit Place(const at::Tensor& tensor)
@@ -206,7 +204,7 @@ class Packer {
     take_weight(copies_.at(node), found.weight, name);
     node->destroy();
     if (weight->hasUses()) return;
-    // The plain weights are freed before the next layer is packed, so that memory never holds all weights twice.
+    // Frees the plain weights before the next layer is packed, so that memory never holds all weights twice.
     weight->node()->destroy();
     freed_bytes_ += found.constants.weight.nbytes();
   }
@@ -225,7 +223,7 @@ class Packer {
     std::string name;
   };
 
-  /** In the copy of the graph before packing, replaces the weight by the packed layer. */
+  /** Makes the packed layer the weight argument of the node's copy in the graph before packing. */
   static void take_weight(Node* node, const char* argument, const std::string& name) {
     auto* const graph = node->owningGraph();
     auto* const weight = node->namedInput(argument);
@@ -241,14 +239,14 @@ class Packer {
   }
 
   /**
-   * Name of the module's attribute with the packed layer; packs the layer if needed. Empty if packing is not worth it.
+   * Packs a layer, or finds one with equal weights. Returns the name of the module's attribute for it; empty if packing is not
+   * worth it.
    */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
     if (same != known_.end()) return same->name;
     const auto& [weight, bias] = found.constants;
-    // An attribute, as for packed layers of quantized modules: graph passes compare and fold constants, which fails for
-    // custom objects.
+    // Attributes, not constants: graph passes compare and fold constants, which fails for custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
     const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
     if (!layer->is_worth(weight)) return "";
@@ -279,7 +277,7 @@ size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      // oneDNN refuses the layer, perhaps only on this processor. The layer stays unpacked.
+      // oneDNN refuses some layers on some processors. They stay unpacked.
     }
     packer.give_back_memory();
   }
@@ -287,7 +285,7 @@ size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<
 }
 
 /**
- * Whether an operator never returns its input or a view of it. Schemas of composite operators may be wrong about that:
+ * Whether an operator always returns new memory. The list is needed because schemas of composite operators may be wrong:
  * `type_as` and `einsum` may return their input.
  */
 bool makes_memory(const Node* node) {
@@ -306,7 +304,7 @@ bool makes_memory(const Node* node) {
   return found && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/** Whether the value certainly shares no memory with another value. */
+/** Whether the value certainly has memory that no other value shares. */
 bool is_made(const torch::jit::Value* value) {
   const auto* node = value->node();
   if (node->kind() == c10::prim::If) {
@@ -319,12 +317,12 @@ bool is_made(const torch::jit::Value* value) {
 
 /** Replaces in-place operators on unshared tensors by operators that return a new tensor of the same dtype. */
 void remove_writes(const std::shared_ptr<Graph>& graph) {
-  // Writing nodes get a scope as a mark, which their replacements inherit. Scopes have no other effect.
+  // A scope marks the nodes that write. Their replacements inherit it, and it has no other effect.
   const auto scope = c10::make_intrusive<torch::jit::Scope>();
   for (auto* node : all(*graph, writes)) node->setScope(scope);
   torch::jit::RemoveTensorMutation(graph, [](Node* node) { return writes(node) && is_made(node->input(0)); });
   for (auto* node : all(*graph, [&](Node* each) { return each->scope() == scope && !writes(each); })) {
-    // The pass also replaces appends to lists, which have no dtype.
+    // Replaced appends to lists are skipped: they have no dtype.
     if (!node->output()->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     const torch::jit::WithInsertPoint after(node->next());
     auto* const kept = graph->insertNode(graph->create(c10::Symbol::fromQualString(AS_WRITTEN), {node->output(), node->input(0)}));
@@ -336,7 +334,7 @@ size_t pack_convolutions(torch::jit::Module& module, const Copies& copies) {
   const auto graph = module.get_method("forward").graph();
   if (!any_node(graph->block(), [](const Node* node) { return convolution_of(node).has_value(); })) return 0;
   remove_writes(graph);
-  // A changed layout makes a copy of the tensor, so writes to the tensor or its views would be lost.
+  // Packed layers may copy tensors to another layout, so writes to a tensor or its views would be lost.
   if (any_node(graph->block(), writes)) return 0;
   const size_t count = pack_all<PackedConvolution>(module, copies, convolution_of);
   free_layout(module);

@@ -18,7 +18,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Whether every list of tensors among these outputs is used only by nodes that concatenate or unpack it. */
+/** Whether each list of tensors among these outputs is only concatenated or unpacked. */
 bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
     if (!output->type()->isSubtypeOf(*c10::ListType::ofTensors())) return true;
@@ -29,9 +29,7 @@ bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   });
 }
 
-/**
- * Whether the outputs have the memory layout of the inputs, while the operator's values do not depend on the layout.
- */
+/** Whether the outputs have the memory layout of the inputs, and the same values for any layout. */
 bool keeps_layout(const Node* node) {
   static const Kinds kinds = {
       "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
@@ -59,7 +57,7 @@ bool asks_for_strides(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether the outputs are in dimension order (row-major) if all inputs are. */
+/** Whether the outputs are row-major if all inputs are. */
 bool keeps_order(const Node* node) {
   static const Kinds kinds = {
       "aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::expand_as",
@@ -69,7 +67,7 @@ bool keeps_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether the outputs are in dimension order (row-major) whatever the inputs are. */
+/** Whether the outputs are row-major for any inputs. */
 bool makes_order(const Node* node) {
   static const Kinds kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
   if (node->kind() == c10::aten::contiguous) {
@@ -79,9 +77,8 @@ bool makes_order(const Node* node) {
 }
 
 /**
- * Lets convolutions return oneDNN's layout if the result only reaches nodes that do not depend on layout. All other
- * nodes get the original layout. The original layout must be known, so only values derived from inputs in dimension
- * order are considered.
+ * Lets convolutions return oneDNN's layout if the result only reaches nodes that accept any layout. All other nodes get row-major
+ * tensors. Values that were not row-major before are left alone.
  */
 class LayoutKeeper {
  public:
@@ -99,7 +96,7 @@ class LayoutKeeper {
   enum class Layout { unknown, in_order, free };
 
   void visit(torch::jit::Block* block) {
-    // Iterates over a copy of the list, because the loop inserts nodes.
+    // The loop inserts nodes, so it iterates over a copy of the list.
     std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
     nodes.push_back(block->return_node());
     for (auto* node : nodes) {
@@ -110,7 +107,6 @@ class LayoutKeeper {
     }
   }
 
-  /** Visits a node, and returns the layout of its outputs. */
   Layout visit(Node* node) {
     if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Layout::in_order : Layout::unknown;
     const bool knows_all = all_inputs(node, [](Layout layout) { return layout != Layout::unknown; });
@@ -150,7 +146,7 @@ class LayoutKeeper {
     return layer.toCustomClass<PackedConvolution>()->is_channels_last();
   }
 
-  /** The value converted to dimension order, for use by `node`. */
+  /** The value as a row-major tensor, for use by `node`. */
   torch::jit::Value* in_order(Node* node, torch::jit::Value* value) {
     auto*& made = in_order_[{value, node->owningBlock()}];
     if (made == nullptr) {

@@ -76,7 +76,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
     size_t at = text.find(marker);
     for (; at != std::string::npos; at = text.find(marker, at + 1)) {
       const size_t end = text.find('\0', at);
-      // The note may continue in the next piece.
+      // The note may go on in the next piece.
       if (end == std::string::npos && size > 0 && text.size() - at < longest) break;
       add_flags(features, std::string_view(text).substr(at, std::min(end, at + longest) - at));
     }
@@ -84,7 +84,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-/** Names of features for messages. If the first feature of a family is missing, only the family is named. */
+/** Names of features for messages. A family whose first feature is missing is named as one. */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
   const auto take_family = [&](const char* first, const char* prefix, const char* name) {
@@ -113,12 +113,12 @@ PackageNeeds needs_of_package(const std::string& path) {
   PackageNeeds needs;
   const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(path, "model");
   if (const auto found = metadata.find("AOTI_MACHINE"); found != metadata.end()) {
-    // Windows and macOS have other names for the same architectures.
+    // Packages from Windows and macOS name the same architectures differently.
     const std::string& name = found->second;
     needs.machine = name == "AMD64" ? "x86_64" : name == "arm64" ? "aarch64" : name;
   }
   const auto device = metadata.find("AOTI_DEVICE_KEY");
-  // Inductor writes no vector code for a GPU: the code that calls the kernels is plain C++.
+  // A package for a GPU has no vector code: only plain C++ that calls the kernels.
   const bool is_for_cpu = device == metadata.end() || device->second == "cpu";
   if (const auto found = metadata.find("AOTI_CPU_ISA"); is_for_cpu && found != metadata.end()) {
     std::istringstream isas(found->second);

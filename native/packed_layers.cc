@@ -26,17 +26,17 @@
 namespace sconce {
 namespace {
 
-// Operators that torch.compile calls for these layers on CPUs. No header declares them, so they are found by name.
+// Names of the operators that torch.compile uses for these layers on CPUs. No header declares them.
 constexpr const char* PACK_LINEAR = "mkldnn::_reorder_linear_weight";
 constexpr const char* RUN_LINEAR = "mkldnn::_linear_pointwise";
 constexpr const char* PACK_CONVOLUTION = "mkldnn::_reorder_convolution_weight";
 constexpr const char* RUN_CONVOLUTION = "mkldnn::_convolution_pointwise";
 constexpr const char* LAYOUT = "mkldnn::_get_mkldnn_serialized_md";
 
-/** Count of rows that linear layers are packed for. Other counts run equally fast. */
+/** Linear layers are packed for this many rows. Other counts run equally fast. */
 constexpr int64_t PACKED_FOR_ROWS = 16;
 
-/** Most entries in a convolution's cache of layouts. */
+/** Most input sizes whose layout a convolution remembers. */
 constexpr size_t MOST_SIZES = 256;
 
 at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments) {
@@ -46,7 +46,7 @@ at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments
 
 c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
 
-/** Arguments that mean: no operation is fused after the layer. */
+/** No operation is fused after the layer. */
 const c10::IValue none_after("none");
 c10::IValue no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
 
@@ -74,7 +74,7 @@ at::Tensor as_written(const at::Tensor& result, const at::Tensor& into) {
   return result.to(into.scalar_type());
 }
 
-// A fragment may extend a namespace that exists: a model's own operators may be in the same one.
+// A fragment, because a model's own operators may use the same namespace.
 TORCH_LIBRARY_FRAGMENT(sconce, library) {
   library.class_<PackedLinear>("PackedLinear");
   library.class_<PackedConvolution>("PackedConvolution");
@@ -115,7 +115,7 @@ at::Tensor PackedLinear::run_plain(const at::Tensor& input, const at::Tensor& we
     case Product::linear: return at::linear(input, weight, bias_);
     case Product::matmul: return at::matmul(input, weight.t());
     case Product::mm: break;
-    // Product and sum in two steps, as TorchScript computes them.
+    // Product and sum are separate, as TorchScript computes them.
     case Product::addmm: return at::mm(input, weight.t()).add(*bias_);
   }
   return at::mm(input, weight.t());
@@ -135,10 +135,7 @@ at::Tensor PackedLinear::plain_weight() const {
   return is_transposed_ ? weight.t().contiguous().t() : weight;
 }
 
-/**
- * Whether packing is worthwhile. Measured with a single row, which gains least: its time is that of reading the
- * weights.
- */
+/** Times a single row, which gains least from packing: reading the weights takes most of its time. */
 bool PackedLinear::is_worth(const at::Tensor& weight) const {
   if (PlainForm::can_keep(weight.nbytes())) return true;
   const auto row = at::zeros({1, columns_}, weight.options());
@@ -186,7 +183,7 @@ at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vec
                             [&](const at::Tensor& packed) { return at::equal(call(layout, {packed}), wanted); });
   if (found == packed_.end()) {
     auto packed = pack(unpacked(), input.sizes());
-    // Drops the initial layout, or layouts of forgotten sizes.
+    // Drops layouts that no remembered size uses.
     if (packed_for_.empty()) packed_.clear();
     found = packed_.insert(packed_.end(), std::move(packed));
   }

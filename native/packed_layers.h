@@ -12,7 +12,6 @@
 
 namespace sconce {
 
-/** Whether this libtorch has the operators that packed layers use. */
 bool can_pack();
 
 /**
@@ -34,7 +33,7 @@ class PackedLinear final : public torch::CustomClassHolder {
   at::Tensor run(const at::Tensor& input);
   /** Whether packing is worthwhile: the plain weight may be kept too, or the packed layer is never slower. */
   bool is_worth(const at::Tensor& weight) const;
-  /** A copy of the plain weight. */
+  /** Makes a copy of the plain weight. */
   at::Tensor plain_weight() const;
   size_t bytes() const { return weight_.numel() * weight_.element_size(); }
 
@@ -51,7 +50,7 @@ class PackedLinear final : public torch::CustomClassHolder {
   std::optional<at::Tensor> bias_;
 };
 
-/** A value for each of the two image dimensions. */
+/** Values for the two image dimensions. */
 using Pair = std::array<int64_t, 2>;
 
 struct ConvolutionForm {
@@ -82,10 +81,10 @@ class PackedConvolution final : public torch::CustomClassHolder {
    * would have
    */
   at::Tensor run(const at::Tensor& input, bool is_free);
-  /** Whether libtorch's result is channels-last for every input, because its weight is. */
+  /** Whether libtorch's result is always channels-last, as for a channels-last weight. */
   bool is_channels_last() const { return is_channels_last_; }
   bool is_worth(const at::Tensor&) const { return true; }
-  /** A copy of the plain weight. */
+  /** Makes a copy of the plain weight. */
   at::Tensor plain_weight();
   size_t bytes() const;
 
@@ -102,11 +101,11 @@ class PackedConvolution final : public torch::CustomClassHolder {
   ConvolutionForm form_;
   bool is_channels_last_;
   std::optional<at::Tensor> bias_;
-  /** Guards the packed weights: sessions that share the weights run in parallel. */
+  /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
-  /** The weights in each layout that was needed so far. Never empty. */
+  /** The weights in all layouts that were needed so far. Never empty. */
   std::vector<at::Tensor> packed_;
-  /** The packed weights to use, by input sizes and number of threads. */
+  /** The weights in the right layout, by input sizes and number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
 };
 

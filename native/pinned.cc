@@ -7,7 +7,7 @@
 namespace sconce {
 namespace {
 
-/** Frees a block of the pinned allocator; the function is the same for all blocks. */
+/** libtorch's function that frees pinned memory; equal for all blocks. */
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
 /**

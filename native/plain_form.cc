@@ -12,12 +12,12 @@
 namespace sconce {
 namespace {
 
-/** Most bytes of plain weights that all networks of this process keep together. */
+/** Limit for the plain weights that all networks of this process keep in memory. */
 constexpr size_t MOST_PLAIN_BYTES = 256 << 20;
 
 std::atomic<size_t> plain_bytes{0};
 
-/** A packed layer that stands for a weight in the graph before packing. */
+/** A packed layer in the place of a weight, in the graph before packing. */
 struct PlacedLayer {
   /** Node that reads the packed layer from the module. */
   torch::jit::Node* attribute;
@@ -50,7 +50,7 @@ void leave_packed(const PlacedLayer& placed) {
   const bool is_linear = is_packed_linear(placed.attribute);
   auto* const graph = placed.node->owningGraph();
   const torch::jit::WithInsertPoint before(placed.node);
-  // In every layer's arguments, the input stands before the weight.
+  // The input stands before the weight in all layers.
   std::vector<torch::jit::Value*> inputs = {placed.node->input(placed.place - 1), placed.attribute->output()};
   if (!is_linear) inputs.push_back(graph->insertConstant(false));
   const char* const name = is_linear ? PackedLinear::OPERATOR : PackedConvolution::OPERATOR;
@@ -68,7 +68,7 @@ void make_plain(const PlacedLayer& placed, const at::Tensor& weight) {
 
 }  // namespace
 
-// Delegates to the default constructor, so that the destructor releases the reservation if this constructor throws.
+// The delegation lets the destructor release the reservation if this constructor throws.
 PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers) : PlainForm() {
   const auto graph = layers.copy();
   std::map<std::string, at::Tensor> weights;
@@ -87,7 +87,7 @@ PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers
       leave_packed(placed);
       continue;
     }
-    // Matrix products take the transposed weight of a linear layer.
+    // A matrix product takes the transpose of a linear layer's weight.
     const bool is_product = is_linear && placed.node->kind() != c10::aten::linear;
     make_plain(placed, is_product ? found->second.t() : found->second);
   }

@@ -1,4 +1,4 @@
-// A network with packed layers in its plain form, as it was before packing.
+// A network as it was before its layers were packed.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -9,7 +9,7 @@
 
 namespace sconce {
 
-/** A network as it was before its layers were packed, with copies of their plain weights. */
+/** The network with plain weights, which are copies that the packed layers give back. */
 class PlainForm {
  public:
   /**
@@ -23,7 +23,7 @@ class PlainForm {
 
   const torch::jit::Code& code() const { return *code_; }
 
-  /** Whether plain weights of this size can be kept beside the packed ones. Layers beyond the limit stay packed. */
+  /** Whether a plain weight of this size may be kept beside the packed one. Larger layers are packed only. */
   static bool can_keep(size_t bytes);
 
  private:

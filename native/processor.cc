@@ -148,7 +148,7 @@ std::set<std::string> missing_features(const std::set<std::string>& wanted) {
 
 #else
 
-// On other architectures, packages do not state the features that they need.
+// Packages for other architectures do not state features.
 bool is_known_feature(std::string_view) { return false; }
 std::set<std::string> missing_features(const std::set<std::string>&) { return {}; }
 

@@ -15,8 +15,8 @@ namespace sconce {
 namespace {
 
 /**
- * Resolves special names in a program's text: `_op0` and so on are its operators, `_ops_aten` and similar namespaces
- * are for size arithmetic, `_annotate` is for list types.
+ * Resolves the special names of the generated TorchScript: `_op0` and so on are the program's operators, `_ops_aten` is for
+ * sizes, `_annotate` for list types.
  */
 class ProgramNames final : public torch::jit::Resolver {
  public:
@@ -44,7 +44,7 @@ std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> ope
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   torch::jit::Module module("Program");
-  // Several weights may be views of one record.
+  // Weights may share a record, so each record is read once.
   std::unordered_map<std::string, c10::Storage> records;
   for (size_t i = 0; i < program.weights.size(); ++i) {
     const auto& weight = program.weights[i];

@@ -31,7 +31,6 @@ struct Program {
    * _op1, ….
    */
   std::string source;
-  /** Names of the operators, such as `aten::add.Tensor`. */
   std::vector<std::string> operators;
   std::vector<ProgramWeight> weights;
 };
@@ -43,7 +42,6 @@ struct GuardText {
   std::vector<std::string> inputs;
 };
 
-/** Resolves the special names in the source of programs and guards. */
 std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators);
 
 /**

@@ -49,7 +49,7 @@ bool changes_rank(const Node* node) {
   return is_any_of(kinds, node) || schema->argumentIndexWithName("out").has_value();
 }
 
-/** Number of elements in a list of integers. */
+/** Number of elements in a list of integers; none if it is not known. */
 std::optional<int64_t> length(const torch::jit::Value* list) {
   if (list->node()->kind() == c10::prim::ListConstruct) return static_cast<int64_t>(list->node()->inputs().size());
   const auto value = torch::jit::toIValue(list);
@@ -94,7 +94,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
     case c10::aten::linear: return of(node->input(1)) == 2 ? of(node->input(0)) : std::nullopt;
     case c10::aten::cat: {
       const auto rank = first_of_list(node);
-      // Concatenation accepts tensors of size [0] beside tensors of any rank, so rank 1 proves nothing.
+      // A concatenation accepts an empty tensor of rank 1 beside any rank, so rank 1 proves nothing.
       return rank && *rank > 1 ? rank : std::nullopt;
     }
     case c10::aten::unsqueeze: {
@@ -109,7 +109,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
       const auto rank = first_of_list(node);
       return rank ? std::optional(*rank + 1) : std::nullopt;
     }
-    // Both operators require an input with the rank of their weights.
+    // Both operators require weights of the input's rank.
     case c10::aten::convolution:
     case c10::aten::_convolution: return of(node->input(1));
     case c10::aten::flatten: {
@@ -157,7 +157,7 @@ std::optional<int64_t> Ranks::broadcast(const Node* node) {
   return largest;
 }
 
-/** Rank of the tensors in the list that is the node's first input. All have the same rank. */
+/** Rank of the tensors in the list that is the node's first input. */
 std::optional<int64_t> Ranks::first_of_list(const Node* node) {
   const Node* list = node->input(0)->node();
   if (list->kind() == c10::prim::ListConstruct && node->kind() != c10::prim::ListUnpack) {

@@ -16,8 +16,8 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 void use_threads(int threads) {
-  // The first use of the thread pool in a thread copies the thread count that another thread set last. This call makes
-  // the copy now, because it would overwrite the session's count.
+  // The first use of the thread pool overwrites this thread's count by the last count that any thread set. It happens here,
+  // before the session sets its count.
   at::get_num_threads();
   at::set_num_threads(threads);
 }
@@ -99,7 +99,7 @@ void Session::work() {
     need_.ran(bytes_of(*job));
     transport_->deliver(std::move(job));
   }
-  transport_.reset();  // waits for pending batches
+  transport_.reset();  // waits for batches on the device
   std::shared_ptr<Weights> weights;
   std::unique_ptr<Job> job;
   {
@@ -127,7 +127,7 @@ std::unique_ptr<Job> Session::next() {
       wake_.wait(lock, is_awaited);
     }
   } while (!is_awaited());
-  if (queue_.empty()) return nullptr;  // the session is closing, and `close` has taken the queue
+  if (queue_.empty()) return nullptr;  // `close` has taken the queue
   auto job = std::move(queue_.front());
   queue_.pop_front();
   return job;
@@ -161,7 +161,7 @@ void Session::drop_tensors(Job& job) noexcept {
   try {
     scope.emplace(stream_);
   } catch (...) {
-    // The device has failed, and the job reports that error.
+    // The job already reports the failure of the device.
   }
   job.outputs.clear();
   job.arguments.clear();
@@ -196,7 +196,7 @@ void Session::load() {
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     give_back_free_memory();
-    // Other sessions that share the weights use other streams, which do not wait for this stream.
+    // Sessions that share the weights use other streams, so the copy to the device must have ended.
     if (!device.is_cpu()) stream_.synchronize();
   }
   const std::lock_guard lock(mutex_);
@@ -206,7 +206,7 @@ void Session::load() {
 void Session::run(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
-  // Only this thread writes weights_, so it may read without the lock.
+  // No lock: only this thread writes weights_.
   auto outputs = weights_->run(transport_->send(job));
   if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
   job.outputs.reserve(outputs.size());

@@ -37,14 +37,13 @@ struct SessionOptions {
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  /** Whether the session is only for method calls, without declared inputs and outputs. */
+  /** Whether the session only calls methods, without declared inputs and outputs. */
   bool callable = false;
   size_t instances = 1;
-  /** See `WeightsOptions`. */
   int64_t min_rows = 1;
-  /** Open session whose weights are shared; `path` is then not read. */
+  /** Open session that shares its weights; `path` is then not read. */
   std::shared_ptr<Session> share;
-  /** How long unused batch memory is kept. */
+  /** How long unused memory of batches is kept. */
   std::chrono::milliseconds keep{0};
   /** Whether layers may pack their weights for oneDNN (rearrange them for the processor). */
   bool pack = true;
@@ -61,8 +60,8 @@ class Session {
   /** Queues a job. Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Lets the running job finish, frees the weights on the session's thread, and then completes `job`. Returns the jobs
-   * that had not begun, and also `job` if the session was already closing.
+   * Ends the session after the running job, frees the weights on its thread, and then completes `job`. Returns the jobs that had
+   * not begun; with `job`, if the session was already closing.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
   /** Waits until the thread has ended; call `close` first. */
@@ -71,7 +70,6 @@ class Session {
   Stacker& stacker() { return stacker_; }
   BufferPool& pool() { return pool_; }
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
-  /** Stream of the session; valid once the weights are loaded. */
   c10::Stream stream() const { return stream_; }
   /** Throws `session_closed` if the session is closing. */
   void require_open() const;
@@ -93,17 +91,17 @@ class Session {
   Done done_;
   Stacker stacker_;
   BufferPool pool_;
-  /** One stream for the session's lifetime, so that instances on one device overlap. Set by `load`. */
+  /** The same stream for all batches; other instances use other streams and overlap. Set by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
-  std::unique_ptr<Transport> transport_;  // null after the thread has ended
-  BatchNeed need_;                        // when to free unused memory; used on the session's thread only
+  std::unique_ptr<Transport> transport_;  // null once the thread has ended
+  BatchNeed need_;                        // used on the session's thread only
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<Job>> queue_;
   std::unique_ptr<Job> closing_job_;
   bool closing_ = false;
-  std::shared_ptr<Weights> weights_;  // changed by the session's thread only, under the mutex
+  std::shared_ptr<Weights> weights_;  // only the session's thread writes it, with the mutex locked
   std::thread thread_;
 };
 

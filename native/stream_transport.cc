@@ -1,6 +1,5 @@
-// The transport for devices with streams. While one batch is computed, the inputs of the next are copied to the device,
-// and the outputs of the last are copied back. Copies between pinned host memory and the device run on separate
-// streams, which wait for each other by events. A separate thread waits for the results.
+// The transport for GPUs: copies of one batch overlap with the computation of another. Copies to and from pinned host memory have
+// their own streams, and events make streams wait for each other. A thread waits for the results.
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -20,10 +19,10 @@
 namespace sconce {
 namespace {
 
-/** One batch is computed and one waits. More would only occupy device memory. */
+/** Batches on the device: one is computed and one waits. */
 constexpr size_t kDepth = 2;
 
-/** A job whose work on the device was started, and the event that marks its end. */
+/** A job whose work on the device has begun. */
 struct Started {
   std::unique_ptr<Job> job;
   /** Pinned memory into which the outputs are being copied. */
@@ -58,8 +57,8 @@ class StreamTransport final : public Transport {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
-      // The allocator assigns the memory to the current stream, and may reuse it as if all work ran there. Another
-      // stream reads the inputs, so the job holds them until that work has finished.
+      // The allocator assumes that only the allocating stream uses the memory. The compute stream reads the inputs too, so
+      // the job holds them until that work has finished.
       const c10::StreamGuard guard(in_);
       for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
     }
@@ -87,8 +86,7 @@ class StreamTransport final : public Transport {
   }
 
   /**
-   * Starts the copy of the outputs to the host. Also called after an error, because work of the batch that was started
-   * may still use its memory.
+   * Starts the copy of the outputs to the host. After an error too: work of the batch that has begun may still use its memory.
    */
   void start_return(Started& started) noexcept {
     Job& job = *started.job;
@@ -109,7 +107,7 @@ class StreamTransport final : public Transport {
     }
   }
 
-  /** If weights keep an input, it outlives the job. Then the allocator must know that the compute stream uses it. */
+  /** Tells the allocator that the compute stream uses inputs that weights have kept beyond the job. */
   void keep_shared(const std::vector<at::Tensor>& inputs) const {
     const c10::impl::VirtualGuardImpl device(compute_.device_type());
     for (const auto& input : inputs) {
@@ -127,13 +125,12 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // Makes the device current in this thread, which frees device memory: otherwise CUDA would initialize its first
-    // device.
+    // This thread frees device memory. Without a current device, CUDA would initialize its first one here.
     std::optional<DeviceScope> scope;
     try {
       scope.emplace(compute_);
     } catch (...) {
-      // The device has already failed. Each job reports the error itself.
+      // The device has failed; each job reports that itself.
     }
     while (true) {
       Started* started = nullptr;
@@ -141,7 +138,7 @@ class StreamTransport final : public Transport {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closing_ || !started_.empty(); });
         if (started_.empty()) return;
-        started = &started_.front();  // the address stays valid while other jobs are appended
+        started = &started_.front();  // stays valid while jobs are appended
       }
       auto job = finish(*started);
       {
@@ -166,8 +163,8 @@ class StreamTransport final : public Transport {
 
   void take_outputs(Started& started) {
     Job& job = *started.job;
-    // A device fault surfaces here, in the batch that caused it or in a later one. Buffers of a failed batch are not
-    // reused, because the device may still write to them.
+    // Device faults appear here, perhaps in a later batch. Buffers of a failed batch are not reused, because the device may still
+    // write to them.
     started.arrived->synchronize();
     if (!job.error) {
       for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);
@@ -176,14 +173,14 @@ class StreamTransport final : public Transport {
     for (auto& host : started.arriving) pool_.give(std::move(host.storage));
   }
 
-  /** Copies an output to pageable memory, which JS may keep for long. Pinned memory is too scarce for that. */
+  /** Copies an output out of pinned memory, which is scarce, because JS may keep it for long. */
   static at::Tensor copy_of(const HostTensor& host) {
     auto tensor = at::empty(host.shape, at::TensorOptions().dtype(host.type));
     if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), host.storage.data(), tensor.nbytes());
     return tensor;
   }
 
-  /** Records the current exception as the job's error, unless it already has one. */
+  /** Records the current exception as the job's first error. */
   static void fail(Job& job) noexcept {
     job.outputs.clear();
     job.result = {};
@@ -200,9 +197,9 @@ class StreamTransport final : public Transport {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Started> started_;  // oldest first; removed when finished
+  std::deque<Started> started_;  // oldest first
   bool closing_ = false;
-  std::thread finisher_;  // declared last, because it uses the other members
+  std::thread finisher_;  // last, because the thread uses the other members
 };
 
 }  // namespace

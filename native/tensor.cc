@@ -26,7 +26,7 @@ template <typename T>
 std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& dim) {
   bool fits = true;
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    // The largest int64 is not a double, so the upper bound is 2^63, exclusive.
+    // 2^63 as an exclusive bound: the largest int64 is not a double.
     const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
     fits = std::trunc(value) == value && value >= static_cast<double>(std::numeric_limits<T>::min()) && value < end;
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -107,7 +107,7 @@ bool is_shared(const at::Tensor& tensor) { return tensor.use_count() > 1 || tens
 bool owns_memory(const at::Tensor& tensor) {
   if (is_shared(tensor) || tensor.storage_offset() != 0) return false;
   const auto& storage = tensor.storage();
-  // Memory without a context has another owner, such as a compiled package with its constants.
+  // Memory without a context belongs to another owner, such as the constants of a compiled package.
   return storage.data_ptr().get_context() != nullptr && storage.nbytes() <= 2 * tensor.nbytes();
 }
 
@@ -137,7 +137,7 @@ at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c
                                             (sizes[0] == 1 ? " row" : " rows") + " for a batch of " +
                                             std::to_string(rows));
   }
-  // Negated and conjugated views are lazy: their memory has the right values only after they are resolved.
+  // A negated or conjugated view has other values in memory until it is resolved.
   tensor = tensor.resolve_neg().contiguous();
   if (tensor.device() != device) tensor = tensor.to(device);
   return is_shared(tensor) ? tensor.clone(at::MemoryFormat::Contiguous) : tensor;

@@ -1,4 +1,4 @@
-// Tensor declarations, the table of dtypes, and checks of outputs.
+// Declared tensors, dtypes, and checks of outputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -62,10 +62,9 @@ struct TensorSpec {
   std::array<char, 8> fill_bytes(const Dim& dim) const;
 };
 
-/** Gives each distinct name and kind of dimension a symbol, a number from 0 on. Returns the count of symbols. */
+/** Numbers the distinct names and kinds of dimensions from 0 on. Returns their count. */
 int number_symbols(std::vector<TensorSpec>& specs);
 
-/** Whether a number is a valid size: an integer from 0 to 2^53 - 1. False for NaN. */
 inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
 
 /** A dtype with sizes, such as `float32(10)`. Unsupported dtypes get PyTorch's name. */
@@ -74,7 +73,6 @@ std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 /** A number in JavaScript's notation: integers without a decimal point. */
 std::string number_text(double value);
 
-/** The table's row for a dtype; null if the dtype is not supported. */
 const DTypeInfo* info_of(c10::ScalarType type);
 
 /** Names in parentheses: `(ids, mask)`. */
@@ -86,10 +84,7 @@ void require_plain(const at::Tensor& tensor, const std::string& giver);
 /** Whether the tensor or its memory has other references. */
 bool is_shared(const at::Tensor& tensor);
 
-/**
- * Whether the tensor alone owns its memory: nothing else refers to the memory (such as weights or a second output), and
- * the tensor is not a small view of it.
- */
+/** Whether nothing else refers to the memory (such as weights or a second output), and the tensor uses at least half of it. */
 bool owns_memory(const at::Tensor& tensor);
 
 /**

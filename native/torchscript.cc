@@ -26,9 +26,7 @@
 namespace sconce {
 namespace {
 
-/**
- * An argument of `forward`: the index of a declared input, or the default value of an argument that is not declared.
- */
+/** The source of an argument of `forward`: a declared input, or the argument's default value. */
 struct Argument {
   std::optional<size_t> input;
   c10::IValue value;
@@ -37,7 +35,7 @@ struct Argument {
 std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const std::vector<std::string>& inputs) {
   std::vector<std::string> names;
   for (const auto& argument : schema.arguments()) names.push_back(argument.name());
-  names.erase(names.begin());  // removes `self`
+  names.erase(names.begin());  // without `self`
   const std::string both =
       "forward takes " + names_text(names) + ", the model declares the inputs " + names_text(inputs);
   for (const auto& input : inputs) {
@@ -67,10 +65,7 @@ bool is_no_scalar(const c10::TypePtr& type) {
          !type->isSubtypeOf(*c10::BoolType::get());
 }
 
-/**
- * Removes work that is done only in training, such as counting the batches of a batch norm. All modules are in eval
- * mode.
- */
+/** Removes work for training only, such as counting batches of a batch norm. All modules are in eval mode. */
 void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
   auto* const no = graph->insertConstant(false);
@@ -80,7 +75,7 @@ void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   torch::jit::ConstantPropagation(graph);
 }
 
-/** Whether a method may modify an attribute of the module. If unsure, returns true, which only costs memory. */
+/** Whether a method may change attributes of the module. True in doubt, which only costs memory. */
 bool writes_attributes(const torch::jit::Method& method) {
   const auto graph = method.graph()->copy();
   torch::jit::Inline(*graph);
@@ -90,12 +85,12 @@ bool writes_attributes(const torch::jit::Method& method) {
   return any_node(graph->block(), [&](torch::jit::Node* node) {
     switch (node->kind()) {
       case c10::prim::SetAttr:
-      // Called methods and forked functions are not analysed.
+      // The code behind a call or fork is not read, so it counts as a change.
       case c10::prim::CallMethod:
       case c10::prim::fork: return true;
       case c10::prim::GetAttr: {
         auto type = node->output()->type();
-        // An optional tensor, such as the bias of a convolution, is tracked like a tensor.
+        // An optional tensor, such as a bias, is treated like a tensor.
         if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
         if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
         const auto inner = type->containedTypes();
@@ -108,7 +103,7 @@ bool writes_attributes(const torch::jit::Method& method) {
 }
 
 bool writes_attributes(const torch::jit::Module& module, bool callable) {
-  // Each method holds the module, and so the weights. No method may outlive this function.
+  // A method keeps the weights alive, so no method may outlive this function.
   const auto methods = module.get_methods();
   return std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
     return (callable || method.name() == "forward") && writes_attributes(method);
@@ -140,7 +135,7 @@ struct Loaded {
   InputRanks ranks;
 };
 
-/** Applies optimizations of `forward` that keep its results, apart from rounding. */
+/** Optimizes `forward` for inference. Results stay equal apart from rounding. */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
   if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, {}, {}};
   auto frozen = freeze_weights(module);
@@ -190,7 +185,7 @@ class TorchScript final : public Weights {
     const auto method = module_.find_method(name);
     if (!method) throw CodedError("run_failed", "the weights have no method " + name + "; they have " + methods_text());
     const auto& schema = schema_ && name == "forward" ? *schema_ : method->function().getSchema();
-    const auto& wanted = schema.arguments();  // including self
+    const auto& wanted = schema.arguments();  // with `self`
     if (given.size() >= wanted.size()) throw CodedError("tensor_invalid", counted(schema, given.size()));
     torch::jit::Stack stack;
     stack.emplace_back(module_._ivalue());
@@ -228,7 +223,7 @@ class TorchScript final : public Weights {
     run.end();
   }
 
-  /** Sizes of all tensor arguments, and the number of threads: both affect which form is faster. */
+  /** Sizes of all tensor arguments, and the number of threads, because both affect whether packed layers are faster. */
   static FasterForm::Sizes sizes_of(const torch::jit::Stack& stack) {
     FasterForm::Sizes sizes = {at::get_num_threads()};
     for (const auto& argument : stack) {
@@ -248,7 +243,7 @@ class TorchScript final : public Weights {
     }
   }
 
-  /** Throws `tensor_invalid` for other ranks, for which the optimizations of `forward` may be wrong. */
+  /** Throws `tensor_invalid` for ranks that the optimizations of `forward` did not expect. */
   void require_ranks(const torch::jit::Stack& stack) const {
     for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
       if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
@@ -268,7 +263,7 @@ class TorchScript final : public Weights {
     for (const auto& argument : schema.arguments()) {
       names.push_back(argument.name() + ": " + argument.type()->annotation_str() + (argument.default_value() ? "?" : ""));
     }
-    names.erase(names.begin());  // removes `self`
+    names.erase(names.begin());  // without `self`
     return schema.name() + " takes " + names_text(names) + ", received " + std::to_string(given) +
            (given == 1 ? " argument" : " arguments");
   }
@@ -339,12 +334,12 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  /** Chooses between packed and plain layers; null without packed layers. */
+  /** Chooses between packed and plain layers. None without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
-  /** Schema of `forward` before freezing, which may drop default values. */
+  /** Freezing may drop default values, so this schema is from before. */
   std::optional<c10::FunctionSchema> schema_;
-  /** Code of `forward` for the interpreter, without passes of the executor. None if the executor runs `forward`. */
+  /** `forward` for the interpreter alone. None if libtorch's executor runs it. */
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
@@ -361,9 +356,9 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
                                               : torch::jit::load(options.path, options.device);
   module.eval();
   check_arguments(module);
-  // Checked before freezing, which turns lists of tensors into constants, even lists that `forward` writes to.
+  // Before freezing, which makes constants of lists of tensors, even of lists that `forward` writes to.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
-  // Checked before freezing, which may drop default values of arguments, and whose errors are less clear.
+  // Before freezing, which may drop default values of arguments, and whose errors are less clear.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);

@@ -12,14 +12,13 @@
 namespace sconce {
 
 /**
- * On the CPU nothing is copied, and a job ends when its forward pass returns. Other devices work asynchronously: a job
- * ends when its outputs are in host memory, and the thread may start the next batch before that. Only for the session's
- * thread. The destructor waits for all pending jobs.
+ * On the CPU nothing is copied, and a job ends with its forward pass. On a GPU a job ends once its outputs are in host memory,
+ * and the next batch may start before. Only for the session's thread. The destructor waits for all pending jobs.
  */
 class Transport {
  public:
   virtual ~Transport() = default;
-  /** Most batches that may be pending. */
+  /** Most jobs that may be unfinished at a time. */
   virtual size_t depth() const = 0;
   /**
    * Returns the batch's inputs on the device. The host memory of the inputs belongs to the job until the job is
@@ -30,13 +29,10 @@ class Transport {
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
 
-/** The transport for sessions on the CPU. */
+/** Creates the transport of a session on the CPU. */
 std::unique_ptr<Transport> direct_transport(BufferPool& pool, Done done);
 
-/**
- * The transport for sessions on a device with streams. Forward passes run on `compute`; batches must be in pinned
- * memory.
- */
+/** Creates the transport of a session on a GPU. Forward passes run on the stream `compute`; batches must be in pinned memory. */
 std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done);
 
 }  // namespace sconce

@@ -14,7 +14,7 @@ struct SessionHandle {
   std::shared_ptr<Session> session;
 };
 
-/** Marks the addon's own sessions among JS externals, so that objects of other addons are refused. */
+/** Tag of the addon's sessions among JS externals: objects of other addons are refused. */
 constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
 
 napi_value external_buffer(napi_env env, at::Tensor tensor) {
@@ -30,7 +30,7 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
     return nullptr;
   }
   owner.release();
-  // Tells the garbage collector how much memory the buffer has. Otherwise it sees a few bytes, and lets gigabytes wait.
+  // The garbage collector learns the buffer's size; otherwise it would let gigabytes wait.
   int64_t total;
   napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
   return buffer;
@@ -66,7 +66,7 @@ void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& s
 napi_value new_buffer(napi_env env, size_t bytes, void** data) {
   napi_value buffer;
   if (napi_create_arraybuffer(env, bytes, data, &buffer) == napi_ok) return buffer;
-  napi_value thrown;  // takes the JS exception, so that the error below can replace it
+  napi_value thrown;  // clears the JS exception, so that the error below can replace it
   napi_get_and_clear_last_exception(env, &thrown);
   throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
 }

@@ -26,7 +26,6 @@ class HandleScope {
   napi_handle_scope scope_ = nullptr;
 };
 
-/** Converts a JS string. */
 std::string text_of(napi_env env, napi_value value);
 napi_value member_of(napi_env env, napi_value object, const char* name);
 
@@ -46,9 +45,7 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
  * Copies the tensor's elements to a typed array. JS owns the memory, so the author's code can transfer it to a Worker.
  */
 napi_value elements_to_js(napi_env env, const at::Tensor& tensor);
-/**
- * As elements_to_js, but a large tensor that owns its memory hands it over without a copy. JS then cannot transfer it.
- */
+/** Converts an output. A large tensor that owns its memory is handed over without a copy; JS cannot transfer it. */
 napi_value output_to_js(napi_env env, const at::Tensor& tensor);
 napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes);
 

@@ -17,7 +17,7 @@ namespace {
 
 enum class Format { torchscript, aotinductor, unknown };
 
-/** Detects the format of a file. PyTorch's archives are zip files whose entries are in one folder. */
+/** PyTorch's archives are zip files; the names of their entries show the format. */
 Format format_of(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (reader.hasRecord("constants.pkl")) return Format::torchscript;

@@ -31,7 +31,7 @@ struct WeightsOptions {
    * methods and modifies no attributes.
    */
   bool callable = false;
-  /** Most batches that run at once on these weights; more have to wait. */
+  /** Most batches that run at once on these weights. Further batches wait. */
   size_t instances = 1;
   /** Least rows that a compiled package states to take; a smaller batch is filled up. */
   int64_t min_rows = 1;

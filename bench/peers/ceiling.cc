@@ -26,7 +26,7 @@ constexpr char kBefore[] = R"({"prediction_id":"0AAAAAAAAAAAAAAAA","status":"suc
 constexpr char kAfter[] =
     R"(]}],"created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z","finished_at":"2026-01-01T00:00:00.000Z"})";
 
-// A request in progress. h2o frees `request` when the client disconnects; the pointer is then null.
+// A request whose answer is not sent. `request` is null once h2o has freed it, because the client is gone.
 struct Item {
   h2o_req_t *request;
   std::vector<float> x;
@@ -34,7 +34,7 @@ struct Item {
 };
 using Items = std::vector<std::shared_ptr<Item>>;
 
-// A message with finished requests, from the inference thread to the thread of the event loop.
+// A message with finished requests to the thread of the event loop.
 struct Finished {
   h2o_multithread_message_t message;
   Items items;
@@ -47,7 +47,7 @@ h2o_multithread_receiver_t receiver;
 h2o_context_t context;
 h2o_accept_ctx_t acceptance;
 
-// Reads the numbers of a body such as [{"x":[1,2,3]}]: they follow the second '['.
+// Reads the numbers after the second '[' of a body such as [{"x":[1,2,3]}].
 bool parse(h2o_iovec_t body, std::vector<float> &x) {
   const char *at = body.base, *end = body.base + body.len;
   for (int brackets = 0; brackets < 2; ++at) {

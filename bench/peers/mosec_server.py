@@ -31,7 +31,7 @@ class WholeReads(socket.socket):
         return data
 
 
-# Only this module of mosec gets sockets that read whole fields.
+# Only mosec's module `protocol` gets these sockets.
 protocol.socket = types.SimpleNamespace(**{**vars(socket), "socket": WholeReads})
 
 
@@ -50,8 +50,7 @@ class Forward(Worker):
 
 
 if __name__ == "__main__":
-    # The log level `error` hides the warning that mosec logs for every disconnected client: all clients disconnect
-    # at the end of a load, and log lines cost time.
+    # mosec would log a warning for each client that disconnects at the end of a load, which costs time.
     sys.argv += ["--address", "127.0.0.1", "--port", str(PORT), "--capacity", "2048", "--timeout", "60000", "--log-level", "error"]
     server = Server()
     server.append_worker(

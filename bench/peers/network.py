@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-# torch comes from the set-up. Its folder is last in the path, so the packages of the other server come first.
+# torch comes from the set-up, last in the path: packages of the peer go first.
 sys.path.append(os.environ["PEER_TORCH"])
 import torch
 
@@ -22,7 +22,7 @@ class Network:
         shapes = [parameter.shape for parameter in network.parameters()]
         self.inputs, self.outputs = shapes[0][1], shapes[-1][0]
         self.network = torch.jit.freeze(network)
-        # TorchScript compiles code for the batch sizes of its first runs: the smallest and the largest run here.
+        # TorchScript compiles code for the batch sizes of its first runs, so both extremes run here.
         for rows in [1, MAX_BATCH] * 3:
             self(np.zeros((rows, self.inputs), np.float32))
 

@@ -26,7 +26,7 @@ const folderOf = (name: string, ...parts: readonly string[]) =>
   join(folderOfAll, "peers", `${name}-${Bun.hash(parts.join("\0")).toString(16)}`);
 const textOf = (name: string) => readFileSync(join(import.meta.dir, name), "utf8");
 
-/** Starts a peer. Resolves with the server once it answers, even with an error. */
+/** Starts a peer, and waits until it answers, even with an error. */
 export async function startPeer(
   network: Network,
   { title, api, start }: { title: string; api: Api; start: (network: Network) => Promise<Command> },
@@ -82,7 +82,8 @@ export async function inBun(wanted: string, script: string): Promise<Command> {
 }
 
 /**
- * Command of a C++ program on libtorch and on the libraries of a Debian package, which is unpacked into the checkout.
+ * Compiles a C++ program with libtorch and the libraries of a Debian package, which is unpacked into the checkout.
+ * @returns its command
  */
 export async function compiledFrom(source: string, debian: string, libraries: readonly string[]): Promise<Command> {
   const unpacked = join(state, "debian", debian, "usr");
@@ -96,7 +97,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
     await Child.run([
       ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS -pthread".split(" "),
       ...[join(import.meta.dir, source), "-o", join(folder, "server"), ...headers.map((each) => `-I${each}`)],
-      // RPATH instead of RUNPATH: the loader then searches these folders for dependencies of the libraries too.
+      // RPATH, not RUNPATH: only RPATH also serves the dependencies of the libraries.
       ...["-Wl,--disable-new-dtags", ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`])],
       ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
     ]);

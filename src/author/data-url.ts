@@ -13,7 +13,7 @@ export interface DecodedData {
 
 const maxHeadLength = 1024;
 
-/** Number of base64 characters that are checked at a time. */
+/** Number of base64 characters that `dataUrlFault` decodes at a time. */
 const CHECKED_LENGTH = 64 * 1024;
 
 /** Says why a text is not a valid data URI; undefined for a valid one. Checks in chunks, to use little memory. */
@@ -65,7 +65,7 @@ function partsOf(uri: string) {
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
   let text = content;
   if (text.includes("%")) {
-    // Base64 with every character escaped has four characters for each byte. A longer text is too large.
+    // Base64 with every character escaped as `%XX` has four characters for each byte, and is the longest form.
     if (text.length / 4 > maxBytes + 2) throw tooLarge(uri, maxBytes);
     text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
   }

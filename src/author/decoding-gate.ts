@@ -1,7 +1,7 @@
 /** Limits the memory of concurrent decoding and encoding of images and audio in this process. Tasks start in order of arrival. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 
-/** A memory budget that decoding and encoding share with other users of memory. */
+/** A memory budget that images, audio and other users of memory share. */
 export interface PictureBudget {
   /** Limit for a single task, in bytes. */
   readonly maxBytes: number;
@@ -21,9 +21,7 @@ export class ByteGate {
   #budget: PictureBudget;
   readonly #waiting = new Ring<Waiting>();
   #bytes = 0;
-  /** Number of running tasks. */
   #running = 0;
-  /** Time of the last start, progress or end of a task. */
   #movedAtMs = 0;
 
   constructor(maxBytes: number, now = () => performance.now()) {
@@ -31,7 +29,6 @@ export class ByteGate {
     this.#budget = this.#defaultBudget(maxBytes);
   }
 
-  /** Bytes of running tasks, and the number of waiting tasks. */
   get load(): { readonly bytes: number; readonly waiting: number } {
     return { bytes: this.#bytes, waiting: this.#waiting.size };
   }
@@ -46,7 +43,7 @@ export class ByteGate {
     return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
   }
 
-  /** Reports progress of a running task: without progress, tasks count as stuck. */
+  /** Call this for progress of a running task: without progress, tasks count as stuck. */
   progressed(): void {
     this.#movedAtMs = this.#now();
   }
@@ -133,10 +130,7 @@ export class ByteGate {
     this.#next();
   }
 
-  /**
-   * The budget of a process without a shared budget. `onceRoom` does nothing, because every finished task calls
-   * `#next`.
-   */
+  /** The budget of a process that shares none. `onceRoom` does nothing, because the end of a task starts the next. */
   #defaultBudget(maxBytes: number): PictureBudget {
     return {
       maxBytes: Number.POSITIVE_INFINITY,
@@ -153,13 +147,13 @@ export class ByteGate {
  */
 export const BYTES_PER_PIXEL = 14;
 /**
- * Upper bound of the bytes for each resized row and column: filter weights, and sums of one row. Matters only for very
- * long, narrow images.
+ * Upper bound of the bytes for each resized row and column (filter weights, sums of a row), which count in very long,
+ * narrow images.
  */
 export const BYTES_PER_LINE = 64;
 
-/** The gate of this process. Its default budget holds two photographs of 16 megapixels, or many small images. */
+/** The gate of this process. Its default limit of 512 MiB is enough for two photographs of 16 megapixels at once. */
 export const decodings = new ByteGate(512 * 2 ** 20);
 
-/** Tasks without progress for this long are stuck: decoding 50 megapixels takes only a second or two. */
+/** Milliseconds without progress until tasks count as stuck. Decoding 50 megapixels takes a second or two. */
 export const STUCK_MS = 30_000;

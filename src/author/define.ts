@@ -202,7 +202,7 @@ export interface ModelDeclaration<
   readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 
-/** `DemoDeclaration` with its type parameters erased. */
+/** `DemoDeclaration` of any model. */
 export interface ModelDemo {
   readonly output: z.ZodType;
   readonly predict: (
@@ -211,7 +211,7 @@ export interface ModelDemo {
   ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
-/** A validated declaration with its type parameters erased; its schemas describe the types at run time. */
+/** The validated declaration of any model. TypeScript does not know its types; its schemas have them. */
 export class Model {
   declare readonly name: string;
   declare readonly description: string;
@@ -232,7 +232,7 @@ export class Model {
   declare readonly operators: readonly string[];
   declare readonly assets: readonly string[];
   declare readonly example: unknown;
-  /** All examples, `example` first. */
+  /** All example inputs, with `example` first. */
   declare readonly examples: readonly unknown[];
   declare readonly settings: ModelSettings;
   declare readonly params: z.ZodObject | undefined;
@@ -241,7 +241,7 @@ export class Model {
   declare readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
   declare readonly teardown: () => Awaitable<void>;
   declare readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
-  /** `Steps` for a model with `begin` and `step`. Undefined: the forward pass alone. */
+  /** The author's `predict`, or `begin` and `step`. Undefined for a model that only has a forward pass. */
   declare readonly predict: Predict | Steps | undefined;
   declare readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
   /**
@@ -285,7 +285,7 @@ export function defineModel<
   const shared: SharedContext = { state: undefined, params: paramsOf(params, []), device: "cpu" };
   let isSetUp = false;
   type Context = PartContext<z.output<I>, S, z.output<PS>>;
-  // TypeScript cannot check the casts below. The schemas and the engine's checks guarantee them at run time.
+  // TypeScript cannot check these casts. The schemas and the engine check the values at run time.
   const contextOf = (call: CallFacts) => hookContext(shared, call) as Context;
   return new Model({
     name,

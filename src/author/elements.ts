@@ -3,16 +3,15 @@
 import type { JsonSchema } from "../base/json-schema.ts";
 import type { DType } from "./tensor.ts";
 
-/** The element type of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
+/** An element of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;
 
-/** An element in model code. */
+/** An element as model code writes it. */
 export type Value = number | bigint | boolean;
 
 export interface Elements {
   /** Description of a valid JSON value, for error messages. */
   readonly expected: string;
-  /** JSON Schema of one element. */
   readonly schema: JsonSchema;
   /** Converts a JSON value; floats round to the nearest value of the dtype. @returns undefined for an invalid value */
   read(value: unknown): Stored | undefined;
@@ -20,7 +19,6 @@ export interface Elements {
   write(stored: Stored): number | boolean | undefined;
   /** Converts a value of model code. @returns undefined for a value that does not fit */
   store(value: Value): Stored | undefined;
-  /** Converts to the nearest double. */
   load(stored: Stored): number;
 }
 
@@ -95,7 +93,7 @@ function fromFloat16Bits(bits: number): number {
   return new Float16Array(Uint16Array.of(bits).buffer)[0] ?? 0;
 }
 
-/** The upper half of a float32, rounded to the nearest value; ties round to even. */
+/** The upper half of the float32's bits, rounded to the nearest value and ties to even. */
 export function bfloat16Bits(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0;
   if (Number.isNaN(value)) return 0x7fc0;

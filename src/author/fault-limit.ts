@@ -1,6 +1,6 @@
 /**
- * Limits and estimates the cost of a schema's validation. Without a limit, zod allocates an object for every fault of a
- * hostile input.
+ * Limits the faults that validation by a schema reports, and estimates its cost. zod allocates an object for every
+ * fault of a hostile input.
  */
 
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
@@ -8,7 +8,7 @@ import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 import { withoutLengths } from "./zod-issues.ts";
 
-/** Number of elements that are validated at once. A slice may add this many faults beyond the limit. */
+/** Elements of a list that are validated at once. The faults may exceed their limit by this many. */
 const SLICE = 1024;
 
 /**
@@ -30,7 +30,7 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   }
 }
 
-/** Schemas that have a limit already: several decoders may share a schema. */
+/** Schemas whose faults are limited already, because decoders may share a schema. */
 const limited = new WeakSet<z.core.$ZodType>();
 
 type Payload = z.core.ParsePayload;
@@ -53,9 +53,10 @@ function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule)
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
-    // A list of plain values passes without zod, which allocates half a gigabyte for twelve million numbers.
+    // A list of plain numbers, strings or booleans needs no zod, which would allocate half a gigabyte for twelve
+    // million numbers.
     if (isPlain?.(list)) return payload;
-    // For an overlong list, zod checks only the length.
+    // zod reports the length of an overlong list, without a look at its elements.
     if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
@@ -93,7 +94,7 @@ function slicedRecord(parse: Parse, max: number): Parse {
   };
 }
 
-/** Truncates the list of unknown keys in an issue, because the message names each key. */
+/** Shortens the list of unknown keys in a fault, because the message names each key. */
 function withFewKeys(parse: Parse, max: number): Parse {
   return (payload, context) => {
     const parsed = parse(payload, context);

@@ -22,7 +22,6 @@ export function audioDescription(decoders: Decoders): string {
   return `URL of a sound (${audioFormats(decoders)}): http, https or data (data:audio/wav;base64,…)`;
 }
 
-/** The default descriptions of audio fields, for every combination of decoders. */
 export const audioDescriptions: readonly string[] = [
   {},
   { mp3: true },

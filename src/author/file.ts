@@ -78,7 +78,7 @@ export class ModelFile {
     return this.#content !== undefined;
   }
 
-  /** The file's name in messages: its URL without secrets, or "The file". */
+  /** The file's name in error messages: its URL without secrets, or "The file". */
   get label(): string {
     if (this.url === undefined || /^data:/i.test(this.url)) return "The file";
     const url = URL.parse(this.url);
@@ -177,7 +177,7 @@ function collect(value: unknown, files: ModelFile[]): void {
   if (value instanceof ModelFile) {
     files.push(value);
   } else if (Array.isArray(value)) {
-    // Arrays of numbers can be long, so an element costs one `typeof` and no call.
+    // Arrays of numbers can be long, so no function is called for a number.
     for (const element of value) if (typeof element === "object") collect(element, files);
   } else if (isPlain(value)) {
     for (const element of Object.values(value)) if (typeof element === "object") collect(element, files);

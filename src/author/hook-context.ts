@@ -40,7 +40,7 @@ export interface SharedContext {
 /** The prediction that a call of the author's function belongs to. */
 export interface HookCaller {
   readonly signal: AbortSignal;
-  /** Default: the text goes to standard error. */
+  /** Writes a line of the function's log. Default: the line goes to standard error. */
   readonly log?: ((text: string) => void) | undefined;
   /** Device on which the call runs. Default: the device of the shared context. */
   readonly device?: string;
@@ -54,7 +54,9 @@ export interface CallFacts {
   readonly caller?: HookCaller | undefined;
 }
 
-/** Builds the context of one call. The getter makes an AbortSignal only if the author's function reads it. */
+/**
+ * Creates the context of one call. Its signal is created only if the author's function reads it, because most do not.
+ */
 export function hookContext(
   shared: Readonly<SharedContext>,
   { input, sequence = 0, caller = nobody }: CallFacts,

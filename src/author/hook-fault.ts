@@ -4,11 +4,10 @@ import { InputError } from "./input-error.ts";
 
 interface Hook {
   readonly name: "preprocess" | "predict" | "begin" | "step" | "postprocessPart" | "postprocess" | "demo";
-  /** Names of the tensors that the function receives. */
   readonly given: readonly string[];
 }
 
-/** Codes of sconce's errors for wrong calls by the author's function. */
+/** Error codes of sconce for mistakes in the author's function, whose text clients do not see. */
 const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
 
 /**
@@ -32,13 +31,16 @@ function inputRefused(error: InputError): SconceError {
   return new SconceError("input_refused", error.message, { cause: error, field: error.field });
 }
 
-/** JavaScriptCore's message, such as `undefined is not an object (evaluating 'scores.data')`. */
+/**
+ * Matches JavaScriptCore's message for a missing tensor, such as `undefined is not an object (evaluating
+ * 'scores.data')`.
+ */
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
 const parts = ["data", "shape", "dtype"];
 
 /**
- * The message of an error from an author's function. For a TypeError, adds the likely cause, because JavaScript's
- * message does not name the tensor.
+ * The message of an error from an author's function. For a TypeError it names the likely missing tensor, which
+ * JavaScript's message does not.
  */
 export function hookMessage(error: unknown, hook: Hook): string {
   const message = messageOf(error);

@@ -39,7 +39,7 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
   return undefined;
 }
 
-/** Whether the segment is Exif data with a rotation or mirroring, or unreadable Exif data. */
+/** Whether the segment has Exif data that rotates or mirrors the picture, or that is unreadable. */
 function isRotated(view: DataView, begin: number, end: number): boolean {
   const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
   if (!isExif) return false;
@@ -82,7 +82,7 @@ export function countScans(jpeg: Uint8Array, max: number): number {
   return candidates;
 }
 
-/** Counts scans exactly: goes from marker to marker like a decoder, and skips segments and entropy-coded data. */
+/** Counts scans exactly, from marker to marker, as a decoder reads the file. */
 function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   let scans = 0;
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
@@ -98,7 +98,6 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   return scans;
 }
 
-/** Byte offset of the first scan; without a scan, the end of the last segment. */
 function firstScan(jpeg: Uint8Array): number {
   let at = 2;
   while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
@@ -110,7 +109,7 @@ function firstScan(jpeg: Uint8Array): number {
   return at;
 }
 
-/** Whether the marker has no length field and no segment. */
+/** Whether the marker stands alone, without a length and a segment. */
 function isStandalone(marker: number): boolean {
   return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }

@@ -37,7 +37,7 @@ function refused<D extends DType>({ dtype }: TensorSpec<D>, message: string): Re
   return { array: emptyOf(dtype), faults: [{ path: [], message }] };
 }
 
-/** Copies the bytes, since decoded bytes may start at an offset that the typed array does not allow. */
+/** Copies the bytes, because a typed array cannot begin at every offset of a buffer. */
 function copied<D extends DType>(dtype: D, bytes: Uint8Array) {
   const data = newData(dtype, bytes.length / arrayTypes[dtype].BYTES_PER_ELEMENT);
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
@@ -57,7 +57,7 @@ const npyTypes: Readonly<Partial<Record<DType, string>>> = {
   bool: "|b1",
 };
 
-/** Elements of another dtype are converted as numbers in lists are. */
+/** Elements of another dtype are converted like numbers of a list. */
 function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes, at }: NpyArray): ReadArray<D> {
   const { dtype, dims } = spec;
   const count = countOf(shape);
@@ -78,7 +78,7 @@ function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes
   return checkedArray(spec, new ModelTensor(dtype, shape, data));
 }
 
-/** The end of a message about bytes that do not fit: the expected count, and the dtype that the bytes may have. */
+/** The end of an error message about a wrong number of bytes: the expected number, and a dtype that would fit. */
 function expectedBytes(spec: TensorSpec, given: number): string {
   const { dtype, dims } = spec;
   const size = arrayTypes[dtype].BYTES_PER_ELEMENT;
@@ -92,7 +92,7 @@ function expectedBytes(spec: TensorSpec, given: number): string {
   return `which has ${known} bytes${fix}`;
 }
 
-/** A dtype with elements of this size: of the same kind, else a float, else an integer. */
+/** A dtype with elements of this size: preferably of the same kind, then a float, then an integer. */
 function dtypeOf(dtype: DType, bytes: number): DType | undefined {
   const kinds = [dtype.replace(/^b?(float|int|uint)\d+$/, "$1"), "float", "uint", "int"];
   return kinds.map((kind) => `${kind}${8 * bytes}`).find(isDType);

@@ -1,4 +1,7 @@
-/** Tensors in JSON as nested lists of numbers, and tensors that are written as bytes. `ndarray-bytes.ts` reads bytes. */
+/**
+ * Tensors in JSON: reads and writes nested lists of numbers, and writes bytes as data URIs. `ndarray-bytes.ts` reads
+ * these.
+ */
 import { elements } from "./elements.ts";
 import {
   type ArrayOf,
@@ -24,7 +27,7 @@ export interface ReadArray<D extends DType> {
   readonly faults: readonly ArrayFault[];
 }
 
-/** Limit of the faults listed for one array, which limits the size of the error response. */
+/** Most faults reported for one array, so that the error response stays small. */
 const MAX_FAULTS = 1000;
 /**
  * Limit on the product of the free sizes of an array without elements. A large size costs no bytes in the request, but
@@ -38,14 +41,14 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   const faults: ArrayFault[] = [];
   checkLists(value, { sizes, faults }, []);
   if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
-  // Every list has its length here; only dimensions inside an empty list have an unknown size.
+  // Only a dimension inside an empty list has no known size.
   const shape = sizes.map((size) => size ?? 0);
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: new ModelTensor(spec.dtype, shape, data), faults };
 }
 
-/** Checks a tensor made from a client's bytes. The result shares the memory of the tensor. */
+/** Checks the shape of a tensor made from a client's bytes. The result shares its memory. */
 export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shape, data }: Tensor<D>): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(dtype), faults: [{ path: [], message }] });
   if (data.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
@@ -98,12 +101,12 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   const isPlain = dtype === "float32" || dtype === "float64";
   const values: unknown[] = [];
   const faults: ArrayFault[] = [];
-  // This loop is faster than `Array.from`, which calls the typed array's iterator for each element.
+  // A loop, because `Array.from` calls the typed array's iterator for each element.
   for (let i = 0; i < data.length; i++) {
     const stored = data[i] ?? 0;
     const value = isPlain ? stored : write(stored);
     values.push(value);
-    // x * 0 is nonzero only for NaN and infinities.
+    // x * 0 is nonzero only for NaN and infinities, which JSON lacks.
     if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
       faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON cannot express as a number` });
     }
@@ -170,7 +173,7 @@ function checkLists(value: unknown, checking: Checking, path: readonly number[])
   }
 }
 
-/** Arguments of `fill` that stay the same at every depth of the lists. */
+/** Arguments of `fill` for all depths of the lists. */
 interface Reading {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];
@@ -203,7 +206,7 @@ function fill(data: TensorData, value: unknown, reading: Reading, path: readonly
   return offset + list.length;
 }
 
-/** Copies numbers in a loop without calls, for speed. @returns false at the first element that the array cannot hold */
+/** Copies numbers without a function call for each. @returns false at the first element that the array cannot hold */
 function fillFloats(data: Float32Array | Float64Array, list: readonly unknown[], offset: number): boolean {
   for (let i = 0; i < list.length; i++) {
     const value = list[i];
@@ -226,7 +229,7 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-/** Product of the free sizes other than 0. */
+/** Product of the free sizes, where 0 counts as 1. */
 function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
   return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
 }

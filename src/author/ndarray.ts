@@ -16,7 +16,7 @@ import { replaceJsonSchema } from "./zod-internals.ts";
  * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
  */
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {
-  // This schema only describes the field and checks nothing: zod's list of numbers needs several calls per element.
+  // The schema only describes the field: a zod list of numbers would need several calls per element.
   const wire = z.custom<unknown>();
   replaceJsonSchema(wire, wireSchemaOf(spec));
   const tensor = z.custom<ModelTensor<D>>((value) => isTensorOf(spec, value), {
@@ -29,8 +29,7 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
       return array;
     },
     encode(array, { issues }) {
-      // If an outer schema has checks, zod first encodes without checks, so the value may not be a matching tensor: zod
-      // refuses it afterwards.
+      // zod may encode a value before its checks, so the value can be no tensor. zod refuses it afterwards.
       if (!isTensorOf(spec, array)) return [];
       const { wire, faults } = wireOfArray(array);
       for (const fault of faults) issues.push(issueOf(fault, array));

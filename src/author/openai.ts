@@ -4,11 +4,11 @@ import type { HookContext, SharedContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
 import * as z from "./z.ts";
 
-/** Names of the fields whose schema accepts every `V`. */
+/** Names of the fields that accept any value of the type `V`. */
 type Taking<T, V> = T extends object
   ? { [K in keyof T & string]-?: [V] extends [T[K]] ? K : never }[keyof T & string]
   : never;
-/** Names of the fields whose values are all `V`. */
+/** Names of the fields whose values are of the type `V`. */
 type Giving<T, V> = T extends object
   ? { [K in keyof T & string]-?: [T[K]] extends [V] ? K : never }[keyof T & string]
   : never;
@@ -68,7 +68,7 @@ const classify = z.strictObject({
   label: name.optional(),
 });
 
-/** The declaration in a packaged model: JSON, without functions. */
+/** The declaration as a package stores it: JSON, without functions. */
 export const openAiFields = z.strictObject({
   embeddings: embeddings.optional(),
   rerank: rerank.optional(),
@@ -77,7 +77,7 @@ export const openAiFields = z.strictObject({
 export type OpenAiFields = z.infer<typeof openAiFields>;
 
 type CountTokens = (text: string, context?: SharedContext) => number;
-/** The author's declaration with its type parameters erased. */
+/** The declaration of any model, with `tokens` as a function or a field. */
 export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
   readonly embeddings?:
     | (Omit<z.infer<typeof embeddings>, "tokens"> & { readonly tokens?: string | CountTokens | undefined })
@@ -94,7 +94,7 @@ export const openAiDeclaration = openAiFields.extend({
     .optional(),
 });
 
-/** The declaration without its function `tokens`, for a package. */
+/** Drops `tokens` if it is a function, because a package stores JSON. */
 export function withoutFunctions({ embeddings, ...rest }: OpenAi): OpenAiFields {
   if (embeddings === undefined) return rest;
   const { tokens, ...fields } = embeddings;
@@ -201,8 +201,8 @@ function isNumber({ types }: SchemaNode): boolean {
 }
 
 /**
- * The list schema of the field. An `ndarray` field also accepts bytes, which this ignores. Undefined if there is no
- * single list schema.
+ * The field's only list schema, apart from the bytes that an `ndarray` field accepts; undefined if there is none or
+ * several.
  */
 function listOf(field: SchemaNode): SchemaNode | undefined {
   const lists = field.options.filter(({ takesArrayBytes }) => !takesArrayBytes);

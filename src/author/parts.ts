@@ -7,7 +7,7 @@ import { Turn } from "../base/turn.ts";
 /** A generator that yields parts of an output and returns the whole output. */
 export type InParts = AsyncGenerator<unknown, unknown, undefined>;
 
-/** Whether an author's function returned an async generator. Outputs are data without such methods. */
+/** Whether an author's function returned an async generator. Plain outputs have no methods such as `next`. */
 export function isInParts(value: unknown): value is InParts {
   return (
     typeof value === "object" &&
@@ -18,9 +18,9 @@ export function isInParts(value: unknown): value is InParts {
   );
 }
 
-/** Steps a generator and receives its parts. */
+/** Reads the parts that a generator yields. */
 interface PartReader {
-  /** Whether to stop, because the prediction has ended. */
+  /** Whether the prediction has ended, so that reading stops. */
   isOver(): boolean;
   /** Message of the error `canceled`. */
   readonly ended: string;
@@ -47,12 +47,12 @@ export async function drained(generator: InParts, reader: PartReader): Promise<u
       if (turn.isOver) await turn.next();
     }
   } finally {
-    // Runs the author's `finally` blocks. Their errors are dropped, because the generator was stopped already.
+    // Runs the author's `finally` blocks. Their errors are dropped, because another error stopped the generator.
     if (!isDone) await generator.return(undefined).catch(() => {});
   }
 }
 
-/** The advice in messages about a missing `part`. */
+/** The fix in error messages about a missing `part`. */
 export const partFix = "declare the schema of a part beside output, e.g. part: z.string()";
 
 interface Declared {

@@ -1,4 +1,4 @@
-/** Path of the native image addon. In a compiled executable, the addon's file is embedded. */
+/** The path of the native image addon; in a compiled executable, of its embedded file. */
 declare module "#pixels" {
   const path: string;
   export default path;

@@ -17,7 +17,7 @@ export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
   return compile(schema, []);
 }
 
-/** @param within enclosing schemas; a schema inside itself is left to zod */
+/** @param within the schemas around this one; a recursive schema is left to zod */
 function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): PlainCheck | undefined {
   if (within.includes(schema)) return undefined;
   const outer = [...within, schema];
@@ -86,7 +86,7 @@ function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): Plai
   const { min, max } = bounds;
   const fits = (value: unknown): value is unknown[] =>
     Array.isArray(value) && value.length >= min && value.length <= max;
-  // The check for numbers runs in a loop without calls, for speed.
+  // The loop for numbers needs no function call per element.
   return element === isFiniteNumber
     ? (value) => fits(value) && areNumbers(value)
     : (value) => fits(value) && value.every((one) => element(one));
@@ -123,7 +123,7 @@ interface Field {
 }
 
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
-  // `for in` is cheaper than `Object.keys`, which allocates a list. Inherited properties are refused too.
+  // `for in` allocates no list, as `Object.keys` does. Inherited properties are refused too.
   for (const key in value) if (!names.has(key)) return false;
   return true;
 }
@@ -140,7 +140,7 @@ function fits({ key, check, isOptional }: Field, value: Readonly<Record<string, 
   return Object.hasOwn(value, key) ? check(value[key]) : isOptional;
 }
 
-/** Minimum and maximum length; undefined when the schema has other checks too. */
+/** Minimum and maximum length; undefined if the schema has checks of other kinds. */
 function boundsOf(schema: z.ZodString | z.ZodArray): { min: number; max: number } | undefined {
   const { checks = [] } = defOf(schema);
   let [min, max] = [0, Number.POSITIVE_INFINITY];

@@ -1,4 +1,4 @@
-/** Checks the schemas of a declaration: inputs decode and outputs encode synchronously, and outputs become JSON. */
+/** Faults of a model's schemas: asynchronous parts, and outputs that cannot become JSON. */
 import * as z from "./z.ts";
 import { defOf, lazySchema, schemasIn } from "./zod-internals.ts";
 
@@ -41,7 +41,7 @@ export function encodingFaults(schema: Schema, field: string): string[] {
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
-/** Types that encode a value as their inner schema does. Defaults apply only to decoding. */
+/** Types that encode values like their inner schema. Defaults apply to decoding only. */
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
 /** Whether the encoded value of a schema may be undefined. */
@@ -54,7 +54,7 @@ function mayBeUndefined(schema: Schema, seen: Set<Schema>): boolean {
   if (schema instanceof z.core.$ZodLazy) return inner(lazySchema(schema));
   if (schema instanceof z.core.$ZodUnion) return defOf(schema).options.some(inner);
   if (schema instanceof z.core.$ZodIntersection) return inner(defOf(schema).left) && inner(defOf(schema).right);
-  // In a pipe, and so in a codec, the schema `in` describes the JSON value.
+  // The schema `in` of a pipe, and so of a codec, describes the JSON value.
   const next = def.type === "pipe" && "in" in def ? def.in : "innerType" in def ? def.innerType : undefined;
   return (def.type === "pipe" || outerTypes.has(def.type)) && next instanceof z.core.$ZodType && inner(next);
 }

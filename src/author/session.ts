@@ -78,7 +78,7 @@ export type StepResult<State, Outputs, Part> =
   | { readonly state: State; readonly part?: Part | undefined }
   | { readonly outputs: Outputs; readonly part?: Part | undefined };
 
-/** A model's `begin` and `step` with their type parameters erased. */
+/** `begin` and `step` of any model. */
 export interface Steps {
   readonly begin: (inputs: Stacked, sessions: Readonly<Record<string, ModelSession>>, caller?: HookCaller) => unknown;
   readonly step: (
@@ -88,10 +88,7 @@ export interface Steps {
   ) => unknown;
 }
 
-/**
- * A model's `predict` with its type parameters erased: turns a batch's stacked inputs into its stacked outputs, by
- * name.
- */
+/** `predict` of any model: turns a batch's stacked inputs into stacked outputs, by name. */
 export type Predict = (
   batch: Stacked,
   sessions: Readonly<Record<string, ModelSession>>,

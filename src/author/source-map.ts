@@ -17,7 +17,7 @@ export function withSourceMap(code: string, map: string, dir: string): string {
   const own = {
     version: 3,
     sources: sources.map((source) => relative(root, resolve(source)).replace(/^.*(?=node_modules\/)/, "")),
-    // Bun rejects a source map without `sourcesContent`.
+    // Bun needs `sourcesContent`, even without texts.
     sourcesContent: sources.map(() => null),
     names: [],
     mappings,

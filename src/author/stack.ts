@@ -50,7 +50,7 @@ function fill(data: ArrayOf<DType>, dtype: DType, pad: Value): void {
 
 interface Place {
   readonly data: ArrayOf<DType>;
-  /** Shape of one tensor after padding. */
+  /** Shape of each row after padding. */
   readonly sizes: readonly number[];
   readonly at: number;
 }

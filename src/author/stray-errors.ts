@@ -23,13 +23,12 @@ export function surviveStrayErrors(): void {
   process.on("uncaughtException", handle("Uncaught exception"));
 }
 
-/** Matches a stack frame in a JavaScript or TypeScript file: sconce's source or executable. */
+/** Matches a stack frame in a JavaScript or TypeScript file of sconce. */
 const ownFrame = /^ +at (?:.* \()?\/[^():]+\.[cm]?[jt]sx?:\d+/m;
 
 /**
- * Whether sconce's code has thrown the error by a fault. A SconceError is no fault: it has an expected cause, such as a
- * broken image in a promise that model code never awaits. An error without frames comes from the system, for example
- * from a `fetch` that model code never awaits.
+ * Whether the error is a fault of sconce's code. A SconceError is none: it has an expected cause, such as a broken
+ * image. An error without stack frames comes from the system, for example from a `fetch` that model code never awaits.
  */
 export function isOwnFault(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof SconceError || authorLine(error) !== undefined) return false;

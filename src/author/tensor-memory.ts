@@ -1,4 +1,4 @@
-/** An ArrayBuffer with a view for each dtype, so that copying a tensor allocates no object. */
+/** An ArrayBuffer with a typed array for each dtype, so that copying a tensor into it allocates nothing. */
 import type { DType, TensorData } from "./tensor.ts";
 
 /** Byte alignment at which a tensor of any dtype may start. */
@@ -16,7 +16,7 @@ export function tensorMemory(bytes: number): TensorMemory {
   return memoryOver(new ArrayBuffer(aligned(bytes)));
 }
 
-/** Makes the views of a buffer. @param buffer its size is a multiple of 8 bytes */
+/** Creates the typed arrays over a buffer, whose size is a multiple of 8 bytes. */
 export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   const [uint8, uint16, float64] = [new Uint8Array(buffer), new Uint16Array(buffer), new Float64Array(buffer)];
   return {
@@ -51,7 +51,6 @@ export function setAt(to: TensorData, from: TensorData, at: number): void {
   }
 }
 
-/** Bytes of an array's elements, in the same memory. */
 export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

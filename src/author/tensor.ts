@@ -23,8 +23,7 @@ export function isDType(name: string): name is DType {
 }
 
 /**
- * Typed array for each dtype, over any kind of buffer. `InstanceType<typeof Float32Array>` would allow only
- * `ArrayBuffer`.
+ * Typed arrays over any kind of buffer, by dtype. `InstanceType<typeof Float32Array>` would allow only `ArrayBuffer`.
  */
 interface Arrays {
   float32: Float32Array;
@@ -81,7 +80,6 @@ export type ModelTensorsOf<S extends TensorSpecs> = {
   readonly [K in keyof S]: string extends K ? any : ModelTensor<S[K]["dtype"]>;
 };
 
-/** Tensors by name, of any model. */
 export type NamedTensors = Readonly<Record<string, ModelTensor>>;
 
 type Declare<D extends DType> = (...dims: readonly Dim[]) => TensorSpec<D>;
@@ -252,12 +250,10 @@ function makerOf<D extends DType>(dtype: D): Make<D> {
   };
 }
 
-/** Whether a number is a valid size of a dimension. */
 export function isSize(size: number): boolean {
   return Number.isInteger(size) && size >= 0;
 }
 
-/** Number of elements in a shape. */
 export function countOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }

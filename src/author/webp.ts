@@ -29,7 +29,7 @@ function still(frame: Buffer): Uint8Array {
   extended.write("VP8X", 0, "latin1");
   extended.writeUInt32LE(10, 4);
   extended[chunkHeader] = hasTag(images, 0, "ALPH") ? alphaFlag : 0;
-  // Copies width - 1 and height - 1, three bytes each, from the frame's header into the new file's header.
+  // The new header gets width and height (three bytes each) from the frame's header.
   frame.copy(extended, chunkHeader + 4, 6, 12);
   const header = Buffer.alloc(fileHeader);
   header.write("RIFF", 0, "latin1");

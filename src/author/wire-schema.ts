@@ -6,7 +6,7 @@ import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 import { defOf } from "./zod-internals.ts";
 
-/** Default descriptions of a field: one for the JSON Schema of inputs, another for the schema of outputs. */
+/** Default descriptions of a field, one for each direction: the JSON Schema of inputs, or of outputs. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
 
 /**
@@ -23,7 +23,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
       unrepresentable,
       override: ({ zodSchema, jsonSchema, path }) => {
         const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
-        // Replaces only the default description and keeps an author's description.
+        // Outputs get another default description; an author's own description stays.
         if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
         const def = defOf(zodSchema);
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));
@@ -35,7 +35,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   try {
     json = describe("throw");
   } catch (error) {
-    // Generates the schema again without errors, to collect all faulty fields.
+    // The second run reports no error and collects all faulty fields.
     describe("any");
     if (without.length === 0) without.push(`${field}: cannot be described as JSON (${messageOf(error)})`);
   }

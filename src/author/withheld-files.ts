@@ -1,15 +1,15 @@
 /**
- * Keeps the base64 text of large files and arrays out of an output's JSON value: they become placeholders.
- * Serialization replaces a placeholder by base64 in small chunks.
+ * Placeholders for the base64 text of large files and arrays in an output's JSON value. Serialization replaces them by
+ * base64 in small chunks.
  */
 import type { ModelFile } from "./file.ts";
 
-/** Smallest size in bytes that becomes a placeholder. Encoding fewer bytes takes a fraction of a millisecond. */
+/** Fewest bytes that a placeholder replaces. Encoding fewer takes a fraction of a millisecond. */
 const MIN_BYTES = 256 * 1024;
 /** Bytes encoded at a time: a multiple of 3, since base64 encodes 3 bytes as 4 characters. */
 const PART_BYTES = 192 * 1024;
 
-/** Bytes by placeholder, during a call of `withholding`. */
+/** The bytes of each placeholder, while `withholding` runs. */
 let withheld: Map<string, Uint8Array> | undefined;
 
 /** Runs `make`. Large files and arrays that `make` encodes become placeholders; `files` has their bytes. */
@@ -23,15 +23,15 @@ export function withholding<T>(make: () => T): { readonly made: T; readonly file
   }
 }
 
-/** The data URI of a file; inside `withholding`, with a placeholder for many bytes. */
+/** The data URI of a file. Inside `withholding`, a large file has a placeholder in place of its base64. */
 export function wireUri(file: ModelFile): string {
   return file.dataUri(base64Of);
 }
 
-/** Base64 text; inside `withholding`, a placeholder for many bytes. */
+/** The bytes as base64. Inside `withholding`, many bytes become a placeholder. */
 export function base64Of(bytes: Uint8Array): string {
   if (withheld === undefined || bytes.length < MIN_BYTES) return bytes.toBase64();
-  // A placeholder without hyphens passes the output check, which accepts only base64 characters.
+  // The output check accepts only base64 characters, and a hyphen is none.
   const mark = crypto.randomUUID().replaceAll("-", "");
   withheld.set(mark, bytes);
   return mark;

@@ -1,10 +1,9 @@
-/** All uses of zod's internals, for zod 4.6.7: reading definitions of schemas, and replacing functions. */
+/** Reads and replaces internals of zod 4.6.7. Other files use zod's public interface only. */
 import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
 
-/** The definition of a zod schema or check. */
 export function defOf<S extends { readonly _zod: { readonly def: unknown } }>(schema: S): S["_zod"]["def"] {
   return schema._zod.def;
 }
@@ -28,13 +27,13 @@ export function* schemasIn(
   for (const [name, part] of partsOf(schema)) yield* schemasIn(part, name ? `${path}.${name}` : path, seen);
 }
 
-/** Schemas directly inside a schema. Fields of an object come with their names. */
+/** Schemas directly inside a schema; fields of an object with their names. */
 export function partsOf(schema: Schema): (readonly [name: string | undefined, schema: Schema])[] {
   const parts = Object.values(defOf(schema)).flatMap(schemasOf);
   return schema instanceof z.core.$ZodLazy ? [[undefined, lazySchema(schema)], ...parts] : parts;
 }
 
-/** Schemas in one entry of a definition, which may be a schema, a list of schemas, or the fields of an object. */
+/** Schemas in one property of a definition, which may be a schema, a list, or the fields of an object. */
 function schemasOf(entry: unknown): (readonly [name: string | undefined, schema: Schema])[] {
   if (entry instanceof z.core.$ZodType) return [[undefined, entry]];
   if (typeof entry !== "object" || entry === null) return [];
@@ -56,7 +55,6 @@ export function replaceParse({ _zod }: Schema, replacement: (parse: Parse) => Pa
   if (run === parse) _zod.run = _zod.parse;
 }
 
-/** Replaces the JSON Schema that zod generates for a schema. */
 export function replaceJsonSchema({ _zod }: Schema, json: JsonSchema): void {
   _zod.toJSONSchema = () => json;
 }

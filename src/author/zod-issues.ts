@@ -12,8 +12,8 @@ export function withoutUnions(issues: readonly Issue[]): readonly Issue[] {
 
 class Unions {
   /**
-   * Results by issue. In a recursive union, zod puts one issue into several options at each level, so without this
-   * cache the work grows exponentially.
+   * Results by issue. A recursive union repeats issues in its options, so the work would grow exponentially without
+   * this cache.
    */
   readonly #replaced = new Map<Issue, readonly Issue[]>();
 
@@ -28,7 +28,7 @@ class Unions {
   #nearest(issue: Issue): readonly Issue[] {
     if (issue.code !== "invalid_union" || issue.errors.length === 0) return [issue];
     const options = issue.errors.map((option) => this.without(option));
-    // An option that rejects the value's type is never the closest, even with fewer issues.
+    // An option that refuses the value's type is never the closest, however few issues it has.
     const near = options.filter((option) => !option.every(isOfKind));
     const best = near.toSorted((a, b) => a.length - b.length)[0];
     if (best === undefined) return [{ ...issue, errors: [], message: alternatives(options.flat()) }];
@@ -60,7 +60,7 @@ export function withoutLengths<I extends AnyIssue>(issues: readonly I[]): I[] {
   let last: AnyIssue | undefined;
   return issues.filter((issue) => {
     const isLength = issue.code === "too_small" || issue.code === "too_big";
-    // zod reports the issues of a value's checks right after its type issue.
+    // zod reports the length issue right after the type issue of a value.
     if (isLength && last?.code === "invalid_type" && areSame(issue.path, last.path)) return false;
     last = issue;
     return true;

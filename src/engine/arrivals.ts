@@ -1,26 +1,22 @@
 /** Learns the gaps between arrivals of items. */
 
-/**
- * Two histogram bins to an octave, from 1/32 ms to 8 s. Shorter gaps count as 1/32 ms; no batch waits for longer ones.
- */
+/** The histogram has two bins for each doubling of the gap, from 1/32 ms to 8 s. */
 const STEPS_PER_OCTAVE = 2;
 const SHORTEST_MS = 1 / 32;
 const BINS = 18 * STEPS_PER_OCTAVE;
-/** Each gap counts this much more than the gap before, so about the last hundred matter. */
+/** Each new gap weighs 1 % more than the gap before it, so the newest hundred decide. */
 const GROWTH = 1.01;
-/** Count of shape keys whose last arrival is remembered. */
 const MAX_KEYS = 1024;
 /** Shortest wait in milliseconds: timers are no finer. */
 const FINEST_MS = 1;
 
 export interface WaitQuestion {
-  /** Count of waiting items. */
   readonly items: number;
   /** Milliseconds since the newest arrival. */
   readonly silentMs: number;
   /** Expected arrivals during a batch that starts now. */
   readonly followers: number;
-  /** Milliseconds saved if the next item joins this batch instead of a later one. */
+  /** Milliseconds of computing that are saved if the next item joins this batch instead of a later one. */
   readonly savedMs: number;
   /** Milliseconds that the next item adds to this batch. */
   readonly addedMs: number;
@@ -40,7 +36,6 @@ export class Arrivals {
     this.#memoryMs = memoryMs;
   }
 
-  /** Notes that an item with this shape key became ready. */
   observe(key: string, atMs: number): void {
     this.#perMs = this.perMs(atMs) + 1 / this.#memoryMs;
     this.#perMsAtMs = atMs;
@@ -50,7 +45,6 @@ export class Arrivals {
     if (lastAtMs !== undefined) this.#count(binOf(atMs - lastAtMs));
   }
 
-  /** Recent arrival rate in items per millisecond, of all keys together. */
   perMs(nowMs: number): number {
     return this.#perMs * Math.exp((this.#perMsAtMs - nowMs) / this.#memoryMs);
   }
@@ -108,7 +102,6 @@ export class Arrivals {
     return sum;
   }
 
-  /** Share and mean of the gaps up to `mostMs`, among the gaps in bin `first` and later bins. */
   #gaps(first: number, mostMs: number): { share: number; meanMs: number } {
     let [count, ms] = [0, 0];
     for (let bin = first; bin < BINS && middleOf(bin) <= mostMs; bin++) {

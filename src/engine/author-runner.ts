@@ -8,14 +8,13 @@ import { TensorScope } from "./tensor-scope.ts";
 
 export interface AuthorRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
-  /** Device of the sessions, such as `cpu` or `cuda:0`. */
   readonly device?: string;
 }
 
 export abstract class AuthorRunner {
   /** The sessions by name, in the form that the model's own code gets. */
   protected readonly sessions: Readonly<Record<string, ModelSession>>;
-  /** Tensors on the device that calls of the sessions returned. */
+  /** Tensors on the device, returned by calls of sessions; the end of a batch frees them. */
   protected readonly tensors = new TensorScope();
   protected readonly caller: HookCaller;
   readonly #native: readonly NativeSession[];
@@ -44,7 +43,7 @@ export abstract class AuthorRunner {
   }
 
   settle(): void {
-    // One call settles all sessions of this process.
+    // The sessions share one queue of finished work, so one call is enough.
     this.#native[0]?.settle();
   }
 
@@ -60,7 +59,6 @@ export abstract class AuthorRunner {
   #callable(session: NativeSession): ModelSession {
     return {
       call: <R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]) =>
-        // Only the author knows the result type of a method.
         session.call(method, args, (tensor) => this.tensors.add(tensor)) as Promise<R>,
     };
   }

@@ -12,17 +12,14 @@ import type { CheckedItem } from "./item-check.ts";
 import type { LatencyTarget } from "./latency-target.ts";
 import type { Runner } from "./runner.ts";
 
-/** An item of the batcher, with its tensors. */
 export interface BatchItem extends CheckedItem, Queued {
   readonly tensors: CheckedItem["tensors"];
   readonly padded: CheckedItem["padded"];
   readonly length: number;
   dispatchedAtMs: number;
-  /** Why the batcher started the item's batch. */
   cause?: BatchCause;
 }
 
-/** Receives the results of items. */
 export interface BatchEngineListener<T extends BatchItem> {
   dispatched(items: readonly T[]): void;
   /** The batch ran. @param outputs one tensor for each declared output, with a row for each item, in order */
@@ -40,12 +37,12 @@ export interface BatchEngineListener<T extends BatchItem> {
 export interface BatchEngineOptions<T extends BatchItem> {
   readonly runners: readonly Runner[];
   readonly maxBatchSize: number;
-  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
+  /** Limit in bytes for the padded inputs of a batch. A single larger item still runs, alone. */
   readonly maxPaddedBytes?: number | undefined;
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
-  /** Whether all results have left this process. After `false`, the owner calls `pump` once they have. */
+  /** False while results of this process are still unsent. The owner then calls `pump` once they are sent. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Called when a lack of device memory limits the batches of a shape for a time. */
@@ -58,7 +55,7 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
-  /** The express runner. Opened for the first express batch; resolves to undefined if opening fails. */
+  /** The extra runner for small predictions. The first express batch opens it; undefined if opening fails. */
   #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
@@ -91,12 +88,11 @@ export class BatchEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
+  /** Milliseconds since the longest silent runner began its batch or yielded a part; 0 if no batch runs. */
   get runningForMs(): number {
     return this.#batcher.runningForMs;
   }
 
-  /** The engine's clock in milliseconds, for the times of items. */
   now(): number {
     return this.#clock.now();
   }
@@ -104,8 +100,7 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // A full batch starts at once, or as soon as `settle` shows that a runner is free. Reading more items of the
-      // socket first may take longer than the running batch.
+      // `settle` may free a runner. Reading more items from the socket first may take longer than the running batch.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }
@@ -194,7 +189,6 @@ function tensorsOf(items: readonly BatchItem[]): (readonly Tensor[])[] {
   return items.map(({ tensors }) => tensors);
 }
 
-/** Converts an error of a runner to the error of an item. */
 export function runError(cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });

@@ -3,9 +3,7 @@ import { type Lengths, paddedElements } from "./length-steps.ts";
 
 /** Count of batches that the weighted means cover. */
 const MEMORY = 100;
-/** Least count of batches for an estimate. */
 const LEAST_BATCHES = 8;
-/** Least relative variance of sizes for an estimate. */
 const LEAST_SPREAD = 0.01;
 /** Limit of remembered shape keys: clients choose the sizes of free dimensions. */
 const MAX_KEYS = 100;
@@ -45,7 +43,6 @@ class Fit {
 export class BatchOverheads {
   readonly #fits = new Map<string, Fit>();
 
-  /** Notes that a batch of items with this shape key took `ms` milliseconds. */
   observe(key: string, batch: readonly Lengths[], ms: number): void {
     const elements = paddedElements(batch);
     if (elements === 0) return;
@@ -60,7 +57,7 @@ export class BatchOverheads {
 
   /**
    * The fixed cost of a batch, as the number of elements that take the same time; at least 1. Infinity if it is
-   * unknown, or if elements cost nothing.
+   * unknown, or if a batch takes no longer with more elements.
    */
   of(key: string): number {
     return this.#fits.get(key)?.overhead ?? Infinity;

@@ -1,22 +1,20 @@
 /** A batching policy decides how many items the next batch has, and how long a partial batch waits for more. */
 
-/** Queued items that may share a batch. */
+/** Queued items with one shape key. */
 export interface Waiting {
   readonly key: string;
-  /** Count of items, at most the largest batch. */
+  /** Count of waiting items, capped at the largest batch size. */
   readonly ready: number;
   /** When the oldest item became ready, in milliseconds of the batcher's clock. */
   readonly oldestAtMs: number;
 }
 
 export interface BatchPolicy {
-  /** Notes that an item with this key became ready. */
   arrived(key: string, atMs: number): void;
-  /** Notes that a batch of `size` items took `ms` milliseconds. */
   ran(size: number, ms: number): void;
-  /** The size of the next batch, which starts at the time `beginMs`. */
+  /** The size of the next batch. `beginMs` is the time at which the batch can start. */
   sizeOf(waiting: Waiting, nowMs: number, beginMs: number): number;
-  /** Time at which a free runner starts a partial batch. A time in the past starts the batch at once. */
+  /** When a free runner starts a batch that is not full. A time in the past means at once. */
   dueAtMs(waiting: Waiting, nowMs: number): number;
   /** Expected milliseconds of a batch of `size` items; 0 when nothing is known. */
   runMs(size: number): number;

@@ -1,10 +1,9 @@
-/** A queue of complete batches: no other item joins them. */
+/** A queue of batches whose items are fixed: no item joins a batch later. */
 import type { Queued } from "./fair-queue.ts";
 
 export class BatchQueue<T extends Queued> {
   #batches: T[][] = [];
 
-  /** Count of items in all batches. */
   get length(): number {
     return this.#batches.reduce((sum, batch) => sum + batch.length, 0);
   }
@@ -17,7 +16,6 @@ export class BatchQueue<T extends Queued> {
     return this.#batches.shift();
   }
 
-  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     const items = this.#batches.flat().filter((item) => item.lane === lane);
     if (items.length > 0) {

@@ -1,13 +1,13 @@
 /** The running batch of one runner, and its committed batch: the next batch, handed over ahead of time. */
 
-/** Runs a batch. While a batch runs, a second one may be passed: it starts when the first ends. */
+/** Runs a batch. Callers may pass a second batch meanwhile, which starts when the first ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** A runner has at most a running batch and a committed batch, which runs next. */
 const MAX_IN_FLIGHT = 2;
-/** Batches shorter than this many milliseconds delay nobody, so the express runner is not used. */
+/** A running batch shorter than this many milliseconds is no reason to use the express runner. */
 const LONG_MS = 2;
-/** A prediction with at least this many items in a batch is a large prediction. */
+/** A prediction counts as large if a batch has at least this many of its items. */
 const MANY = 4;
 
 /** Shortest lead time: timers have whole milliseconds. */
@@ -17,7 +17,6 @@ const MOST_LEAD_MS = 20;
 /** Timer delays and early ends of batches count towards the lead time for this many milliseconds. */
 const RECENT_MS = 2000;
 
-/** The largest value of the last `RECENT_MS` milliseconds; 0 without a positive value. */
 class RecentMaximum {
   #value = 0;
   #atMs = -Infinity;
@@ -41,19 +40,17 @@ class RecentMaximum {
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();
   readonly #earliness = new RecentMaximum();
-  /** Milliseconds of the newest batch on any runner: the estimate for a runner that has run no batch. */
+  /** Milliseconds of the newest batch on any runner. A runner without a batch so far uses it as its estimate. */
   lastMs = 0;
 
   ms(nowMs: number): number {
     return Math.min(MOST_LEAD_MS, LEAST_LEAD_MS + this.#timerDelay.at(nowMs) + this.#earliness.at(nowMs));
   }
 
-  /** Notes that a timer for `atMs` fired at `nowMs`. */
   woke(atMs: number, nowMs: number): void {
     this.#timerDelay.observe(nowMs - atMs, nowMs);
   }
 
-  /** Notes that a batch took `ms` instead of the expected `expectedMs`. */
   ran(ms: number, expectedMs: number, nowMs: number): void {
     this.#earliness.observe(expectedMs - ms, nowMs);
   }
@@ -71,9 +68,8 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
   /** The running batch, then the committed batch, which runs next. */
   readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
-  /** When the running batch last yielded a part of its outputs. */
+  /** When the running batch last yielded partial outputs, as a streaming model does. */
   #yieldedAtMs = 0;
-  /** The newest finished batch. */
   #last = { size: 0, ms: 0, isBulk: false };
 
   constructor(run: Run<T, R>, lead: LeadTime) {
@@ -115,7 +111,6 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.#beganAtMs + runMs(this.#given[0]?.batch.length ?? 0);
   }
 
-  /** Milliseconds since the start of the running batch; 0 without one. */
   runningForMs(nowMs: number): number {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
@@ -137,7 +132,6 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     this.#given.push({ batch });
   }
 
-  /** Notes that the running batch ended. @returns how long it ran, in milliseconds */
   ended(nowMs: number): number {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);
@@ -146,13 +140,11 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;
-    // The committed batch, if there is one, starts now.
     this.#beganAtMs = nowMs;
     return ms;
   }
 }
 
-/** Whether at least half of a batch belongs to large predictions. */
 function isBulk(batch: readonly { readonly lane: object }[]): boolean {
   const counts = new Map<object, number>();
   for (const { lane } of batch) counts.set(lane, (counts.get(lane) ?? 0) + 1);

@@ -2,7 +2,7 @@
 
 /** Least weight of the newest batch in the estimate for its size. */
 const NEWEST_SHARE = 0.1;
-/** Weight of the newest batch in the estimate of the device's speed. */
+/** Share of the newest batch in the estimate of the device's current speed. */
 const SPEED_SHARE = 0.05;
 /** After this many batches of a size, an unexpected time counts as a change of the device's speed. */
 const FAMILIAR = 8;
@@ -11,17 +11,19 @@ const FAMILIAR = 8;
  * batches.
  */
 const MAX_SURPRISE = Math.LN2;
-/** Nearly every batch ends within this many mean deviations above the mean: two standard deviations of normal noise. */
+/**
+ * Nearly every batch ends within its mean time plus this many mean deviations (two standard deviations of normal
+ * noise).
+ */
 const SURE_DEVIATIONS = 2.5;
 
-/** The estimate for one size. */
 interface Known {
   readonly size: number;
-  /** Count of batches, at most `1 / NEWEST_SHARE`. */
+  /** Weight of the past batches of this size, at most `1 / NEWEST_SHARE`. */
   weight: number;
   /** Estimated milliseconds at the device's usual speed. */
   ms: number;
-  /** The estimate after pooling with neighbours, and the total weight of the pool. */
+  /** The estimate after pooling with neighbouring sizes (see `BatchTimes`), and the total weight of the pool. */
   monotoneMs: number;
   poolWeight: number;
 }
@@ -33,7 +35,6 @@ interface Known {
  * without recent batches follow it.
  */
 export class BatchTimes {
-  /** Sorted by size. */
   #known: Known[] = [];
   #speed = 1;
   /** Mean deviation of the logarithm of a time from its expectation. */
@@ -44,7 +45,6 @@ export class BatchTimes {
     for (const { size, poolWeight } of this.#known) if (poolWeight >= FAMILIAR) yield size;
   }
 
-  /** Notes that a batch of `size` items took `ms` milliseconds. */
   observe(size: number, ms: number): void {
     const taken = Math.max(ms, 1e-3);
     const rounded = roundUp(size);
@@ -83,7 +83,6 @@ export class BatchTimes {
     return this.ms(size) * Math.exp(SURE_DEVIATIONS * this.#deviation);
   }
 
-  /** Index of the first known size of at least `size`. */
   #firstFrom(size: number): number {
     let [low, high] = [0, this.#known.length];
     while (low < high) {

@@ -11,13 +11,12 @@ import { type NextBatch, WaitingItems } from "./waiting-items.ts";
 /** Receives exactly one result for each queued item; removed items get none. */
 export interface BatchListener<T, R> {
   /**
-   * The items left the queue: their batch starts, or they were deprioritised. Items of a failed batch are dispatched
-   * again.
+   * The items' batch starts, or the items were deprioritised; either way they leave the queue. Items of a failed batch
+   * are dispatched again.
    */
   dispatched(items: readonly T[], cause: BatchCause): void;
-  /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
-  /** The item failed alone in its batch, or for a reason that would fail any batch. */
+  /** The item failed alone in its batch, or with an error that fails any batch. */
   failed(item: T, cause: unknown): void;
   /** A batch did not fit into the device's memory. For a time, batches of its shape have at most this many items. */
   shrunk(maxBatchSize: number): void;
@@ -26,8 +25,8 @@ export interface BatchListener<T, R> {
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
   /**
-   * Runner for small predictions that must not wait behind bulk batches. Undefined where no batch may run beside the
-   * others.
+   * Runs small predictions that must not wait behind batches of large ones. Undefined if batches must not run in
+   * parallel.
    */
   readonly express?: Run<T, R> | undefined;
   readonly maxBatchSize: number;
@@ -37,8 +36,8 @@ export interface BatcherOptions<T, R> {
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
   /**
-   * Whether all results have left this process. An item with `isAlone` may kill the process, so it waits until then.
-   * After `false`, the owner calls `pump` once all results are sent.
+   * False while results of this process are still unsent. An item with `isAlone` may kill the process, so it waits for
+   * them. The owner calls `pump` once they are sent.
    */
   readonly isHeard?: (() => boolean) | undefined;
   /** Whether a batch that failed for `cause` runs again in parts. */
@@ -67,9 +66,7 @@ export class Batcher<T extends Queued, R> {
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   readonly #express: BatchSlot<T, R> | undefined;
-  /** Whether the express runner may be used; false after the device ran out of memory. */
   #mayExpress = true;
-  /** Time at which the timer fires; Infinity without a timer. */
   #timerAtMs = Infinity;
   readonly #sizes: FittingSizes;
 
@@ -78,28 +75,25 @@ export class Batcher<T extends Queued, R> {
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#waiting = new WaitingItems({ ...options, mostOf: (key) => this.#sizes.of(key, options.clock.now()) });
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // A separate lead time: express batches are small, and their times say little about other batches.
+    // Express batches are small, so their times must not change the lead time of other batches.
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
-  /** Count of items that wait for a batch. */
   get length(): number {
     return this.#waiting.length + this.#alone.length;
   }
 
-  /** Whether no runner takes another batch now. */
   get isSaturated(): boolean {
     const now = this.#options.clock.now();
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
-  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
+  /** Milliseconds since the longest silent runner began its batch or yielded a part; 0 if no batch runs. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
     return Math.max(...this.#allSlots.map((slot) => slot.silentForMs(now)));
   }
 
-  /** Notes that a running batch yielded a part of its outputs. */
   yielded(batch: readonly T[]): void {
     const now = this.#options.clock.now();
     this.#allSlots.some((slot) => slot.yielded(batch, now));
@@ -122,7 +116,7 @@ export class Batcher<T extends Queued, R> {
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
     const items = [...alone, ...this.#waiting.remove(lane)];
-    // An item with `isAlone` reserved all runners; they are free again.
+    // The removed item may have kept all runners reserved for itself.
     if (alone.length > 0) this.pump();
     return items;
   }
@@ -133,7 +127,7 @@ export class Batcher<T extends Queued, R> {
     this.pump();
   }
 
-  /** Dispatches all that the rule allows now. */
+  /** Starts every batch that may start now. */
   pump(): void {
     const waiting = this.#waiting;
     const [first] = this.#slots;
@@ -157,7 +151,7 @@ export class Batcher<T extends Queued, R> {
       this.#dispatch(this.#express, waiting.forExpress());
     }
     if (!waiting.mayCommit) return;
-    // The runner that becomes free first can start the batch earliest.
+    // The runner that becomes free first can take the next batch first.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;
@@ -176,7 +170,7 @@ export class Batcher<T extends Queued, R> {
     return this.#isAloneRunning || this.#alone.length > 0;
   }
 
-  /** While all runners run long batches of large predictions, reserves new items for the express runner. */
+  /** While all runners run long batches of large predictions, sets new items aside for the express runner. */
   #reserveExpress(now: number): void {
     if (this.#express === undefined || !this.#mayExpress) return;
     if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
@@ -217,15 +211,14 @@ export class Batcher<T extends Queued, R> {
     );
   }
 
-  /** Notes that the running batch of a slot ended. @returns how long it ran, in milliseconds */
   #ended(slot: BatchSlot<T, R>): number {
     this.#isAloneRunning = false;
     return slot.ended(this.#options.clock.now());
   }
 
   /**
-   * The device goes first: the runner gets its next batch before the listener gets the results. An item that runs alone
-   * may kill this process, so results are reported before it starts.
+   * The runner gets its next batch before the listener gets results, so the device never waits. Before an item that
+   * runs alone, results go first: the item may kill this process.
    */
   #pumpAnd(report: () => void, isReportedFirst: boolean): void {
     if (isReportedFirst) report();
@@ -237,7 +230,7 @@ export class Batcher<T extends Queued, R> {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
-    // The express batch did not fit into memory beside other batches, but may fit on a normal runner.
+    // The express batch lacked memory beside other batches, but may fit on a normal runner.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
     if (wasBeside) {
@@ -259,7 +252,6 @@ export class Batcher<T extends Queued, R> {
     const [first] = batch;
     if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
     const waiting = this.#waiting.blame(first.lane);
-    // The listener frees the queue places of these items for new ones.
     if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 

@@ -18,7 +18,7 @@ interface Given {
   readonly hook: string;
   /** Count of stacked items; undefined for the tensors of one item, which have no batch dimension. */
   readonly rows: number | undefined;
-  /** Whether the model's function has finished the batch. Its tensors on the device then need not be copied. */
+  /** Whether the model's function has returned. Its tensors on the device are then taken without a copy. */
   readonly isLast: boolean;
 }
 
@@ -59,7 +59,6 @@ export async function checkedOutputs(
   return Promise.all(outputs.map((output) => owned(output, isLast && isOnce)));
 }
 
-/** The output in memory that the model's code cannot reach. */
 async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   if (output instanceof NativeTensor) return mayTake && output.isTemporary ? output.take() : output.copy();
   return copied([output])[0] ?? output;

@@ -8,31 +8,28 @@ import { FairQueue, type Queued } from "./fair-queue.ts";
 /** Count of batches of other predictions between two batches of deprioritised items. */
 const OTHERS_BETWEEN = 8;
 /**
- * Deprioritised items start after this time without another batch, so that clients that soon send again need not wait
- * for them.
+ * Milliseconds without a batch of other predictions before deprioritised items start, so that a client's next request
+ * finds a free runner.
  */
 const IDLE_MS = 20;
 
 export class DeprioritisedItems<T extends Queued> {
   readonly #lanes = new WeakSet<object>();
   readonly #queue = new FairQueue<T>();
-  /** Parts of failed batches that had deprioritised items only. */
+  /** Halves of failed batches whose items were all deprioritised. */
   readonly #parts = new BatchQueue<T>();
-  /** Count of batches of other predictions since the last deprioritised batch. */
   #others = 0;
-  /** When the newest batch of other predictions was dispatched. */
   #otherAtMs = -Infinity;
 
   get length(): number {
     return this.#queue.length + this.#parts.length;
   }
 
-  /** Whether a deprioritised batch is next: enough batches of other predictions were dispatched since the last. */
   get isDue(): boolean {
     return this.length > 0 && this.#others >= OTHERS_BETWEEN;
   }
 
-  /** When deprioritised items may start because no other batch did for a time. */
+  /** When deprioritised items may start even though no batch of other predictions was dispatched. */
   get idleAtMs(): number {
     return this.#otherAtMs + IDLE_MS;
   }
@@ -52,7 +49,7 @@ export class DeprioritisedItems<T extends Queued> {
   }
 
   /**
-   * Adds the parts of a failed batch. @returns false, without adding them, if the batch has items of other predictions
+   * Adds the halves of a failed batch. @returns false, without adding them, if the batch has items of other predictions
    */
   addParts(parts: readonly T[][]): boolean {
     if (!this.#includes(parts.flat())) return false;
@@ -71,7 +68,6 @@ export class DeprioritisedItems<T extends Queued> {
     return [...this.#parts.remove(lane), ...this.#queue.remove(lane)];
   }
 
-  /** Counts a batch that was dispatched, deprioritised or not. */
   dispatched(batch: readonly T[], nowMs: number): void {
     if (this.#includes(batch)) {
       this.#others = 0;

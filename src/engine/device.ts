@@ -6,11 +6,10 @@ import { openNativeFile } from "../base/native-file.ts";
 import { cudaDeviceCount } from "./native/binding.ts";
 import { compiledDevice } from "./native/program.ts";
 
-/** The requested device: the setting of the operator, else of the author, else `auto`. */
+/** The device that the operator asks for; without it, the author's; without both, `auto`. */
 export interface AskedDevice {
   readonly operator?: string | undefined;
   readonly author?: string | undefined;
-  /** Paths of the weights. Some may be compiled for one kind of device. */
   readonly weights?: readonly string[];
 }
 
@@ -41,7 +40,7 @@ export async function resolveDevices(
 }
 
 async function anyForCpu(weights: readonly string[]): Promise<boolean> {
-  // Read one after the other: weights inside an executable are copied out first.
+  // One file at a time: weights inside an executable are first copied to disk.
   for (const path of weights) {
     await using file = await openNativeFile(path);
     if (compiledDevice(file.path) === "cpu") return true;
@@ -49,7 +48,6 @@ async function anyForCpu(weights: readonly string[]): Promise<boolean> {
   return false;
 }
 
-/** Whether this machine has all devices that a text names. */
 export function areThere(asked: string): boolean {
   return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(cudaDeviceCount())).length === 0;
 }

@@ -21,28 +21,24 @@ export interface Item {
 
 /** Receives the result of each submitted item exactly once, and no result of a cancelled prediction. */
 export interface EngineListener<T extends Item = Item> {
-  /** The items left the queue: their batch starts, or they were deprioritised. */
+  /** The items' batch starts, or the items were deprioritised; either way they leave the queue. */
   dispatched(items: readonly T[]): void;
   /** The item yielded a part of its outputs. If a failed batch runs again, the parts come again from the first. */
   part?(item: T, rows: Rows): void;
   /** The item has its result. @param rows the item's outputs, in memory that no other item shares */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
-  /** An engine process is ready. Its batch size and instances may differ from the previous process. */
+  /** A new engine process is ready. Its batch size and instances may differ from the previous process. */
   started?(): void;
 }
 
-/** Size, times and cause of a batch that ran. */
 export interface BatchRun {
   readonly size: number;
-  /** Time of the oldest item from ready to dispatched, in milliseconds. */
   readonly waitMs: number;
-  /** Time from dispatched to done, in milliseconds. */
   readonly runMs: number;
   readonly cause: BatchCause;
 }
 
-/** Receives size, times and cause of each batch, for metrics. */
 export interface BatchObserver {
   ran(batch: BatchRun): void;
 }
@@ -57,7 +53,7 @@ export interface Engine<T extends Item = Item> {
   readonly isReady: boolean;
   /** Whether the engine process gives no answer: a signal stopped it, or it hangs in the kernel. */
   readonly isSilent: boolean;
-  /** Receives the results. Set once, before the first item. */
+  /** Receives the results. Set it once, before the first item. */
   listener: EngineListener<T> | undefined;
   /**
    * Queues an item for a batch, and copies its tensors before the call returns. Items of one prediction and one shape

@@ -2,18 +2,15 @@
 
 export interface ExportMistake {
   readonly name: string;
-  /** Matches the message of a run or of a load; undefined without a typical message. */
+  /** Matches libtorch's or the addon's message for this mistake; undefined if no message is typical. */
   readonly seen?: RegExp;
-  /** The cause, if the message does not name it. */
+  /** The cause, for a message that does not say it. */
   readonly cause?: string;
-  /** Returns the line of Python that fixes the mistake. @param inputs the names of the model's inputs */
+  /** @returns a line of Python that fixes the mistake @param inputs names of the model's inputs */
   python(inputs: readonly string[]): string;
 }
 
-/**
- * The line of Python that exports the network. Its batch dimension is dynamic, so a pasted line never makes a fixed
- * batch.
- */
+/** A line of Python that exports the network with a dynamic batch dimension. */
 function exporting(inputs: readonly string[]): string {
   const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
   const shapes = inputs.length === 0 ? "({0: torch.export.Dim.DYNAMIC},)" : `{${free}}`;

@@ -40,7 +40,6 @@ export class FairQueue<T extends Queued> {
   readonly #lanes = new Lanes<T>();
   readonly #overheads = new BatchOverheads();
 
-  /** Count of items in all lanes. */
   get length(): number {
     return this.#lanes.length;
   }
@@ -50,8 +49,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * The groups (all items with one shape key each), in the order of the lanes; within a lane by the age of their first
-   * item.
+   * The groups, each with all items of one shape key. Groups of the lane whose turn is next come first; within a lane
+   * the group with the oldest item.
    */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
@@ -121,18 +120,16 @@ export class FairQueue<T extends Queued> {
     return batch;
   }
 
-  /** Notes that a batch took `ms` milliseconds, which shows how much padding costs. */
   ran(batch: readonly T[], ms: number): void {
     this.#overheads.observe(batch[0]?.key ?? "", batch, ms);
   }
 
-  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     return this.#lanes.remove(lane);
   }
 
   /**
-   * The line of `group` whose first item leads the next batch. A line has the items of one lane with similar lengths.
+   * The line of `group` whose first item leads the next batch. A line has one prediction's items of similar lengths.
    */
   #leader(group: Group<T>): Line<T> | undefined {
     for (const lane of this.#lanes.inTurn()) {

@@ -2,13 +2,14 @@
 
 interface Size {
   most: number;
-  /** When the limit last changed, in milliseconds of the clock. */
   sinceMs: number;
-  /** The lowest limit that the caller got, so that each is reported once. */
+  /** The lowest limit that `tooLarge` returned, so that it returns each new low once. */
   reported: number;
 }
 
-/** The limit doubles after this time: other programs may have freed memory. If not, one batch fails again. */
+/**
+ * Milliseconds until a lowered limit doubles: other programs may have freed memory. Otherwise one batch fails again.
+ */
 const RETRY_MS = 60_000;
 /** Limit of remembered shape keys: clients choose the sizes of free dimensions. */
 const MAX_KEYS = 1000;
@@ -44,7 +45,6 @@ export class FittingSizes {
     size.sinceMs = nowMs;
     const isNews = size.most < size.reported;
     size.reported = Math.min(size.reported, size.most);
-    // Moves the key to the end of the map, so that the map forgets the key with the oldest failure.
     this.#sizes.delete(key);
     this.#sizes.set(key, size);
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);

@@ -1,8 +1,8 @@
-/** Messages for the author when a forward pass fails during start: what was tried, and the usual cause. */
+/** Errors for the author when loading or a forward pass fails during start, with the usual cause. */
 import { codedError, oneLine, SconceError } from "../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
-/** Limit in characters for quotes of libtorch, which may list every backend. */
+/** Most characters of a quoted libtorch message, which may list every backend. */
 const MAX_SHOWN = 300;
 
 /**
@@ -34,7 +34,6 @@ export function fixedRowsCause(message: string, rows: number): string | undefine
   return `the network was traced or exported for a fixed batch of ${wanted}; in forward write x.shape[0], not a number, and export with the batch left free`;
 }
 
-/** The error for weights that run a batch of this size, but no single item. */
 export function fixedBatchFault(error: unknown, size: number): SconceError {
   const { code, message } = codedError(error);
   const cause = fixedRowsCause(message, 1) ?? "it was traced or exported with a fixed batch";
@@ -42,7 +41,6 @@ export function fixedBatchFault(error: unknown, size: number): SconceError {
   return new SconceError(code, `${tried} ${oneLine(message, MAX_SHOWN)}`, { cause: error });
 }
 
-/** The error for weights that cannot be loaded, with the usual cause. */
 export function loadFault(error: unknown): SconceError {
   const { code, message, cause: from } = codedError(error);
   const cause = mistakeIn(message)?.cause;

@@ -12,12 +12,10 @@ import {
 import { setAt } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 
-/** An item's tensors, not copied, in the order of the declared names. */
 export interface CheckedItem extends ShapeKey {
   readonly tensors: readonly Tensor[];
 }
 
-/** Sizes of an item, by which the batcher groups items. */
 export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
@@ -27,7 +25,6 @@ export interface ShapeKey {
   readonly length: number;
 }
 
-/** The sizes of an item's dimensions that have a name. */
 export interface Sizes {
   readonly free: Map<string, number>;
   readonly padded: Map<string, number>;
@@ -43,8 +40,8 @@ export function shapeKey({ free, padded }: Sizes): ShapeKey {
 }
 
 /**
- * Limit for the product of the other sizes of an empty tensor: they cost a client nothing, but may cost the server
- * memory.
+ * Limit for the product of an empty tensor's nonzero sizes. An empty tensor costs a client nothing, but padding it may
+ * cost the server memory.
  */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
@@ -68,7 +65,7 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
   const names = new Set(Object.keys(specs));
   const hasNames = plans.some(({ spec: { dims } }) => dims.some((dim) => typeof dim !== "number"));
   return (given) => {
-    // The author's code may not have been type-checked.
+    // JavaScript authors have no type check.
     if (typeof given !== "object" || given === null)
       throw invalid("preprocess gave no tensors; return { name: tensor(…) }");
     for (const name in given) {
@@ -115,7 +112,7 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
       named.set(label, size);
     }
   }
-  // Padding or computing with an empty tensor may allocate memory for its other sizes.
+  // Padding an empty tensor may allocate memory for its nonzero sizes.
   if (count === 0 && shape.reduce((product, size) => product * Math.max(1, size), 1) > MAX_EMPTY_SIZES)
     throw fail(`an empty tensor of the shape [${shape}]; the other sizes of one come to at most ${MAX_EMPTY_SIZES}`);
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);

@@ -8,13 +8,12 @@ import { type InRing, Ring } from "../base/collections/ring.ts";
 import { type Lengths, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import type { SizedTensor } from "./padded-bytes.ts";
 
-/** Properties of an item that the queue reads. */
 export interface Queued extends Lengths {
   /** Object that all items of one prediction share. */
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  /** Tensors that count toward the limit of padded bytes. Undefined without padded dimensions. */
+  /** Tensors whose padded bytes count for the limit of a batch. Undefined for a model without padded dimensions. */
   readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
@@ -23,11 +22,10 @@ export interface Queued extends Lengths {
    * before other items, while all other runners are idle.
    */
   readonly isAlone?: boolean;
-  /** Whether the items of other predictions run first. */
   readonly isDeprioritised?: boolean | undefined;
 }
 
-/** The items of one lane in one bucket, in order. */
+/** One prediction's items of similar lengths, in order. */
 export class Line<T extends Queued> implements InRing<Line<T>> {
   readonly lane: Lane<T>;
   readonly bucket: Bucket<T>;
@@ -42,10 +40,10 @@ export class Line<T extends Queued> implements InRing<Line<T>> {
   }
 }
 
-/** The lines of one prediction: nearly always one, or one for each length. */
+/** All lines of one prediction: one line, unless lengths differ much. */
 export class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
-  /** Whether a batch has taken some of its items while others still wait. */
+  /** Whether a batch took some of this prediction's items while the rest still wait. */
   wasServed = false;
   readonly lines: Line<T>[] = [];
   ring: InRing<Lane<T>>["ring"] = undefined;
@@ -56,7 +54,6 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
     this.key = key;
   }
 
-  /** The lines, sorted by the age of their first items, oldest first. */
   inOrder(): readonly Line<T>[] {
     if (this.lines.length < 2) return this.lines;
     return this.lines.toSorted(
@@ -65,10 +62,12 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
   }
 }
 
-/** All lines with one key and similar lengths, in a ring: the first line is served next. */
+/**
+ * The lines of all predictions for one shape key and one range of lengths, in a ring. The first line is served next.
+ */
 export class Bucket<T extends Queued> {
   readonly group: Group<T>;
-  /** Length of the items on the scale of length-steps.ts: a step for each padded dimension. */
+  /** Length of the items, as a step of length-steps.ts for each padded dimension. */
   readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
   length = 0;
@@ -79,7 +78,7 @@ export class Bucket<T extends Queued> {
   }
 }
 
-/** All items with one key, by length. */
+/** All items with one shape key, in buckets of similar lengths. */
 export class Group<T extends Queued> {
   readonly key: string;
   readonly buckets = new Map<string | number, Bucket<T>>();
@@ -89,7 +88,6 @@ export class Group<T extends Queued> {
     this.key = key;
   }
 
-  /** When the oldest item of the group became ready, in milliseconds of the clock. */
   oldestReadyAtMs(): number {
     let oldest = Infinity;
     for (const { lines } of this.buckets.values()) {
@@ -99,19 +97,21 @@ export class Group<T extends Queued> {
   }
 }
 
-/** All lanes in the order of their turns. Adding or taking an item costs the same with any number of items. */
+/**
+ * The queued predictions in the order of their turns. Adding or taking an item costs the same with any number of items.
+ */
 export class Lanes<T extends Queued> {
   readonly #byKey = new WeakMap<object, Lane<T>>();
-  /** Lanes without an item in the last batch, in the order of their turns. */
+  /** Predictions without an item in the last batch. They go first. */
   readonly unserved = new Ring<Lane<T>>();
   /**
-   * Lanes of the last batch. Their turn comes after all other lanes, and after lanes that arrive before the next batch.
+   * Predictions with an item in the last batch. They go after all others, and after those that arrive before the next
+   * batch.
    */
   readonly #served = new Ring<Lane<T>>();
   readonly groups = new Map<string, Group<T>>();
   #length = 0;
 
-  /** Count of items in all lanes. */
   get length(): number {
     return this.#length;
   }
@@ -130,7 +130,7 @@ export class Lanes<T extends Queued> {
     yield* this.#served;
   }
 
-  /** Begins a batch: the lanes of the last batch now have their turn after the other lanes. */
+  /** Begins a batch: the predictions of the last batch may take part again, after the others. */
   beginBatch(): void {
     for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
       this.#served.delete(lane);
@@ -138,7 +138,6 @@ export class Lanes<T extends Queued> {
     }
   }
 
-  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     const known = this.#byKey.get(lane);
     if (known === undefined) return [];
@@ -153,7 +152,7 @@ export class Lanes<T extends Queued> {
     });
   }
 
-  /** Takes the first item of a line, and ends the turn of the line and of its lane. */
+  /** Takes the first item of a line. The line and its prediction go to the end of their rings. */
   takeFirst(line: Line<T>): T {
     const { lane, bucket, items } = line;
     const item = items.shift();
@@ -211,7 +210,6 @@ export class Lanes<T extends Queued> {
     return line;
   }
 
-  /** Takes a line out of its bucket, and an empty bucket out of its group. */
   #leave(line: Line<T>): void {
     const { group, lines, steps } = line.bucket;
     lines.delete(line);

@@ -1,16 +1,16 @@
-/** The policy of a latency target: decides how large the next batch is, and how long it may wait for more items. */
+/** The policy for a latency target: how large the next batch is, and how long it may wait for more items. */
 import { Arrivals } from "./arrivals.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
 /**
- * A batch leaves waiting items behind only if it has more than this multiple of the throughput of a batch with all of
- * them. Smaller batches can be that good, because batch times of some devices rise in steps.
+ * A smaller batch must beat this multiple of the throughput of a batch with all waiting items. It can, because batch
+ * times of some devices rise in steps.
  */
 const STEP = 1.25;
-/** A batch is halved if half of it has at least this share of its throughput, because small batches end sooner. */
+/** A batch is halved if the half keeps at least this share of its throughput: it ends sooner. */
 const AS_GOOD = 0.95;
-/** Least throughput of a smaller batch, as a multiple of the arrival rate. */
+/** Small batches must process at least this multiple of the arrival rate; otherwise the queue grows. */
 const KEEPS_UP = 1.1;
 /** Longest wait of the oldest item, as a share of the time that waiting can save. */
 const OLDEST_SHARE = 0.3;
@@ -66,10 +66,9 @@ export class LatencyTarget implements BatchPolicy {
     return Math.min(nowMs - silentMs + waitMs, latestMs);
   }
 
-  /** The size up to `ready` with the best throughput. */
   #best(key: string, ready: number, nowMs: number): number {
     let best = ready;
-    // Between two known sizes, throughput is highest at one of them.
+    // Batch times are linear between two known sizes, so throughput is highest at one of them.
     for (const size of this.times.sizes()) {
       if (size >= ready) break;
       if (this.#rate(size) > STEP * this.#rate(best)) best = size;
@@ -81,8 +80,8 @@ export class LatencyTarget implements BatchPolicy {
   }
 
   /**
-   * Whether splitting the ready items takes longer. Split: a batch of `size` items, then the rest in a batch with the
-   * new arrivals. Otherwise: a batch of all ready items, then a batch of the new arrivals.
+   * Compares two plans: a batch of `size` items and then the rest with new arrivals, or all ready items now and then
+   * the new arrivals. @returns whether the first takes longer
    */
   #isRestCostly(size: number, ready: number, silentMs: number): boolean {
     const { times } = this;
@@ -96,7 +95,6 @@ export class LatencyTarget implements BatchPolicy {
     return this.#rate(size) >= KEEPS_UP * this.#arrivals.perMs(nowMs);
   }
 
-  /** Throughput of batches of `size`, in items per millisecond. */
   #rate(size: number): number {
     return size / Math.max(this.times.ms(size), 1e-3);
   }

@@ -1,10 +1,10 @@
-/** Lengths on a logarithmic scale of steps. Items whose steps are near, in each padded dimension, share a batch. */
+/** Lengths of items on a logarithmic scale. Items that are few steps apart share a batch. */
 
 /** Steps from a length to its double. Lengths in one step differ by less than a sixteenth. */
 const STEPS_PER_OCTAVE = 12;
 /** Count of adjacent steps that may share a batch: half an octave, so that no length is beyond √2 times another. */
 const MAX_SPAN = 6;
-/** Added to each length: the fixed cost of an item, in elements. So differences between short lengths matter little. */
+/** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
 const BASE_LENGTH = 16;
 /**
  * How many steps the search for similar lengths goes in each direction, indexed by the count of padded dimensions. With
@@ -12,9 +12,8 @@ const BASE_LENGTH = 16;
  */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
-/** Padded sizes of an item. */
+/** Padded sizes of an item, by which items of similar lengths are found. */
 export interface Lengths {
-  /** The padded sizes by the name of the dimension. */
   readonly padded?: ReadonlyMap<string, number> | undefined;
   /** The product of the padded sizes, used if `padded` is undefined; 0 or undefined without padding. */
   readonly length?: number;
@@ -27,12 +26,10 @@ export function stepsOf(item: Lengths): Steps {
   return sizesOf(item).map(stepOf);
 }
 
-/** Sizes of the padded dimensions, or their product alone. */
 function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
   return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
 }
 
-/** Expected count of elements in an item with these steps. */
 export function elementsOf(steps: Steps): number {
   return steps.reduce((product, step) => product * (2 ** ((step + 0.5) / STEPS_PER_OCTAVE) - BASE_LENGTH), 1);
 }
@@ -50,7 +47,7 @@ function stepOf(length: number): number {
   return Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
 }
 
-/** The steps as a key of a map. */
+/** A key for maps: equal steps give equal keys. */
 export function placeOf(steps: Steps): string | number {
   return steps.length === 1 ? (steps[0] ?? 0) : steps.join();
 }

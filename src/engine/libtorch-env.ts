@@ -1,4 +1,4 @@
-/** Environment variables of a process that runs libtorch. They are defaults: variables of the operator win. */
+/** Environment variables of a process that runs libtorch. Variables that the operator sets replace them. */
 
 /**
  * Makes glibc keep freed memory for the next forward pass. By default glibc returns large blocks to the kernel at once,

@@ -12,17 +12,16 @@ import type { Runner } from "./runner.ts";
 import { StepRunner } from "./step-runner.ts";
 
 export interface OpenOptions {
-  /** Paths of the weights, by session name. The format of a file is detected by its content. */
   readonly weights: Readonly<Record<string, string>>;
-  /** Paths of libraries with operators that the weights call. */
+  /** Paths of libraries with custom operators that the weights use. */
   readonly operators: readonly string[];
-  /** The model's own function. Undefined: batches go through the forward pass of the only weights. */
+  /** The model's own function. Undefined: batches run through the forward pass of the single weights file. */
   readonly predict: Predict | Steps | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
   readonly parts?: TensorSpecs;
-  /** `cpu`, or one or more `cuda:N`. */
+  /** `cpu`, or one or more devices `cuda:N`. */
   readonly devices: readonly string[];
   readonly threads: number;
   /** Runners on each device. They share the weights, unless a run changes them. */
@@ -57,7 +56,7 @@ export async function openRunners(options: OpenOptions): Promise<Runner[]> {
     return session;
   };
   const opening = options.devices.map((device) => openOn(device, options, open));
-  // Wait for all devices: after a failure, runners of other devices may still be opening.
+  // Runners on other devices may still be opening after a failure, and must be closed too.
   await Promise.allSettled(opening);
   const byDevice = await Promise.all(opening);
   opened.move();
@@ -70,12 +69,12 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   const { weights, predict, inputs, outputs, parts = outputs, threads, instances, pack } = options;
   if (predict === undefined) {
     const [path, another] = Object.values(weights);
-    // `defineModel` has refused several weights without `predict`.
+    // `defineModel` has already refused this.
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    // One session more is for the express runner. Custom operators may not be safe for concurrent runs, so with them a
-    // single instance gets no express runner.
+    // One more session is for the express runner. Custom operators may not be safe for concurrent runs, so with them a
+    // single instance stays alone.
     const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
     return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
   }
@@ -91,7 +90,6 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   return sessions.map((byName) => new StepRunner({ ...shared, sessions: byName, steps: predict }));
 }
 
-/** Opens `count` sessions that share weights, unless a run changes the weights. */
 async function sharing(options: SessionOptions, count: number, open: Open): Promise<NativeSession[]> {
   const first = await open(options);
   const sessions = [first];

@@ -8,10 +8,10 @@ export interface SizedTensor {
 
 export class PaddedBytes {
   #items = 0;
-  /** The largest size of each dimension of each tensor. */
+  /** The largest size so far of each dimension of each tensor. */
   #sizes: readonly (readonly number[])[] = [];
 
-  /** Adds an item if the batch then has at most `maxBytes`. @returns whether the item was added */
+  /** Adds an item if the padded batch then has at most `maxBytes`. @returns whether it was added */
   join(tensors: readonly SizedTensor[], maxBytes: number): boolean {
     let bytes = 0;
     const joined = tensors.map(({ shape, data }, i) => {

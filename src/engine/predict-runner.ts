@@ -27,7 +27,7 @@ export class PredictRunner extends AuthorRunner implements Runner {
     this.#stack = batchStacker(options.inputs);
   }
 
-  /** Runs one batch at a time: concurrent batches would mix the state of a TorchScript module. */
+  /** Batches run one after the other: concurrent batches would mix the state of a TorchScript module. */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
     const batch = this.#last.then(() => this.#run(items, parts));
     this.#last = batch.catch(() => {});

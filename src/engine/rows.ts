@@ -40,7 +40,6 @@ export function rowParting(specs: TensorSpecs): RowParting {
   };
 }
 
-/** Stacks the tensors of single items of equal sizes. */
 export function stackedRows(items: readonly (readonly Tensor[])[]): readonly Tensor[] {
   const [first = [], ...others] = items;
   return first.map(({ dtype, shape, data }, j) => {
@@ -49,7 +48,6 @@ export function stackedRows(items: readonly (readonly Tensor[])[]): readonly Ten
   });
 }
 
-/** A text that is equal for tensors of equal sizes. */
 export function sizesOf(tensors: readonly Tensor[]): string {
   return tensors.map(({ shape }) => shape.join()).join(";");
 }
@@ -61,7 +59,7 @@ interface Cut {
   readonly size: number;
 }
 
-/** Cuts a dimension of a row to `size`, in place. @returns the new shape */
+/** Shortens one dimension of a row to `size`, moving the elements in place. @returns the new shape */
 function cut(data: TensorData, { begin, shape, at, size }: Cut): number[] {
   const before = shape[at] ?? 0;
   if (before <= size) return shape;

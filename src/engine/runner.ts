@@ -6,7 +6,7 @@ import type { Tensor } from "../author/tensor.ts";
 
 /** Receives the rows that a model's `predict` yields for a batch. */
 export interface PartSink {
-  /** Whether nobody needs the outputs of the batch any more. `predict` then stops at its next `yield`. */
+  /** Whether no client needs the outputs any more. `predict` then stops at its next `yield`. */
   readonly isOver: boolean;
   /**
    * Receives yielded rows. @param rows one tensor for each tensor that the model yields, with the items as first
@@ -28,7 +28,6 @@ export interface Stepper {
   begin(tensors: readonly Tensor[]): Promise<unknown>;
   /** Calls `step` once for several items. @returns a result for each state. After an error the states are as before. */
   step(states: readonly unknown[]): Promise<readonly Stepped[]>;
-  /** Frees all tensors on the device except those in `states`. */
   free(states: readonly unknown[]): void;
 }
 
@@ -43,7 +42,7 @@ export interface Runner {
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]>;
   /** Most rows in a batch that the weights accept; undefined if unknown. */
   readonly mostRows?: number;
-  /** Count of layers with weights rearranged for the processor; undefined if unknown. */
+  /** Count of layers whose weights were rearranged for the processor; undefined if unknown. */
   readonly packedLayers?: number;
   /** Opens another runner on the same weights, with as many threads; undefined if the two must not run at the same time. */
   readonly another?: (() => Promise<Runner>) | undefined;
@@ -51,10 +50,9 @@ export interface Runner {
   readonly stepper?: Stepper;
   /** Runs only the first step of a batch, for warm-up. Undefined for a model without `step`. */
   rehearse?(items: readonly (readonly Tensor[])[]): Promise<unknown>;
-  /** Resolves the promises of ended batches now, not in a later turn of the event loop. */
+  /** Resolves the promises of ended batches now, before the event loop would. */
   settle(): void;
-  /** Sets the count of CPU threads, from the next batch on. */
   setThreads(threads: number): Promise<void>;
-  /** May be called twice. Waiting batches fail with `session_closed`. Resolves when the weights are freed. */
+  /** Frees the weights. Waiting batches fail with `session_closed`. May be called twice. */
   dispose(): Promise<void>;
 }

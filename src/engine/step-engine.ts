@@ -16,10 +16,8 @@ export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>):
   return steppers.length === 0 ? new BatchEngine(options) : new StepEngine(options, steppers);
 }
 
-/** An item between its first and its last step. */
 interface Running<T> extends Joining<T> {
   state: unknown;
-  /** Whether the item has not taken part in a step yet. */
   isNew: boolean;
 }
 
@@ -65,7 +63,7 @@ export class StepEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since the oldest running call of `begin` or `step` started; 0 without one. */
+  /** Milliseconds since the oldest running call of `begin` or `step` started; 0 if none runs. */
   get runningForMs(): number {
     const now = this.now();
     return Math.max(...this.#slots.map(({ isBusy, sinceMs }) => (isBusy ? now - sinceMs : 0)));
@@ -89,12 +87,11 @@ export class StepEngine<T extends BatchItem> {
    */
   cancel(lane: object): T[] {
     const items = this.#waiting.remove(lane);
-    // The removed items may have an item with `isAlone`, behind which other items waited.
+    // A removed item with `isAlone` may have kept other items waiting.
     this.#pumpSoon();
     return items;
   }
 
-  /** Starts idle runners if items wait. */
   pump(): void {
     if (this.#waiting.length === 0) return;
     const idle = this.#slots.filter(({ isBusy }) => !isBusy);
@@ -121,7 +118,6 @@ export class StepEngine<T extends BatchItem> {
     });
   }
 
-  /** Runs steps until the runner has no item. */
   async #run(slot: Slot<T>, first: readonly Joining<T>[]): Promise<void> {
     slot.isBusy = true;
     let joining = first;
@@ -131,7 +127,7 @@ export class StepEngine<T extends BatchItem> {
       } catch (error) {
         for (const each of slot.running) this.#failed(slot, each, error);
       }
-      // Idle runners take waiting items first. If this runner has no item left, it becomes idle below.
+      // Idle runners take waiting items first.
       if (slot.running.length > 0) this.pump();
       joining = slot.running.length > 0 ? this.#joiners(slot) : [];
     } while (slot.running.length > 0);
@@ -147,7 +143,7 @@ export class StepEngine<T extends BatchItem> {
     this.#removeCanceled(slot);
   }
 
-  /** The waiting items that take the free places of a runner. */
+  /** The waiting items that join a runner before its next step, as many as it has room for. */
   #joiners({ running }: Slot<T>, most = Infinity): readonly Joining<T>[] {
     const all = this.#all();
     const places = Math.min(...all.map(({ maxNeighbours }) => maxNeighbours)) + 1 - all.length;
@@ -205,7 +201,7 @@ export class StepEngine<T extends BatchItem> {
 
   /** Runs a failed step again in halves, with the states before the step. */
   async #stepFailed(slot: Slot<T>, group: readonly Running<T>[], cause: unknown): Promise<void> {
-    // The failed step may have filled the memory.
+    // Tensors of the failed step may fill the memory.
     free(slot);
     if (group.length === 1 || hasCode(cause, "session_closed")) {
       for (const each of group) this.#failed(slot, each, cause);
@@ -228,7 +224,7 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     if (!hasCode(cause, "session_closed")) {
-      // The prediction's waiting items are deprioritised: they take no queue places from new items.
+      // Deprioritised items leave the count of queued items, so that new items find room.
       const waiting = this.#waiting.blame(item.lane);
       if (waiting.length > 0) listener.dispatched(waiting);
     }
@@ -251,7 +247,6 @@ export class StepEngine<T extends BatchItem> {
     return this.#options.listener.isNeeded([item]);
   }
 
-  /** The running items of all runners. */
   #all(): readonly Running<T>[] {
     return this.#slots.flatMap(({ running }) => running);
   }
@@ -275,12 +270,11 @@ function leave<T>(slot: Slot<T>, each: Running<T>): void {
   slot.running = slot.running.filter((other) => other !== each);
 }
 
-/** Frees all tensors on the device except those in the states of running items. */
 function free<T>({ stepper, running }: Slot<T>): void {
   stepper.free(running.map(({ state }) => state));
 }
 
-/** Stacks the tensors of items with equal sizes, so that each step sends few frames. */
+/** Groups items whose tensors have equal sizes, so that each group is sent as one frame. */
 function inFrames<T>(given: readonly { readonly item: T; readonly tensors: readonly Tensor[] }[]) {
   return [...Map.groupBy(given, ({ tensors }) => sizesOf(tensors)).values()].map((alike) => ({
     items: alike.map(({ item }) => item),

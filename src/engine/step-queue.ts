@@ -1,7 +1,4 @@
-/**
- * Items that wait for free places in runners with steps. Predictions take turns; lengths and shapes of items do not
- * matter.
- */
+/** Items that wait to join runners with steps. Predictions take turns; lengths and shapes of items do not matter. */
 
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
@@ -10,10 +7,10 @@ interface Waiting<T> extends Queued {
   readonly item: T;
 }
 
-/** A waiting item, with the limit of its neighbours. */
+/** A waiting item, with the number of other items that may run beside it. */
 export interface Joining<T> {
   readonly item: T;
-  /** Maximum count of other items on all runners while the item runs. */
+  /** Most other items on all runners together while this item runs. */
   readonly maxNeighbours: number;
 }
 
@@ -21,16 +18,14 @@ const noLengths: Pick<Queued, "key" | "padded" | "length"> = { key: "", padded: 
 
 export class StepQueue<T extends Queued> {
   readonly #queue = new FairQueue<Waiting<T>>();
-  /** Items with a limit of neighbours. They join before all other items. */
+  /** Items that may run beside few or no others. They join before all other items. */
   #limited: Joining<T>[] = [];
-  /** Items of predictions with a failed item. They join after other items. */
   readonly #deprioritised = new DeprioritisedItems<Waiting<T>>();
 
   get length(): number {
     return this.#queue.length + this.#deprioritised.length + this.#limited.length;
   }
 
-  /** The next item with a limit of neighbours; undefined without one. */
   get nextLimited(): Joining<T> | undefined {
     return this.#limited[0];
   }
@@ -63,7 +58,6 @@ export class StepQueue<T extends Queued> {
     return waiting.map(({ item }) => ({ item, maxNeighbours: Infinity }));
   }
 
-  /** Deprioritises a prediction. @returns its queued items */
   blame(lane: object): T[] {
     this.#deprioritised.blame(lane);
     const waiting = this.#queue.remove(lane);
@@ -71,7 +65,6 @@ export class StepQueue<T extends Queued> {
     return waiting.map(({ item }) => item);
   }
 
-  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     const waiting = [...this.#queue.remove(lane), ...this.#deprioritised.remove(lane)];
     const limited = this.#limited.filter(({ item }) => item.lane === lane);

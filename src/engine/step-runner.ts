@@ -15,11 +15,10 @@ interface StepRunnerOptions extends AuthorRunnerOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
-  /** A clock in milliseconds. */
   readonly now?: () => number;
 }
 
-/** Limits of `run`, in steps and in milliseconds: an item may never end. */
+/** Limits of one `run`, because an item may never end. */
 const MAX_STEPS = 10_000;
 const MAX_RUN_MS = 600_000;
 
@@ -40,7 +39,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     this.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
-    // Copies the tensors: they may lie in shared memory, which other items use later.
+    // The given tensors may lie in shared memory, which later items overwrite.
     const own = copied(tensors).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
       const state = await steps.begin(Object.fromEntries(own), this.sessions, this.caller);
@@ -101,7 +100,6 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     });
   }
 
-  /** Runs only the first step of a batch. */
   rehearse(items: readonly (readonly Tensor[])[]): Promise<unknown> {
     return this.#inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
   }
@@ -132,7 +130,6 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 }
 
-/** Checks the tensors that `step` returned for one item. */
 function checked(specs: TensorSpecs, given: unknown): Promise<readonly Tensor[]> {
   return checkedOutputs(specs, given, { hook: "step", rows: undefined, isLast: false });
 }

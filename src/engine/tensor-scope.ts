@@ -1,20 +1,20 @@
 /**
- * Tensors on the device that a runner's calls returned. The end of a batch frees them: a garbage collector does not
- * know how full a device is.
+ * The device tensors that a runner's calls returned, and their release at the end of a batch. A garbage collector does
+ * not see how full a device is.
  */
 import { NativeTensor } from "./native/native-tensor.ts";
 
 export class TensorScope {
-  /** Weak references, so that tensors that the code has dropped can be collected during a long batch. */
+  /** Weak references let tensors that the model's code dropped be collected during a long batch. */
   readonly #tensors = new Set<WeakRef<NativeTensor>>();
-  /** The tensors in each state of an item, as the last search found them. */
+  /** The tensors that `search` last found in the state of each item. */
   readonly #found = new WeakMap<object, readonly NativeTensor[]>();
 
   add(tensor: NativeTensor): void {
     this.#tensors.add(new WeakRef(tensor));
   }
 
-  /** Finds the tensors in a state. Only a step changes a state, so `free` needs no new search. */
+  /** Finds the tensors in a state. Call it after each step; `free` relies on the result. */
   search(state: unknown): void {
     if (isObject(state)) this.#found.set(state, tensorsIn(state));
   }
@@ -31,11 +31,10 @@ export class TensorScope {
   }
 }
 
-/** The tensors in objects, lists, maps and sets, at any depth. */
 function tensorsIn(root: object): readonly NativeTensor[] {
   const tensors: NativeTensor[] = [];
   const seen = new Set([root]);
-  // The loop also visits the objects that it adds to the set.
+  // The set grows during the loop, and the loop visits new members too.
   for (const value of seen) {
     if (value instanceof NativeTensor) tensors.push(value);
     else if (!ArrayBuffer.isView(value)) for (const each of membersOf(value)) if (isObject(each)) seen.add(each);

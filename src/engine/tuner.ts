@@ -11,11 +11,9 @@ export interface TunedSetting {
   readonly threads: number;
 }
 
-/** A measured setting. */
 export interface Tuned extends TunedSetting {
-  /** Items a second, with full batches all the time: the median of the rounds. */
+  /** Items a second with full batches: the median over the rounds. */
   readonly throughput: number;
-  /** Milliseconds of a full batch. */
   readonly batchMs: number;
 }
 
@@ -26,9 +24,8 @@ export interface TunerOptions {
   readonly settings: readonly TunedSetting[];
   /** Time for all trials. A running batch may exceed it. */
   readonly budgetMs: number;
-  /** Called for a setting that fails for another reason than lack of memory. */
+  /** Called for a setting that fails, except for lack of memory. */
   readonly onLeftOut?: (setting: TunedSetting, error: unknown) => void;
-  /** Called after each round. */
   readonly onRound?: (round: number, best: Tuned) => void;
   readonly now?: () => number;
 }
@@ -37,19 +34,19 @@ export interface TunerOptions {
 const COLD_RUNS = 2;
 /** Count of rounds that share the budget. Short trials leave time for more rounds. */
 const ROUNDS = 5;
-/** Time limit for a setting in one round. Disturbances come and go, so longer trials are not more exact. */
+/** Milliseconds for one setting in one round. Longer trials are no more exact, because disturbances come and go. */
 const MAX_SLICE_MS = 250;
-/** Count of batches on a runner at a time: one runs and the next waits, as when serving. */
+/** Batches handed to a runner at a time: one runs and one waits, as when serving. */
 const IN_FLIGHT = 2;
-/** A setting with this share of the best throughput counts as equal: smaller differences are noise. */
+/** A setting with at least this share of the best throughput counts as equally fast: smaller differences are noise. */
 const AS_GOOD = 0.95;
 
 export interface SettingLimits {
   readonly cores: number;
-  /** Whether the model runs on a CPU. Only then several thread counts are tried. */
+  /** Thread counts are only tried on a CPU. */
   readonly isCpu: boolean;
   readonly maxBatchSize: number;
-  /** Values that are given, and not tuned. */
+  /** Values that the operator has set. */
   readonly fixed: { readonly [K in keyof TunedSetting]?: number | undefined };
 }
 
@@ -78,7 +75,7 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   const endMs = now() + budgetMs;
   const trials = new Map<TunedSetting, Trial[]>(settings.map((setting) => [setting, []]));
   const cold = new Set(runners);
-  // The first measurement ignores the budget.
+  // One setting is always measured, even without time for it.
   let hasMeasured = false;
   let fault: unknown;
   for (let round = 1, begun = 1; begun > 0; round++) {
@@ -110,7 +107,7 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   return tuned;
 }
 
-/** Expected milliseconds of a batch, from batches of at most this size with the same instances and threads. */
+/** Expected milliseconds of a batch, from trials of smaller batches with the same instances and threads. */
 function expectedMs(
   { batchSize, instances, threads }: TunedSetting,
   trials: ReadonlyMap<TunedSetting, readonly Trial[]>,
@@ -123,7 +120,9 @@ function expectedMs(
   return least === Infinity ? 0 : least;
 }
 
-/** The simplest setting of nearly the best throughput: few instances, few threads, small batches, in this order. */
+/**
+ * The simplest setting with nearly the best throughput: fewest instances, then fewest threads, then the smallest batch.
+ */
 export function bestOf(tuned: readonly Tuned[]): Tuned | undefined {
   const most = Math.max(...tuned.map(({ throughput }) => throughput));
   const [simplest] = tuned
@@ -163,7 +162,8 @@ async function tryOnce(
   const first = now();
   await Promise.all(used.map((runner) => runner.run(batch)));
   const firstMs = now() - first;
-  // A single long batch is enough. The first short batch does not count: it starts threads and compiles weights for this size.
+  // One long batch is a sufficient measurement. A short first batch does not count: it starts threads and compiles code
+  // for this size.
   if (firstMs >= sliceMs) return { throughput: (1000 * instances * batchSize) / firstMs, batchMs: firstMs };
   const begun = now();
   let batches = 0;

@@ -5,9 +5,9 @@ import { BatchQueue } from "./batch-queue.ts";
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 
-/** When parts of failed batches have this many times the items of a largest batch, no new batch starts. */
+/** No new batch starts once parts of failed batches have this many times `maxBatchSize` items. */
 const MAX_PART_BATCHES = 2;
-/** Largest express batch, as a share of the largest batch. */
+/** Size of an express batch, at most this share of the largest batch. */
 const EXPRESS_SHARE = 1 / 4;
 
 export interface NextBatch<T> {
@@ -19,19 +19,18 @@ interface WaitingItemsOptions {
   readonly maxBatchSize: number;
   readonly maxPaddedBytes?: number | undefined;
   readonly policy: BatchPolicy;
-  /** Most items in a batch with this shape key. */
   readonly mostOf: (key: string) => number;
 }
 
 export class WaitingItems<T extends Queued> {
   readonly #options: WaitingItemsOptions;
   readonly #queue = new FairQueue<T>();
-  /** Parts of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
+  /** Halves of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
   readonly #parts = new BatchQueue<T>();
   #wasPart = false;
   readonly #deprioritised = new DeprioritisedItems<T>();
   readonly #express = new BatchQueue<T>();
-  /** When a partial batch must start, as of the last `forFreeRunner`; Infinity if none waits for a time. */
+  /** When `forFreeRunner` last said that a waiting partial batch must start; Infinity if no batch waits. */
   dueAtMs = Infinity;
   isHurried = false;
 
@@ -44,8 +43,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Whether a busy runner may get its next batch ahead of time. Parts of failed batches need a free runner, and no
-   * runner becomes free if each gets its next batch ahead of time.
+   * Whether a busy runner may get its next batch early. Parts of failed batches run on idle runners only, and early
+   * batches would leave no runner idle.
    */
   get mayCommit(): boolean {
     return this.#parts.length === 0 && this.#queue.length > 0;
@@ -56,12 +55,10 @@ export class WaitingItems<T extends Queued> {
     this.#options.policy.arrived(item.key, item.readyAtMs);
   }
 
-  /** Adds the parts of a failed batch. */
   addParts(parts: readonly T[][]): void {
     if (!this.#deprioritised.addParts(parts)) this.#parts.add(...parts);
   }
 
-  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     return [this.#parts, this.#deprioritised, this.#express, this.#queue].flatMap((items) => items.remove(lane));
   }
@@ -104,8 +101,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * A full batch for a runner that is free at `freeAtMs`. Undefined if a partial batch comes first: it starts only on a
-   * free runner.
+   * A full batch for a runner that is free at `freeAtMs`. Undefined if a partial batch is next: it starts only on an
+   * idle runner.
    */
   forBusyRunner(nowMs: number, freeAtMs: number): NextBatch<T> | undefined {
     if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
@@ -123,8 +120,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Reserves items of new small predictions for the express runner. If another runner is free, a full batch must remain
-   * for it.
+   * Sets items of new small predictions aside for the express runner. If another runner is free, enough items for its
+   * full batch stay.
    */
   reserveExpress(nowMs: number, isRunnerFree: boolean): void {
     const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
@@ -137,9 +134,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Whether a new batch goes before the next part of a failed batch. With many new predictions, batches can fail faster
-   * than parts find their bad items. Then parts go first; otherwise they would pile up, and none of their items would
-   * finish.
+   * Whether a new batch goes before the next part of a failed batch. Too many waiting parts go first; otherwise they
+   * pile up when batches fail faster than halving finds their bad items.
    */
   get #isNewNext(): boolean {
     if (this.#parts.length === 0) return true;
@@ -166,23 +162,19 @@ export class WaitingItems<T extends Queued> {
     return this.#queue.take(group, size, this.#options.maxPaddedBytes);
   }
 
-  /**
-   * The size of a batch of `group` that starts at `beginMs`, and when to dispatch it: at once, unless it is partial and
-   * may wait.
-   */
+  /** The size of a batch of `group` that starts at `beginMs`, and when to dispatch it. */
   #plan(group: Group<T>, nowMs: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
     const { policy, mostOf } = this.#options;
     const most = mostOf(group.key);
     const waiting: Waiting = {
       key: group.key,
       ready: Math.min(group.length, most),
-      // Computed on demand: the group may be large.
+      // A getter, because finding the oldest item of a large group is slow.
       get oldestAtMs() {
         return group.oldestReadyAtMs();
       },
     };
     const size = policy.sizeOf(waiting, nowMs, beginMs);
-    // A full batch would not grow by waiting.
     const isFull = group.length > size || group.length >= most;
     return { size, isFull, dueAtMs: isFull || this.isHurried ? -Infinity : policy.dueAtMs(waiting, nowMs) };
   }

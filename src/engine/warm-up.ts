@@ -8,10 +8,10 @@ import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 /**
- * During a forward pass of at least this length the JavaScript thread has little to do, so the pass may use every core.
+ * Forward passes of at least this length may use every core, because the JavaScript thread has little to do meanwhile.
  */
 const LONG_FORWARD_MS = 50;
-/** Time limit for warm-up batches of more than one item. */
+/** Milliseconds for warm-up batches of more than one item. */
 const WARM_UP_BUDGET_MS = 1500;
 /** Runs of each batch size. On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
@@ -20,31 +20,28 @@ const RUNS = 3;
  * native/faster_form.h.
  */
 const SHORT_RUNS = 33;
-/** Runs beyond `RUNS` stop once all runs of a batch size took this many milliseconds together. */
+/** Milliseconds that all runs of one batch size take together, after which runs beyond `RUNS` stop. */
 const SHORT_RUNS_MS = 40;
-/** Once all code is compiled, runs that take this long together are enough. */
+/** Runs that take this many milliseconds together are enough, once all code is compiled. */
 const ENOUGH_MS = 200;
-/** Twice the threads are used if a forward pass then takes less than this share of the time. */
+/** Threads are doubled if a forward pass then takes less than this share of its time. */
 const WORTH_MORE_THREADS = 0.9;
 
 export interface WarmUpOptions {
   /** The runners were opened with `threads` threads, or with one. */
   readonly runners: readonly Runner[];
   readonly inputs: TensorSpecs;
-  /** Tensors of one item. Undefined: zeros, if all declared sizes are fixed. */
+  /** Tensors of one item. Default: zeros, if all declared sizes are fixed. */
   readonly item: Readonly<Record<string, Tensor>> | undefined;
   readonly maxBatchSize: number;
   /** The operator's or author's setting; undefined for the fastest count. */
   readonly threads: number | undefined;
-  /** Whether batches of all powers of two run too, besides one item and a full batch. */
+  /** Whether batches of 2, 4, 8 and so on run too, besides one item and a full batch. */
   readonly everySize?: boolean;
-  /** Count of CPU cores. Default: the cores that this process may use. */
   readonly cores?: number;
-  /** A clock in milliseconds. */
   readonly now?: () => number;
 }
 
-/** Measurements of one runner. */
 interface Measured {
   /** The requested size, halved until a batch fitted into the device's memory. */
   readonly maxBatchSize: number;
@@ -96,7 +93,6 @@ class Trials {
   readonly #one: readonly Tensor[];
   readonly #now: () => number;
   readonly #everySize: boolean;
-  /** The largest batch size that ran without an error. */
   #worked = 0;
 
   constructor(
@@ -128,7 +124,7 @@ class Trials {
       } catch (error) {
         if (!hasCode(error, "out_of_memory")) throw error;
         maxBatchSize = size >> 1;
-        // The halved size runs next, unless it already ran.
+        // The halved size must still run, unless it ran before.
         if (!forwardMs.has(maxBatchSize)) i -= 1;
         else break;
       }
@@ -137,8 +133,8 @@ class Trials {
   }
 
   /**
-   * Finds out whether a full batch works where one item fails. Then the cause is a fixed batch, which libtorch's
-   * message does not say.
+   * Runs a full batch after one item has failed. If the batch works, the weights have a fixed batch size, which
+   * libtorch's message does not say.
    */
   async #failedAlone(error: unknown, asked: number): Promise<never> {
     if (asked === 1 || hasCode(error, "out_of_memory")) throw error;
@@ -150,7 +146,7 @@ class Trials {
     throw works ? fixedBatchFault(error, asked) : error;
   }
 
-  /** Doubles the threads while that makes the largest measured batch clearly faster. */
+  /** Doubles the threads while the largest measured batch becomes clearly faster. */
   async fastestThreads({ forwardMs }: Measured, cores: number, instances: number): Promise<number> {
     const size = Math.max(...forwardMs.keys());
     let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
@@ -191,7 +187,6 @@ export function doublings(max: number): number[] {
   return [...powers, max];
 }
 
-/** Maximum threads of one instance for a forward pass of this length. */
 function mostThreads({ cores, instances, forwardMs }: { cores: number; instances: number; forwardMs: number }): number {
   const perInstance = Math.max(1, Math.floor(cores / instances));
   return forwardMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, cores - 1));
@@ -209,7 +204,6 @@ export function exampleOrZeros(
   return item && copied(itemCheck(inputs)(item).tensors);
 }
 
-/** An item of zeros; undefined when a dimension has no fixed size. */
 function zeros(inputs: TensorSpecs): Record<string, Tensor> | undefined {
   const item: Record<string, Tensor> = {};
   for (const [name, { dtype, dims }] of Object.entries(inputs)) {

@@ -68,7 +68,7 @@ export class Audio extends ModelFile {
     }
     const maxLength = this.#maxLength(source);
     const rates = { from: source.rate, to: rate };
-    // A file of unknown length is decoded into a long array and then copied into a shorter one.
+    // A file of unknown length is first decoded into an array of the greatest length, then copied into a shorter one.
     const copies = maxLength === source.minLength ? 1 : 2;
     const resampled = rate === source.rate ? 0 : resampledLength(maxLength, rates);
     const bytes = 4 * channels * (copies * maxLength + resampled) + (source.decoderBytes ?? 0);
@@ -195,7 +195,7 @@ function mix(block: readonly Float32Array[], target: Float32Array): void {
   }
 }
 
-/** Shortens each channel from `from` to `to` samples, in a new array without gaps. */
+/** Shortens each channel from `from` to `to` samples, and moves the channels together in a new array. */
 function packed(
   data: Float32Array<ArrayBuffer>,
   { channels, from, to }: { channels: number; from: number; to: number },

@@ -3,7 +3,6 @@ import { DamagedAudio } from "./pcm.ts";
 
 export class BitReader {
   readonly #bytes: Uint8Array;
-  /** Position in bits. */
   #at = 0;
 
   constructor(bytes: Uint8Array) {
@@ -14,7 +13,6 @@ export class BitReader {
     return this.#at >= 8 * this.#bytes.length;
   }
 
-  /** Position in bytes, rounded up. */
   get byte(): number {
     return (this.#at + 7) >>> 3;
   }
@@ -35,7 +33,6 @@ export class BitReader {
     return value;
   }
 
-  /** Reads a number in two's complement. */
   readSigned(bits: number): number {
     const value = this.read(bits);
     return bits > 0 && value >= 2 ** (bits - 1) ? value - 2 ** bits : value;

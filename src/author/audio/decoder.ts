@@ -1,7 +1,7 @@
 /** Decoders that a model's author installs and gives to `audio()`. sconce itself has none for MP3 and Vorbis. */
 import { DamagedAudio } from "./pcm.ts";
 
-/** Samples that a decoder returns for a part of a file. */
+/** Samples that an author's decoder returns for a part of a file. */
 export interface DecodedAudio {
   /** An array of samples from -1 to 1 for each channel. */
   readonly channelData: readonly Float32Array[];
@@ -27,14 +27,14 @@ export interface AudioDecoders {
   readonly vorbis?: () => AudioDecoder;
 }
 
-/** npm packages that error messages and the documentation recommend. */
+/** The npm package that an error message recommends for each format. */
 const formats = {
   mp3: { name: "MP3", packageName: "mpg123-decoder" },
   vorbis: { name: "Ogg Vorbis", packageName: "@wasm-audio-decoders/ogg-vorbis" },
 } as const;
 const docs = "docs/declare.md#mp3-and-ogg-vorbis";
 
-/** Memory that a decoder in WebAssembly takes for its heap, in bytes. */
+/** Heap of one decoder in WebAssembly, in bytes. */
 export const DECODER_BYTES = 16 * 2 ** 20;
 
 /** Thrown if the model has no decoder for the file's format. */
@@ -45,7 +45,6 @@ export class NoDecoder extends Error {
   }
 }
 
-/** The author's function that makes a decoder. @throws NoDecoder */
 export function decoderOf(decoders: AudioDecoders, format: keyof AudioDecoders): () => AudioDecoder {
   const make = decoders[format];
   if (make === undefined) throw new NoDecoder(format);
@@ -67,7 +66,7 @@ export async function* decodeParts(
     for (const part of parts) yield blockOf(await attempt(() => decoder.decode(part)), format);
     if (decoder.flush !== undefined) yield blockOf(await attempt(() => decoder.flush?.()), format);
   } finally {
-    // After an error in WebAssembly, `free` may throw too.
+    // `free` may throw too, after an error in WebAssembly.
     await attempt(() => decoder.free()).catch(() => {});
   }
 }
@@ -87,7 +86,7 @@ function blockOf(
   if (decoded === undefined) return [];
   const [error] = decoded.errors;
   if (error !== undefined) throw new DamagedAudio(`its decoder reports ${JSON.stringify(error.message)}`);
-  // For a mono file, an MP3 decoder may return two equal channels.
+  // MP3 decoders may return a mono file as two equal channels.
   const block = decoded.channelData.slice(0, channels);
   if ((block[0]?.length ?? 0) === 0) return [];
   if (decoded.sampleRate !== rate || block.length < channels) {

@@ -17,7 +17,7 @@ const sampleBits = [undefined, 8, 12, undefined, 16, 20, 24, 32];
 const blockSizes = [undefined, 192, 576, 1152, 2304, 4608];
 /** Coefficients of FLAC's fixed predictors. The index is the predictor's order. */
 const fixed = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]];
-/** Channel assignments with a side channel: the difference of left and right. */
+/** Codes of frames whose second (or first) channel is the difference of left and right. */
 const assignments = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
 
 /** Reads a FLAC file. @returns undefined for another format. @throws DamagedAudio */
@@ -59,7 +59,7 @@ function readMetadata(reader: BitReader): StreamInfo {
 }
 
 function readStreamInfo(reader: BitReader): StreamInfo {
-  // Skips the smallest and largest block size and frame size.
+  // The smallest and largest sizes of blocks and frames are not needed.
   for (const bits of [16, 16, 24, 24]) reader.read(bits);
   const [rate, channels, bits] = [reader.read(20), reader.read(3) + 1, reader.read(5) + 1];
   const length = reader.read(4) * 2 ** 32 + reader.read(32);
@@ -100,7 +100,7 @@ function scaled(channel: Float64Array, loudest: number): Float32Array {
   return floats;
 }
 
-/** Skips the frame's or sample's number, which is coded like a UTF-8 character. */
+/** Skips the number of the frame or sample, which has the form of a UTF-8 character. */
 function skipNumber(reader: BitReader): void {
   const first = reader.read(8);
   const ones = Math.clz32(~(first << 24));
@@ -203,7 +203,7 @@ function predict(samples: Float64Array, { coefficients, divisor }: Predictor): v
   }
 }
 
-/** Computes left and right from a pair with a side channel, in place. */
+/** Computes left and right where one channel is their difference, in place. */
 function joinChannels([first, second]: readonly Float64Array[], assignment: number): void {
   if (first === undefined || second === undefined || assignment < assignments.leftSide) return;
   for (let i = 0; i < first.length; i++) {

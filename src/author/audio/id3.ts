@@ -1,7 +1,7 @@
 /** Skips ID3v2 tags, which may precede MP3 and FLAC data. */
 import { textAt } from "./pcm.ts";
 
-/** The position after all ID3v2 tags that begin at `from`; `from` itself without a tag. */
+/** The position after all ID3v2 tags that begin at `from`; without a tag, `from`. */
 export function afterId3(bytes: Uint8Array, from = 0): number {
   let at = from;
   while (textAt(bytes, at, 3) === "ID3") {

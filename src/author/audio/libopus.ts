@@ -1,5 +1,5 @@
 /** Loads libopus, compiled to WebAssembly. */
-// The import names the whole package: with an import of one name, Bun 1.4.5 drops modules that its index.js uses.
+// A namespace import: with a named import, Bun 1.4.5 drops modules that the package's index.js uses.
 import * as libopus from "opus-decoder";
 
 export { libopus };

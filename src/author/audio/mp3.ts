@@ -8,7 +8,7 @@ interface Frame {
   readonly samples: number;
   readonly rate: number;
   readonly channels: number;
-  /** Byte position after the frame's header and side information. */
+  /** Position of the compressed audio, after the frame's header and side information. */
   readonly data: number;
 }
 
@@ -21,7 +21,7 @@ const rates = [44_100, 48_000, 32_000];
 /** Divisors of `rates` by the version bits of a header: MPEG-2.5, reserved, MPEG-2, MPEG-1. */
 const divisors = [4, undefined, 2, 1];
 const MONO = 3;
-/** Samples that decoders may drop beyond the encoder's delay and padding. */
+/** Most samples that a decoder drops in addition to the encoder's delay and padding. */
 const DECODER_DELAY = 529;
 /** Frames that the decoder gets at once: a few milliseconds of work. */
 const FRAMES_AT_ONCE = 8;
@@ -36,7 +36,7 @@ export function readMp3(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: 
   const tag = readTag(bytes, begin, first);
   const tagFrames = tag === undefined ? 0 : 1;
   const shortened = (tag?.silence ?? 0) + DECODER_DELAY;
-  // Maximum number of frames to count, because reading millions of headers would block the thread.
+  // A limit for counted frames: reading millions of headers would block the thread.
   const most = tagFrames + Math.ceil((maxSeconds * rate + shortened + 1) / samples);
   const { count, isWhole } = countFrames(bytes, begin, { first, most });
   if (isWhole && count - tagFrames < (tag?.frames ?? 0)) throw new DamagedAudio("it is cut off");
@@ -52,7 +52,6 @@ export function readMp3(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: 
 
 /** Reads a frame's header. @returns undefined if no valid header begins at `at` */
 function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
-  // Checks for the sync word and layer III.
   if (bytes[at] !== 0xff || ((bytes[at + 1] ?? 0) & 0xe6) !== 0xe2) return undefined;
   const [b, c, d] = [bytes[at + 1] ?? 0, bytes[at + 2] ?? 0, bytes[at + 3] ?? 0];
   const divisor = divisors[(b >> 3) & 3];
@@ -115,9 +114,9 @@ function* partsOf(bytes: Uint8Array, begin: number, count: number): Generator<Ui
 }
 
 interface Tag {
-  /** Number of frames after the tag; 0 if the tag does not say. */
+  /** Number of audio frames that the tag states; 0 if it states none. */
   readonly frames: number;
-  /** Samples that the encoder added: delay and padding. 0 if unknown. */
+  /** Samples that the encoder added at begin and end; 0 if unknown. */
   readonly silence: number;
 }
 

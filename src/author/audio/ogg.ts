@@ -58,7 +58,6 @@ export function isOgg(bytes: Uint8Array): boolean {
   return textAt(bytes, 0, 4) === "OggS";
 }
 
-/** Yields the pages in order, without a look at their checksums. @throws DamagedAudio */
 export function* pagesOf(bytes: Uint8Array): Generator<OggPage> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let stream = 0;
@@ -93,7 +92,6 @@ export function* checkedPages(bytes: Uint8Array): Generator<OggPage> {
 
 export interface OggPacket {
   readonly bytes: Uint8Array;
-  /** The page on which the packet ends. */
   readonly page: OggPage;
 }
 

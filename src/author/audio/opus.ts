@@ -4,7 +4,7 @@ import { checkedPages, type OggPacket, packetsOf, positionsOf } from "./ogg.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 
 const RATE = 48_000;
-/** Number of header packets: identification and comments. */
+/** Packets before the audio: identification and comments. */
 const HEADERS = 2;
 /** Durations of a frame in milliseconds, by the configuration number of its packet (RFC 6716, section 3.1). */
 const silk = [10, 20, 40, 60];
@@ -81,7 +81,7 @@ async function* decode(bytes: Uint8Array, head: Head, last: number): AsyncGenera
     let end: number | undefined;
     for (const packet of audioPackets(bytes)) {
       end ??= last - beginOf(bytes);
-      // The last page may have more samples than its position states. They are dropped.
+      // Samples of the last page beyond its stated position are dropped.
       if (at >= end) break;
       const size = lengthOf(packet.bytes);
       const { channelData, errors } = await attempt(() => decoder.decodeFrame(packet.bytes));
@@ -102,7 +102,7 @@ function* audioPackets(bytes: Uint8Array): Generator<OggPacket> {
   for (const packet of packetsOf(checkedPages(bytes))) if (count++ >= HEADERS) yield packet;
 }
 
-/** Granule position of the first sample. It is not 0 if the file was cut from a longer stream. */
+/** Position of the first sample. It is above 0 for a file that was cut from a longer stream. */
 function beginOf(bytes: Uint8Array): number {
   let length = 0;
   let page: OggPacket["page"] | undefined;

@@ -1,12 +1,12 @@
-/** `PcmSource`, the result of all readers of audio files; their error class; and a helper that reads text. */
+/** The interface of all readers of audio files, and their error class. */
 
 /** An audio file whose header is read. `blocks` decodes the samples. */
 export interface PcmSource {
   readonly rate: number;
   readonly channels: number;
-  /** Fewest samples of one channel, known before decoding. */
+  /** Fewest samples of one channel, according to the header. */
   readonly minLength: number;
-  /** Most samples of one channel; undefined if the header does not say. */
+  /** Most samples of one channel, according to the header; undefined if it does not say. */
   readonly maxLength: number | undefined;
   /** Memory of the decoder in bytes, without the samples. */
   readonly decoderBytes?: number;

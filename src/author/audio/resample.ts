@@ -6,10 +6,7 @@ import { Turn } from "../../base/turn.ts";
 
 const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
-/**
- * `MAX_HOLD_MS` is the longest time without a turn of the event loop. `OUTPUTS` is the number of samples between two
- * looks at the clock.
- */
+/** Longest time in milliseconds without a turn of the event loop, and output samples between two looks at the clock. */
 const MAX_HOLD_MS = 5;
 const OUTPUTS = 4096;
 
@@ -48,7 +45,7 @@ interface Filter {
 class Filters {
   readonly #from: number;
   readonly #to: number;
-  /** Filters by phase. Each is computed at its first use. */
+  /** Filters by phase, each computed when it is first needed. */
   readonly #made: (Filter | undefined)[] = [];
 
   constructor(from: number, to: number) {
@@ -71,7 +68,7 @@ class Filters {
 
   #make(phase: number): Filter {
     const [from, to] = [this.#from, this.#to];
-    /** Number of the sinc's zero crossings in a period of `from` samples. */
+    /** Zero crossings of the sinc in a period of `from` samples. */
     const cutoff = Math.min(from, to) * ROLLOFF;
     const centre = (phase / to) * from;
     const reach = (ZERO_CROSSINGS * from) / cutoff;

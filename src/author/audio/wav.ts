@@ -2,7 +2,7 @@
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 const BLOCK = 4096;
-/** Sizes that a header has if its writer did not know the length. */
+/** Values of a size field if the writer did not know the length. */
 const UNKNOWN_SIZES: ReadonlySet<number> = new Set([0, 0xffffffff, 0x7fffffff]);
 const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as const;
 

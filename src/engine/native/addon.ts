@@ -17,19 +17,16 @@ import type { ProgramGuards } from "./program-guards.ts";
 
 declare const handle: unique symbol;
 
-/** An opaque session handle of the addon. */
 export interface Handle {
   readonly [handle]: true;
 }
 
 declare const heldTensor: unique symbol;
 
-/** An opaque tensor on the device of a session. */
 export interface HeldTensor {
   readonly [heldTensor]: true;
 }
 
-/** An argument of `call`. Tensors on a device are held tensors. */
 export type NativeArgument =
   | HeldTensor
   | Tensor
@@ -40,7 +37,6 @@ export type NativeArgument =
   | null
   | readonly NativeArgument[];
 
-/** A tensor in a result of `call`, still on its device. */
 export interface ResultTensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: readonly number[];
@@ -91,30 +87,33 @@ export interface Addon {
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
   /** Runs a method of the weights. Held tensors on the session's device are not copied. */
   call(session: Handle, method: string, args: readonly NativeArgument[]): Promise<NativeResult>;
-  /** Copies the elements after all earlier work of the session. */
   readTensor<D extends DType>(session: Handle, tensor: HeldTensor): Promise<ArrayOf<D>>;
   /**
    * Returns the elements of a tensor, after all earlier work of the session, and frees it. With `isOutput`, a large
    * tensor on the CPU is not copied.
    */
   takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
-  /** Frees a tensor. May be called again. */
   freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
   processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
-  /** Whether a run may modify state that the next run reads. Only known for TorchScript opened with several instances. */
+  /**
+   * Whether a run may change state that the next run reads. For TorchScript it is only known if `instances` was above
+   * 1.
+   */
   keepsState(session: Handle): boolean;
   /** Number of layers with weights rearranged for the processor. */
   packedLayers(session: Handle): number;
-  /** Settles the promises of finished work now, without waiting for the event loop. */
   settle(): void;
   close(session: Handle): Promise<void>;
   closeAll(): void;
   cudaDeviceCount(): number;
 }
 
-/** The tensors of all items in order. Each is either in `packed` or the next array of `data`. */
+/**
+ * The tensors of all items, in order. Elements of small tensors are in `packed`, other tensors are the next array of
+ * `data`.
+ */
 export interface NativeBatch {
   /** For each tensor: dtype code, rank, offset in `packed` (-1 for a tensor in `data`), number of elements, sizes. */
   readonly meta: Float64Array;
@@ -125,11 +124,14 @@ export interface NativeBatch {
 /** A typed array for each declared tensor, then the shape of each tensor with named sizes. */
 export type NativeTensors = (TensorData | number[])[];
 
-/** Location of the addon, and the fix to suggest if loading fails. */
+/** Path of the addon, and the fix for the error message if loading fails. */
 export interface NativeLocation {
   readonly path: string;
   readonly fix: string;
-  /** Only in an executable that compiles other executables: the libtorch build of the addon, and the pack with both. */
+  /**
+   * Only in an executable that can compile other executables: the libtorch build, and the archive that has the addon
+   * and libtorch.
+   */
   readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
 }
 

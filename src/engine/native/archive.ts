@@ -57,14 +57,13 @@ export class Archive {
 
 type Read = (from: number, length: number) => Buffer;
 
-/** Opens a file for a task. @returns undefined when the file is truncated or unreadable */
 function reading<T>(path: string, task: (read: Read, size: number) => T): T | undefined {
   try {
     const file = openSync(path, "r");
     try {
       const { size } = fstatSync(file);
       const read: Read = (from, length) => {
-        // Checked before memory is allocated: a hostile file may state a size larger than the memory.
+        // Checked before the allocation: a hostile file may state a size larger than the memory.
         if (from + length > size) throw new Error("the file is cut off");
         const part = Buffer.alloc(length);
         readSync(file, part, 0, length, from);
@@ -109,12 +108,11 @@ function parseDirectory(directory: Buffer): ZipEntry[] {
   return entries;
 }
 
-/** Size of a local header, from the entry's offset to its content. */
 function headerSize(header: Buffer): number {
   return HEADER_BYTES + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 
-/** Replaces `ZIP64` values by the 64-bit numbers in the extra field 1, which have the same order. */
+/** Sizes that are too large for 32 bits (zip64) are in the extra field, in the same order. */
 function zip64Values(sizes: readonly number[], extra: Buffer): number[] {
   let at = 0;
   while (at + 4 <= extra.length && extra.readUInt16LE(at) !== 1) at += 4 + extra.readUInt16LE(at + 2);

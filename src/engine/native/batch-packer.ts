@@ -10,17 +10,13 @@ import type { NativeBatch } from "./addon.ts";
 /** Up to this many bytes, copying a tensor is cheaper than passing its array. */
 const SMALL_BYTES = 4096;
 
-/** Reuses its memory, since most batches have similar sizes. */
 export class BatchPacker {
   readonly #codes: ReadonlyMap<string, number>;
   readonly #names: readonly string[];
   #meta = new Float64Array(256);
   #memory: TensorMemory = tensorMemory(2 ** 14);
 
-  /**
-   * @param dtypes names of the dtypes; the index of a name is the dtype's code
-   * @param names of an item's tensors, for error messages
-   */
+  /** @param dtypes names of the dtypes by their code @param names names of an item's tensors, for error messages */
   constructor(dtypes: readonly string[], names: readonly string[]) {
     this.#codes = new Map(dtypes.map((name, code) => [name, code]));
     this.#names = names;
@@ -56,7 +52,6 @@ export class BatchPacker {
     return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
   }
 
-  /** Copies elements to the packed bytes. @returns the offset of the next tensor */
   #append(dtype: DType, elements: TensorData, at: number): number {
     const end = at + aligned(elements.byteLength);
     if (end > this.#memory.bytes.length) this.#growMemory(end);
@@ -78,14 +73,14 @@ export class BatchPacker {
 }
 
 /**
- * Whether copying is cheaper. Empty arrays are not copied: one may have lost its buffer by a transfer, and the addon
- * reports that.
+ * Whether copying is cheaper than passing the array. Empty arrays are passed: the addon reports one whose buffer was
+ * transferred.
  */
 function isSmall({ length, byteLength }: TensorData): boolean {
   return length > 0 && byteLength <= SMALL_BYTES;
 }
 
-/** Whether the array fits the dtype. Wrong arrays are passed on, and the addon reports them. */
+/** False for an array of another type, which goes to the addon uncopied, because the addon has the error message. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
 }

@@ -17,9 +17,7 @@ export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.
 export interface SessionOptions {
   /** Path of the weights, which may be inside this executable. The addon detects the format by content. */
   readonly path: string;
-  /** `cpu`, `cuda` or `cuda:N`. */
   readonly device: string;
-  /** CPU cores for one forward pass. */
   readonly threads: number;
   /**
    * Tensors of one item, by name. The order of names is the order of tensors in a batch. With inputs, a TorchScript
@@ -47,10 +45,9 @@ export interface SessionOptions {
 
 const KEEP_MS = 10_000;
 
-/** Facts about weights that their file states. */
 interface StatedFacts {
   readonly mostRows: number;
-  /** Undefined for TorchScript: the addon finds out. */
+  /** Undefined for TorchScript: the addon knows it after loading. */
   readonly keepsState?: boolean;
 }
 
@@ -82,12 +79,11 @@ export class NativeSession {
     this.#outputs = new TensorPlan(outputs);
   }
 
-  /** Loads weights on a new thread; see `openSession`. */
   static async open(options: SessionOptions): Promise<NativeSession> {
     const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
     return withCodedErrors(async () => {
-      // The file stays open until the weights are loaded. For shared weights no file is read.
+      // Sessions that share weights read no file, so the path is empty.
       await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
       const compiled = share === undefined && program === undefined ? readPackage(file.path) : undefined;
@@ -185,7 +181,6 @@ export class NativeSession {
     return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
   }
 
-  /** Number of layers with weights rearranged for the processor. */
   get packedLayers(): number {
     return this.#addon.packedLayers(this.#handle);
   }
@@ -195,7 +190,6 @@ export class NativeSession {
     return this.#stated.mostRows;
   }
 
-  /** Sets the count of CPU threads, from the next batch on. */
   setThreads(threads: number): Promise<void> {
     this.#threads = threads;
     return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
@@ -238,7 +232,6 @@ export function batchStacker(
   };
 }
 
-/** Digests of the operator libraries that this process has loaded. */
 const operators = new Set<string>();
 
 /**

@@ -6,7 +6,7 @@
 import { comparison, requireInt64 } from "./program-literals.ts";
 import { sizeFunctions } from "./symbolic-call.ts";
 
-/** Returns the TorchScript text for an input; undefined when the program has no such input. */
+/** @returns the TorchScript text for an input of this path; undefined if the program has no such input */
 export type InputText = (path: readonly string[]) => string | undefined;
 
 const token =
@@ -17,12 +17,12 @@ interface Token {
   readonly text: string;
 }
 
-/** Functions of numbers, by the name that PyTorch prints. */
+/** Functions in guards, by the name that PyTorch prints, with their TorchScript operators. */
 const functions: Readonly<Record<string, string>> = {
   ...sizeFunctions,
   float: "_ops_aten.Float",
   int: "_ops_aten.Int",
-  // Python rounds halves to even, and so does TorchScript, which gives a float of the same value.
+  // Python and TorchScript both round halves to even.
   round: "_ops_aten.round",
   max: "_ops_prim.max",
   min: "_ops_prim.min",
@@ -32,7 +32,7 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Exponents that sizes may have: the power becomes a product. */
+/** Exponents of sizes that are translated: TorchScript has no integer power, so `x**3` becomes `x * x * x`. */
 const PRODUCT = /^[1-4]$/;
 const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 

@@ -1,7 +1,6 @@
 /** Errors of the native addon, which carry a `code`. */
 import { codeOf, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 
-/** Runs a task, and converts errors of the addon to SconceErrors. */
 export async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
   try {
     return await task();
@@ -10,7 +9,6 @@ export async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Converts an error of the addon to a SconceError. */
 export function coded(error: unknown): SconceError {
   if (error instanceof SconceError) return error;
   const code = errorCodes.find((known) => known === codeOf(error));

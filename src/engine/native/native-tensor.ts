@@ -7,7 +7,7 @@ import { copied } from "../item-check.ts";
 import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult, ResultTensor } from "./addon.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 
-/** Lists deeper than this are passed on as they are: the addon refuses them. */
+/** Lists nested deeper than this go to the addon unconverted, and it refuses them. */
 const MAX_DEPTH = 64;
 
 export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
@@ -32,7 +32,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     Object.defineProperty(this, "data", NativeTensor.#dataProperty);
   }
 
-  /** An enumerable property of each tensor, so that `{ ...tensor }` is a plain tensor. */
+  /** Makes `data` an enumerable property of each tensor, so that `{ ...tensor }` has it. */
   static readonly #dataProperty: PropertyDescriptor & ThisType<NativeTensor> = {
     enumerable: true,
     get() {
@@ -77,7 +77,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     this.#free();
   }
 
-  /** Copies the elements to separate memory. The tensor stays as it is. */
+  /** Copies the elements to memory of the result. The tensor stays open. */
   async copy(): Promise<Tensor> {
     const { dtype, shape } = this;
     const held = this.#held;
@@ -98,7 +98,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return { dtype, shape, data: this.#take(held, true) };
   }
 
-  /** The tensor as an argument for the addon: held on the device, or as elements once JavaScript has them. */
+  /** The argument for the addon: the tensor on the device, or its elements if JavaScript has read them. */
   get argument(): NativeArgument {
     return this.#held ?? { dtype: this.dtype, shape: this.shape, data: this.#elements };
   }
@@ -125,7 +125,6 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   }
 }
 
-/** Converts an argument for the addon. @throws SconceError `tensor_invalid` for a freed tensor */
 export function nativeArgument(given: CallArgument, depth = 0): NativeArgument {
   if (given instanceof NativeTensor) return given.argument;
   if (!Array.isArray(given) || depth > MAX_DEPTH) return given as NativeArgument;

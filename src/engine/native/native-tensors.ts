@@ -21,7 +21,6 @@ export class TensorPlan {
     });
   }
 
-  /** A tensor for each declared output, with the items as first dimension. */
   tensors(rows: number, given: NativeTensors): ModelTensor[] {
     let next = this.#plans.length;
     return this.#plans.map(({ dtype, sizes }, i) => {

@@ -1,17 +1,14 @@
 /** Facts that an AOTInductor package states in its C++ source code. */
 
 export interface PackageFacts {
-  /** Fewest rows in a batch. */
   readonly minRows: number;
-  /** Most rows in a batch; Infinity without a limit. */
   readonly mostRows: number;
   /** Whether a run may modify state that the next run reads; true for a package without source code. */
   readonly keepsState: boolean;
 }
 
-/** @param source the C++ code, empty if the package has none */
 export function packageFacts(source: string): PackageFacts {
-  // The checks of each input: dimension 0 is the batch.
+  // The generated code checks each input; dimension 0 is the batch.
   const only = smallest(source.matchAll(/unmatched dim value at 0, [^;]*?expected: *(\d+)/g));
   const least = smallest(source.matchAll(/dim value is too small at 0, [^;]*?>= *(\d+)/g));
   const most = smallest(source.matchAll(/dim value is too large at 0, [^;]*?<= *(\d+)/g));

@@ -6,11 +6,11 @@ import { bufferMutation, innerGraph, inputSpec, type Node, named, programSchema 
 
 /** An operator whose name ends with `_` writes its result into its first argument. */
 const WRITING = /^torch\.ops\.\w+\.[a-z]\w*[a-z\d]_\.\w+$/;
-/** Operators whose results share the memory of their first argument. `reshape` and `flatten` usually do. */
+/** Operators that return a view of their first argument. `reshape` and `flatten` usually do. */
 const VIEWING =
   /^torch\.ops\.aten\.(alias|as_strided|chunk|detach|diagonal|expand|flatten|movedim|narrow|permute|reshape|select|slice|split|split_with_sizes|squeeze|t|transpose|unbind|unflatten|unfold|unsqueeze|view|view_as)\.\w+$/;
 
-/** Names of the buffers in the order of the program; empty for files that are no exported program. */
+/** Names of the changed buffers, in the order of the program; empty if the file is no exported program. */
 export function changedBuffers(path: string): string[] {
   const program = programSchema.safeParse(JSON.parse(Archive.open(path)?.text(programFile) ?? "null")).data;
   if (program === undefined) return [];

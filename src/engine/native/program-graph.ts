@@ -24,9 +24,9 @@ import { symbolicCall } from "./symbolic-call.ts";
 
 export interface ProgramText {
   readonly source: string;
-  /** Archive names of the weights that `source` calls `self.w0`, `self.w1` and so on. */
+  /** Names of the weights in the archive; `source` reads them as `self.w0`, `self.w1` and so on. */
   readonly weights: readonly string[];
-  /** Operators that `source` calls as `_op0`, `_op1` and so on, e.g. `aten::add.Tensor`. */
+  /** Operators, e.g. `aten::add.Tensor`; `source` calls them as `_op0`, `_op1` and so on. */
   readonly operators: readonly string[];
   readonly guards: ProgramGuards;
 }
@@ -53,7 +53,7 @@ export function programText(program: ExportedProgram): ProgramText {
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
-  // The program names the device of the export. New tensors are created on the device of the inputs instead.
+  // New tensors go to the device of the inputs, not to the device of the export that the program names.
   const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph)];
   const results = graph.outputs.filter((_, i) => kinds[i] !== "token");
   const outputs = results.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
@@ -65,24 +65,20 @@ export function programText(program: ExportedProgram): ProgramText {
 
 const DEVICE = "_device";
 
-/** Operators with another name in TorchScript. */
+/** Operators of a program that have another name in TorchScript. */
 const renamed: Readonly<Record<string, string>> = {
   "aten::sym_size.int": "aten::size.int",
   "aten::sym_stride.int": "aten::stride.int",
   "aten::sym_numel": "aten::numel",
   "aten::sym_storage_offset": "aten::storage_offset",
   "prims::scalar_tensor": "aten::scalar_tensor",
-  // `to` returns the input itself if it already has the dtype. Decomposed programs write to no tensor, so the result is
-  // the same.
+  // `to` returns its input if the dtype is equal. No operator here writes to it, so sharing is harmless.
   "prims::convert_element_type": "aten::to.dtype",
 };
 
-/** Operators that make a number of a tensor's only element. */
+/** Operators that read the single element of a tensor as a number. */
 const ELEMENT = /^torch\.ops\.aten\.(item|_local_scalar_dense)\.default$/;
-/**
- * Operators in TorchScript by the type of the number, because TorchScript's own `item` returns a number of unknown
- * type.
- */
+/** TorchScript's own `item` has no static result type, so an operator for the number's type replaces it. */
 const elementKinds: Readonly<Record<string, string>> = {
   as_sym_int: "_ops_aten.Int",
   as_sym_float: "_ops_aten.Float",
@@ -97,7 +93,6 @@ const WITH_EFFECTS = "torch.ops.higher_order.with_effects";
 
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
 
-/** Maps values of the graph to their TorchScript text. */
 class Values {
   readonly operators: string[] = [];
   #texts = new Map<string, string>();
@@ -122,8 +117,8 @@ class Values {
   }
 
   /**
-   * Adds an assertion on a node's results if no node uses them. PyTorch runs the node, so it can refuse an input.
-   * Without the assertion, libtorch would remove the node.
+   * Keeps a node whose results nothing uses by an assertion on them: libtorch would drop the node, but PyTorch runs it
+   * and may refuse an input.
    */
   #unused({ outputs }: Node, used: ReadonlySet<string>): string[] {
     const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));
@@ -136,7 +131,7 @@ class Values {
     if (isInlined(node)) return this.#inlined(node);
     if (node.target === "torch.ops.higher_order.cond") return this.#branches(node);
     if (node.target === "torch.ops.aten._assert_scalar.default") return this.#assertion(node);
-    // Lines run in the order of the program, so tokens, which only order nodes, are dropped.
+    // A token only fixes the order of nodes, and TorchScript lines keep their order.
     if (node.target === WITH_EFFECTS) return this.#line(withoutToken(node));
     if (ELEMENT.test(node.target)) return this.#element(node);
     return this.#line(node);
@@ -179,7 +174,7 @@ class Values {
     return lines;
   }
 
-  /** Translates an inner graph, which is a separate scope: it only reads its arguments. */
+  /** Translates an inner graph. It sees its arguments only, not values of the outer graph. */
   #inner(arg: Argument | undefined, target: string, given: readonly string[]) {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
@@ -286,7 +281,7 @@ class Values {
 }
 
 /**
- * Whether the node only wraps a graph, without effect here: gradients are always off, and disabled autocast casts
+ * Whether a node is only a `with` statement that has no effect: gradients are always off, and disabled autocast casts
  * nothing.
  */
 function isInlined({ target, inputs }: Node): boolean {
@@ -299,7 +294,6 @@ function withoutToken({ inputs: [, operator, ...inputs], outputs: [, ...outputs]
   return { target, inputs, outputs: outputs.filter((output) => !("as_none" in output)) };
 }
 
-/** Names of the tensors, if the only output of a node is a list; otherwise undefined. */
 function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
   if (first?.as_tensors === undefined || outputs.length > 1) return undefined;
@@ -314,14 +308,13 @@ function valueNames(value: unknown): string[] {
   );
 }
 
-/** Names of all output values of a node. */
 function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): string[] {
   return listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
 }
 
 /**
- * Name of a tensor, of a number computed from sizes, or of a number read from a tensor. Other numbers have an unknown
- * type.
+ * The name of an output: a tensor, or a number computed from sizes or read from a tensor. @throws Error for other
+ * numbers, whose type is unknown
  */
 function outputName(output: Argument, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];

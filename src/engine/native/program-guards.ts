@@ -10,11 +10,9 @@ import { linearSize } from "./symbolic-size.ts";
 const guardedInput = z.object({
   name: z.string(),
   sizes: z.array(dimension),
-  /** Required dtype, as libtorch's number. */
   dtype: z.number().optional(),
 });
 
-/** Parts of a program that its guards come from. */
 export const guardSource = z.object({
   inputs: z.array(guardedInput),
   ranges: rangeConstraints,
@@ -66,7 +64,7 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
       const { min_val: min, max_val: max } = ranges[symbol] ?? {};
       const least = min == null ? 0 : factor * Number(min) + offset;
       const most = max == null ? Number.POSITIVE_INFINITY : factor * Number(max) + offset;
-      // Tracing assumes sizes of at least 2, but PyTorch does not check that.
+      // Tracing notes a least size of 2 for every dynamic dimension, but PyTorch does not check it.
       if (least > 2) conditions.push({ holds: `${text} >= ${least}`, message: `${where} must be at least ${least}` });
       if (Number.isSafeInteger(most))
         conditions.push({ holds: `${text} <= ${most}`, message: `${where} must be at most ${most}` });
@@ -119,7 +117,7 @@ function condition(guard: string, names: readonly string[]): Condition {
 function inputText(path: readonly string[], names: readonly string[]): string | undefined {
   const [first, second] = path;
   const isFlat = first === "flat_args" && path.length === 2;
-  // The name that PyTorch gives the placeholder of an input with this path.
+  // PyTorch names the placeholder of an input after its path.
   const name = path.join("_").replaceAll(/[^A-Za-z0-9]/g, "_");
   const same = (each: string) => each === name || each.toLowerCase() === name.toLowerCase();
   const place = isFlat ? Number(second) : names.findIndex(same);

@@ -11,12 +11,11 @@ import {
 } from "./program-schema.ts";
 
 /**
- * Assertions on a tensor's dtype, which the translation drops. Only inputs can differ from the traced dtype, and the
- * guards check inputs.
+ * An assertion on a tensor's dtype, which the translation drops: the guards check the inputs, and no other dtype can
+ * vary.
  */
 export const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
-/** Extracts the parts of a program that restrict its inputs. */
 export function guardsOf({
   graph_module: { graph, signature },
   range_constraints: ranges,
@@ -45,9 +44,9 @@ export function inputOf(spec: Argument): z.infer<typeof inputSpec> {
 }
 
 interface Weight {
-  /** Name of the value in the graph. */
+  /** Name of the weight's value in the graph. */
   readonly value: string;
-  /** Name in the archive. */
+  /** Name of the weight in the archive. */
   readonly name: string;
 }
 

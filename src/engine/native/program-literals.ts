@@ -5,7 +5,7 @@ import type { whole } from "./program-schema.ts";
 const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
- * Whether the text is an integer above every int64. PyTorch prints such bounds of sizes; TorchScript cannot read them.
+ * Whether the text is an integer above every int64, which TorchScript cannot read. PyTorch prints such bounds of sizes.
  */
 function isBeyondInt64(text: string): boolean {
   return /^\d+$/.test(text) && BigInt(text) > MAX_INT64;
@@ -22,15 +22,12 @@ export function comparison(left: string, sign: string, right: string): string {
   return `${left} ${sign} ${right}`;
 }
 
-/** Checks that integers in TorchScript text fit into 64 bits. @throws Error naming an integer that does not fit */
 export function requireInt64(texts: readonly string[]): void {
   const beyond = texts.find(isBeyondInt64);
   if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);
 }
 
-/**
- * An integer in TorchScript. -(2^63) needs no special case, because TorchScript reads the sign as a part of the number.
- */
+/** An integer as TorchScript. -(2^63) is safe, because TorchScript reads the sign with the number. */
 export function integer(value: z.infer<typeof whole>): string {
   return String(value);
 }

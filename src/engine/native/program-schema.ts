@@ -17,7 +17,6 @@ export type Argument = z.infer<typeof argument>;
 
 export const tensorList = z.array(z.union([z.object({ as_tensor: named }), z.object({ as_none: z.unknown() })]));
 
-/** A number that the program computes, or a constant. */
 export const symbol = z.union([
   z.object({ as_name: z.string() }),
   z.object({ as_int: whole }),
@@ -26,7 +25,6 @@ export const symbol = z.union([
 ]);
 export const symbols = z.array(symbol);
 
-/** An input that the translation supports. */
 export const inputSpec = z.union([
   z.object({ user_input: z.looseObject({ arg: z.object({ as_tensor: named }) }) }),
   z.object({ parameter: z.looseObject({ arg: named, parameter_name: z.string() }) }),
@@ -37,7 +35,6 @@ export const inputSpec = z.union([
   z.object({ constant_input: named }),
 ]);
 
-/** An input of any kind. Only an argument that changes between calls has the key `user_input`. */
 export const callInput = z.looseObject({ user_input: z.looseObject({ arg: argument }).optional() });
 
 const valueName = z.union([named, z.object({ as_name: z.string() }).transform(({ as_name: name }) => ({ name }))]);
@@ -59,12 +56,11 @@ const nodes = z.array(
 );
 export type Node = z.infer<typeof nodes>[number];
 
-/** Graph of a branch, or of the body of a `with` statement. */
+/** The inner graph of a branch, or of a `with` statement. */
 export const innerGraph = z.looseObject({
   graph: z.looseObject({ inputs: z.array(argument), outputs: z.array(argument), nodes }),
 });
 
-/** Size of a dimension. */
 export const dimension = z.union([
   z.object({ as_int: z.number() }),
   z.object({
@@ -85,7 +81,6 @@ export const programSchema = z.looseObject({
     module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
   }),
   range_constraints: rangeConstraints,
-  /** Older releases of PyTorch write no guards. */
   guards_code: z.array(z.string()).default([]),
   schema_version: z.looseObject({ major: z.literal(8) }),
 });
@@ -93,7 +88,7 @@ export type ExportedProgram = z.infer<typeof programSchema>;
 
 const knownSize = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
 
-/** Lists the tensors with raw bytes in a folder of the archive. */
+/** The index of a folder in the archive: its tensors with raw bytes. */
 export const payloadSchema = z.object({
   config: z.record(
     z.string(),
@@ -130,22 +125,19 @@ const dtypes: Readonly<Record<number, DType>> = {
 };
 const BFLOAT16 = 13;
 
-/** The dtype of a `ScalarType`; undefined if sconce has no such dtype. */
 export function dtypeOf(scalarType: number): DType | undefined {
   return dtypes[scalarType];
 }
 
-/** Converts a number of the schema's `ScalarType` to the number in libtorch. */
 export function libtorchDType(scalarType: number): number {
   if (scalarType === BFLOAT16) return 15;
   if (scalarType >= 1 && scalarType < BFLOAT16) return scalarType - 1;
   throw new Error(`it has tensors of the dtype ${scalarType} of its schema`);
 }
 
-/** `MemoryFormat` to libtorch's number: contiguous, channels last (2d and 3d), preserve. */
+/** Numbers of `MemoryFormat` in libtorch, by the schema's number: contiguous, channels last (2d and 3d), preserve. */
 const memoryFormats: Readonly<Record<number, number>> = { 1: 0, 2: 2, 3: 3, 4: 1 };
 
-/** Converts a number of the schema's `MemoryFormat` to the number in libtorch. */
 export function libtorchMemoryFormat(format: number): string {
   const found = memoryFormats[format];
   if (found === undefined) throw new Error(`it asks for the memory format ${format} of its schema`);

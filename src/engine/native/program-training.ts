@@ -73,7 +73,6 @@ function layerOf(target: string, args: Arguments): string | undefined {
   return undefined;
 }
 
-/** Whether an output updates the running statistics of a batch normalization. */
 function isStatistic(output: unknown): boolean {
   const name = bufferMutation.safeParse(output).data?.buffer_mutation.buffer_name;
   return name !== undefined && /(^|\.)(running_mean|running_var|num_batches_tracked)$/.test(name);

@@ -14,10 +14,9 @@ import { parseExactly } from "./program-literals.ts";
 import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
 import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
 
-/** Where the archive has a weight, and how the weight views the bytes there. */
+/** Position of a weight in the archive: the entry with its bytes, and how the weight views them. */
 export interface ProgramWeight {
   readonly record: string;
-  /** dtype as libtorch's number. */
   readonly dtype: number;
   readonly sizes: readonly number[];
   readonly strides: readonly number[];
@@ -29,7 +28,7 @@ export interface Program extends Omit<ProgramText, "weights"> {
 }
 
 export const programFile = /^[^/]+\/models\/model\.json$/;
-/** Name of the C++ source code in an AOTInductor package. */
+/** Name of the generated C++ code in an AOTInductor package. */
 export const packageSource = /\.wrapper\.cpp$/;
 
 /**
@@ -90,7 +89,6 @@ function explained<T>(path: string, read: () => T): T {
 export const GUARDS_KEY = "sconce_guards";
 
 export interface CompiledPackage extends PackageFacts {
-  /** Guards of a package that sconce compiled; other packages have none. */
   readonly guards: ProgramGuards | undefined;
 }
 
@@ -134,7 +132,7 @@ export function guardSourceOf(path: string): GuardSource {
   });
 }
 
-/** Tensors with raw bytes in a folder of the archive, by name. */
+/** The tensors of a folder in the archive, whose bytes are uncompressed, with their names. */
 function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
   const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
   const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));

@@ -21,7 +21,7 @@ const comparisons: Readonly<Record<string, string>> = {
   "_operator.ge": ">=",
 };
 
-/** Operators of TorchScript for functions of sizes. */
+/** TorchScript's operators for the functions that PyTorch applies to sizes. */
 export const sizeFunctions: Readonly<Record<string, string>> = {
   "torch.sym_float": "_ops_aten.Float",
   "torch.sym_int": "_ops_aten.Int",
@@ -53,9 +53,9 @@ export function symbolicCall(target: string, operands: readonly string[]): strin
     case "torch.sym_ite":
       return `${second} if ${first} else ${third}`;
     case "_operator.pow":
-      // Only positive exponents: Python refuses a negative power of zero.
+      // Only positive exponents match: Python refuses a negative power of zero, and TorchScript does not.
       if (/^\d+\.\d+$/.test(second)) return `_ops_aten.pow(_ops_aten.Float(${first}), ${second})`;
-      // TorchScript's integer power returns a float, so only small powers are supported, as products.
+      // TorchScript's integer power returns a float, so a small power becomes a product.
       return /^[1-4]$/.test(second) ? Array(Number(second)).fill(first).join(" * ") : undefined;
     default:
       return undefined;

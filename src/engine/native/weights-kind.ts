@@ -1,10 +1,7 @@
 /** Recognizes common files that are not weights by their first and last bytes, and suggests a fix. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/**
- * Bytes that are read at each end. A PyTorch archive starts with its uncompressed pickle and ends with its list of
- * files.
- */
+/** Bytes read at each end of the file. A PyTorch archive starts with its pickle and ends with its list of files. */
 const END_BYTES = 256 * 1024;
 
 const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), PATH)`;
@@ -44,7 +41,7 @@ const kinds: readonly Kind[] = [
     matches: begins("\x89HDF"),
   },
   {
-    // A protobuf message: the format version, then the producer.
+    // ONNX files are protobuf messages: the format version comes first, then the producer.
     what: "an ONNX model",
     fix: `export from PyTorch instead: ${exporting}`,
     matches: (head) =>
@@ -80,13 +77,13 @@ export function describeFile(path: string): string | undefined {
 }
 
 /**
- * A key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle marks memoized values with `q`
- * or \\x94.
+ * Matches a key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle marks memoized values
+ * with `q` or \x94.
  */
 const dictEntry =
   /X[\s\S]{4}([\w.-]+)(?:q[\s\S]|\x94)(?:ccollections\nOrderedDict|\}(?:q[\s\S]|\x94)\(?X[\s\S]{4}[\w.-]+(?:q[\s\S]|\x94)ctorch)/;
 
-/** `["model"]` if training saved the state dict under a key of another dict. A state dict never contains dicts. */
+/** `["model"]` if training saved the state dict inside another dict, under the key `model`; otherwise empty. */
 function entryOf(head: Buffer): string {
   const [, key] = dictEntry.exec(head.toString("latin1")) ?? [];
   return key === undefined ? "" : `["${key}"]`;
@@ -100,7 +97,6 @@ function isPickle(head: Buffer): boolean {
   );
 }
 
-/** First and last bytes of the file. */
 function endsOf(path: string): Buffer | undefined {
   try {
     const file = openSync(path, "r");

@@ -1,6 +1,6 @@
 /**
- * The engine process's side of its socket. Batches have items of all fronts (HTTP processes), and each front gets the
- * outputs of its items.
+ * The engine process's end of its socket. Batches mix items of all fronts (HTTP processes), and each front gets its
+ * outputs.
  */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
@@ -27,7 +27,6 @@ import { RowsFrames } from "./rows-frame.ts";
 import { openShared } from "./shared-tensors.ts";
 
 export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
-  /** The input tensors that the model declares. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
@@ -39,14 +38,12 @@ export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>
 interface RemoteItem extends BatchItem {
   readonly lane: Lane;
   readonly number: number;
-  /** Whether the item runs alone in its batch. */
   readonly isAlone: boolean;
 }
 
 interface Lane {
   readonly front: Front;
   readonly number: number;
-  /** Count of submitted items that have no result yet. */
   count: number;
   isCanceled: boolean;
 }
@@ -55,7 +52,7 @@ interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
   readonly lanes: OpenMap<number, Lane>;
-  /** Shared memory for the front's large tensors; undefined without it. */
+  /** Memory shared with the front for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
   isHurried: boolean;
   isClosed: boolean;
@@ -70,7 +67,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   readonly #partFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
-  /** Times of the last batch, until they are sent with its results. */
+  /** Size and times of the last batch, until a frame takes them to a front. */
   #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
@@ -93,7 +90,7 @@ export class EngineServer {
           this.#observation = observation;
         },
       },
-      // An item that runs alone may end the process. All other results leave first, so that no other item is blamed.
+      // An item that runs alone may end the process, so all results are sent first.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
         return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
@@ -122,7 +119,6 @@ export class EngineServer {
     return this.#engine.runningForMs;
   }
 
-  /** Closes the connections and the runners. */
   async close(): Promise<void> {
     this.#listener?.stop(true);
     await this.#engine.close();
@@ -227,12 +223,12 @@ export class EngineServer {
     send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
   }
 
-  /** Ends all waiting for fuller batches, once no front will submit more items. */
+  /** Starts partial batches without a wait once no front will submit more items. */
   #hurryIfAll(): void {
     if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
-  /** Tells the fronts which items now run, and writes at once: the batch may end this process. */
+  /** Tells the fronts which items run now. The frames are written at once, because the batch may end this process. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
@@ -255,7 +251,7 @@ export class EngineServer {
     }
   }
 
-  /** Sends the times of a step in which no item ended, to any front. */
+  /** Sends the times of a step in which no item ended to the first front, for metrics. */
   #observed(): void {
     const observation = this.#observation;
     const [front] = this.#fronts.values();
@@ -289,18 +285,19 @@ export class EngineServer {
   }
 }
 
-/** Sends a frame at the end of this turn of the event loop. */
 function send({ outbox }: Front, { block, from }: Frame): void {
   outbox.add(block, from, block.end);
   outbox.flushSoon();
 }
 
-/** Numbers of the batch's items at the indexes `places`; of all items if `places` is undefined. */
+/** Numbers of the items at the indexes `places`; of all items without `places`. */
 function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
-/** The connected fronts of a batch, each with the indexes of its items; undefined means all items. */
+/**
+ * The connected fronts with items in a batch, and the indexes of these items. Undefined means all items of the batch.
+ */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
   const first = items[0]?.lane.front;
   if (first === undefined) return [];

@@ -3,21 +3,19 @@ import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../autho
 
 /** Size in bytes of a block that several frames share. */
 export const BLOCK_BYTES = 2 ** 16;
-/** A larger frame gets a block for itself, which may be larger than a shared block. */
+/** A frame with more bytes gets a block for itself. */
 const MAX_SHARED_BYTES = BLOCK_BYTES / 4;
 /** Most bytes that unused blocks may keep. */
 const MAX_FREE_BYTES = 32 * 2 ** 20;
 
 export interface Block {
   readonly memory: TensorMemory;
-  /** Byte offset at which the next frame starts. */
   end: number;
-  /** Reference count: frames, writes, and one for the block that new frames go to. */
+  /** Number of users of the block: frames, writes to the socket, and `FrameBlocks` for its current block. */
   holders: number;
 }
 
 export class FrameBlocks {
-  /** Unused blocks by size, a power of two. */
   readonly #free = new Map<number, Block[]>();
   #freeBytes = 0;
   #shared: Block;
@@ -27,7 +25,7 @@ export class FrameBlocks {
     this.#shared.holders = 1;
   }
 
-  /** A block with room for a frame at its end. The caller moves the end, and counts as a holder while it needs the frame. */
+  /** A block with room for a frame. The caller writes at `end`, moves it, and counts as a holder until `release`. */
   withRoomFor(bytes: number): Block {
     if (bytes > MAX_SHARED_BYTES) return this.#newBlock(Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes))));
     if (this.#shared.end + bytes > BLOCK_BYTES) {
@@ -74,13 +72,12 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
-/** The newest frame of a block: the bytes from `from` to the end of the block. */
+/** A frame that was just written: the bytes from `from` to the end of the block. */
 export interface Frame {
   readonly block: Block;
   readonly from: number;
 }
 
-/** Writes a frame of integers. */
 export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly number[]): Frame {
   const bytes = aligned(8 + 4 * content.length);
   const block = blocks.withRoomFor(bytes);
@@ -89,7 +86,6 @@ export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly 
   return { block, from };
 }
 
-/** Writes a frame with JSON text. */
 export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): Frame {
   const text = new TextEncoder().encode(JSON.stringify(content));
   const bytes = aligned(16 + text.length);

@@ -45,7 +45,7 @@ export const IS_DEPRIORITISED = 0x200;
 /** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;
 
-/** Memory that contains frames. Views keep it alive. */
+/** Memory with frames. Views of it keep it alive. */
 export interface FrameMemory {
   readonly buffer: ArrayBuffer;
   /** Start in `buffer`; a multiple of 8. */
@@ -68,7 +68,6 @@ export const engineInfoSchema = z.object({
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
   devices: z.array(z.string()).readonly(),
-  /** Version of libtorch. */
   torch: z.string(),
   pid: z.int(),
   threads: z.int(),
@@ -86,11 +85,11 @@ export const failureSchema = z.object({
   message: z.string(),
   clientMessage: z.string().optional(),
   field: z.union([z.string(), z.array(z.union([z.string(), z.number()])).readonly()]).optional(),
-  /** Stack frames of the author's code. */
+  /** Stack frames in the author's code. */
   stack: z.string().optional(),
 });
 
-/** Parses the text of a `hello` or `failed` frame. */
+/** Parses the JSON text of a `hello` or `failed` frame. */
 export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): unknown {
   const bytes = new Uint8Array(buffer, byteOffset + at + 16, words[at / 4 + 2] ?? 0);
   return JSON.parse(new TextDecoder().decode(bytes));
@@ -111,7 +110,8 @@ export class FrameReader {
   }
 
   /**
-   * Handles the whole frames in a chunk. @param chunk not copied, except for a frame that continues in the next chunk
+   * Handles all complete frames in a chunk. @param chunk not copied, except for a frame that continues in the next
+   * chunk
    */
   push(chunk: Uint8Array): void {
     let begin = 0;
@@ -133,7 +133,6 @@ export class FrameReader {
     while (copied < rest.length) copied += this.#fill(this.#partial, rest, copied);
   }
 
-  /** Copies bytes into the partial frame. @returns count of used bytes */
   #fill(partial: Uint8Array<ArrayBuffer>, from: Uint8Array, begin: number): number {
     const end = Math.min(from.length, begin + partial.length - this.#filled);
     partial.set(from.subarray(begin, end), this.#filled);
@@ -146,7 +145,7 @@ export class FrameReader {
     const memory = frameMemory(partial.buffer, 0, partial.length);
     const bytes = lengthOf(memory.words[0]);
     if (partial.length < bytes) {
-      // Memory without zeros is enough: every byte is written before the frame is read.
+      // Needs no zeros: every byte is written before the frame is read.
       const whole = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
       whole.set(partial);
       this.#partial = whole;
@@ -158,8 +157,8 @@ export class FrameReader {
 }
 
 /**
- * The bytes from `begin` on: a view if they are aligned to 8 bytes, otherwise a copy. Copies are rare, because writers
- * send whole units of 8 bytes.
+ * The bytes from `begin` on: a view at a multiple of 8 bytes, otherwise a copy. Copies are rare, because frames have
+ * multiples of 8 bytes.
  */
 function placed(chunk: Uint8Array, begin: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, length } = chunk;

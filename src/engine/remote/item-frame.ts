@@ -6,7 +6,6 @@ import { type FrameMemory, frameKinds, IS_ALONE, IS_DEPRIORITISED, IS_SHARED } f
 import { type Block, beginFrame } from "./frame-blocks.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
-/** Properties of an item without its tensors. */
 export interface ItemHead {
   readonly number: number;
   readonly lane: number;
@@ -17,24 +16,22 @@ export interface ItemHead {
 interface Plan {
   readonly dtype: DType;
   readonly dims: readonly Dim[];
-  /** Count of dimensions without a fixed size. */
+  /** Number of dimensions whose size differs between items. */
   readonly open: number;
   /** The shape if all sizes are fixed; otherwise undefined. */
   readonly shape: readonly number[] | undefined;
-  /** Product of the fixed sizes. */
   readonly count: number;
 }
 
-/** Bytes of a frame before the sizes. */
+/** Bytes of the frame's first four words. */
 const HEAD_BYTES = 16;
 
 export class ItemFrames {
   readonly #plans: readonly Plan[];
-  /** Bytes of a frame before the tensors. */
+  /** Bytes before the tensors: the first words and the sizes. */
   readonly #headBytes: number;
   readonly #isFixed: boolean;
 
-  /** @param inputs the input tensors that the model declares */
   constructor(inputs: TensorSpecs) {
     this.#plans = Object.values(inputs).map(({ dtype, dims }) => {
       const fixed = dims.filter((dim) => typeof dim === "number");
@@ -122,7 +119,7 @@ export class ItemFrames {
   }
 }
 
-/** Shape of a tensor. Sizes that are not fixed are read from the frame, and added to `sizes` by name. */
+/** Reads a tensor's shape. Sizes that are not fixed come from the frame, and are added to `sizes` by name. */
 function readShape(dims: readonly Dim[], words: Uint32Array, begin: number, sizes: Sizes | undefined): number[] {
   let word = begin;
   return dims.map((dim) => {

@@ -13,7 +13,6 @@ export interface Writable {
   write(bytes: Uint8Array, byteOffset: number, byteLength: number): number;
 }
 
-/** A contiguous range of bytes. */
 interface Range {
   readonly bytes: Uint8Array;
   from: number;
@@ -40,7 +39,6 @@ export class Outbox {
     this.#blocks = blocks;
   }
 
-  /** Whether everything is written. */
   get isEmpty(): boolean {
     return this.#ranges.length === 0;
   }
@@ -63,7 +61,6 @@ export class Outbox {
     if (bytes.length > 0) this.#push({ bytes, from: 0, to: bytes.length, block: undefined });
   }
 
-  /** Writes as much as the socket accepts. */
   flush(): void {
     while (!this.#isFull) {
       const next = this.#ranges.first;
@@ -82,20 +79,19 @@ export class Outbox {
     }
   }
 
-  /** Writes at the end of this turn of the event loop. */
   flushSoon(): void {
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
     setImmediate(this.#scheduled);
   }
 
-  /** Continues after the socket reported that it accepts bytes again. */
+  /** Writes again after the socket has room. */
   drained(): void {
     this.#isFull = false;
     this.flush();
   }
 
-  /** Drops everything, after the socket was closed. */
+  /** Releases all blocks, because the socket is closed. */
   drop(): void {
     this.#isFull = true;
     for (const { block } of this.#ranges.rest()) if (block !== undefined) this.#blocks.release(block);

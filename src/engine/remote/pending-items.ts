@@ -11,15 +11,15 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly number: number;
   readonly ownLane: Lane<T>;
   readonly padded: ReadonlyMap<string, number>;
-  /** The frame: bytes `from` to `to` of `block`. */
+  /** The item's frame: bytes `from` to `to` of `block`. */
   readonly block: Block;
   readonly from: number;
   readonly to: number;
   /** Place of the tensors in shared memory; undefined if they are in the frame. */
   readonly place: SharedPlace | undefined;
-  /** `waiting` in a queue, `dispatched` in a batch, or `alone` in a batch of one item. */
+  /** `waiting` for a batch, `dispatched` in a batch, or `alone` in a batch of one item. */
   state: "waiting" | "dispatched" | "alone";
-  /** Count of engine processes that ended while the item had no result. */
+  /** Number of engine processes that ended before the item had its result. */
   losses: number;
 }
 
@@ -28,9 +28,12 @@ interface Lane<T extends Item> {
   readonly items: Ring<Pending<T>>;
 }
 
-/** After this many lost processes an item runs alone even without a `dispatched` frame, which may be lost too. */
+/**
+ * The frame `dispatched` may be lost with the process. So an item runs alone after this many losses, even without that
+ * frame.
+ */
 const MAX_LOSSES = 2;
-/** Item and prediction numbers wrap around here, far above the count of pending items. */
+/** Item and lane numbers wrap around here, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
@@ -84,7 +87,6 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
-  /** Removes an item that has its result. */
   remove(pending: Pending<T>): void {
     this.#removeFrame(pending);
     if (pending.place !== undefined) this.#shared.release(pending.place);

@@ -27,7 +27,6 @@ import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
 import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface RemoteEngineOptions {
-  /** The input tensors that the model declares. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
@@ -37,11 +36,10 @@ export interface RemoteEngineOptions {
   readonly onNeeded?: (() => void) | undefined;
 }
 
-/** The connection to one engine process. */
 interface Connection {
   socket: Socket | undefined;
   outbox: Outbox | undefined;
-  /** Whether the process has sent `hello`. No frame is sent to it before. */
+  /** Whether the process has sent `hello`; no frame goes to it before. */
   isReady: boolean;
   /** Rejects if the connection ends before `hello`. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
@@ -64,11 +62,11 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   readonly #shared = new SharedTensors();
   readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
   #connection: Connection | undefined;
-  /** Properties of the newest engine process, also after its end. */
+  /** Properties of the newest engine process, which may have ended. */
   #info: EngineInfo | undefined;
   #isHurried = false;
   #isClosed = false;
-  /** An ended connection whose reason is not known yet. */
+  /** The ended connection, until `engineEnded` tells why the process ended. */
   #lost: Connection | undefined;
   #reason: string | undefined;
 
@@ -83,7 +81,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#partFrames = new RowsFrames(parts, frameKinds.part);
   }
 
-  /** Properties of the engine; undefined before the first process is ready. */
   get info(): EngineInfo | undefined {
     return this.#info;
   }
@@ -204,7 +201,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#sendWords(frameKinds.hurry);
   }
 
-  /** Whether items wait for a result, so that a process is needed. */
+  /** Whether items wait for a result. */
   get isNeeded(): boolean {
     return this.#pending.size > 0;
   }
@@ -225,7 +222,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return true;
   }
 
-  /** Closes the connection. The supervisor of the engine process ends the process. */
+  /** Closes the connection. The supervisor, not this class, ends the process. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -237,7 +234,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 
-  /** A place in shared memory for a large item. The first large item creates the memory, for later items. */
+  /**
+   * Room in shared memory for a large item; undefined if there is none. The first large item creates the memory for
+   * later ones.
+   */
   #sharedPlace(bytes: number): SharedPlace | undefined {
     if (this.isReady && this.#shared.make()) this.#share();
     return this.#shared.take(bytes);
@@ -247,7 +247,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     if (this.#shared.descriptor !== undefined) this.#sendWords(frameKinds.share, process.pid, this.#shared.descriptor);
   }
 
-  /** Sends a frame of integers, if a process is connected. */
   #sendWords(kind: number, ...numbers: readonly number[]): void {
     if (!this.isReady) return;
     const { block, from } = wordsFrame(this.#blocks, kind, numbers);
@@ -307,7 +306,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const items: T[] = [];
     for (let i = 0, word = at / 4 + 3; i < count; i++) {
       const pending = this.#pending.get(words[word + i] ?? 0);
-      // The prediction may have been cancelled.
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
       items.push(pending.item);
@@ -341,12 +339,12 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   #ended(connection: Connection): void {
     connection.outbox?.drop();
-    // A released connection has no items, so nothing is lost.
+    // `release` has closed this connection, which had no items.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
     this.#shared.laneEnded();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
-    // Avoids an unhandled rejection: the caller of `connect` may not await the promise.
+    // The caller of `connect` may not await the promise: an unhandled rejection would end the process.
     connection.ready.promise.catch(() => {});
     this.#lost = connection;
     this.#handleLoss();

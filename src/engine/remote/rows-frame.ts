@@ -11,7 +11,7 @@ import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
 
-/** One word holds the batch size, plus this factor times the index of the batch's cause. */
+/** One word of a frame has two numbers: batch size + this factor × index of the batch's cause. */
 const CAUSE_UNIT = 2 ** 24;
 
 interface Plan {
@@ -22,7 +22,7 @@ interface Plan {
 
 /** Bytes of a frame before the item numbers. */
 const HEAD_BYTES = 32;
-/** Larger outputs are written to the socket without a copy. */
+/** Outputs above this size are written from their own memory, without a copy into the frame. */
 const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
@@ -31,17 +31,16 @@ const padding = new Uint8Array(8);
 export interface RowsOfFront {
   /** Item numbers, in the order of the rows. */
   readonly numbers: readonly number[];
-  /** Indexes of the front's rows in the batch; undefined for all rows. */
+  /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
-  /** Outputs of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** Times of the batch. Only one of its fronts gets them. */
+  /** Size and times of the batch, for metrics. Only one front of the batch gets them. */
   readonly observation: BatchRun | undefined;
 }
 
 export class RowsFrames {
   readonly #plans: readonly Plan[];
-  /** Count of dimensions of all outputs together, without the batch dimensions. */
+  /** Number of dimensions of all outputs together, without batch dimensions. */
   readonly #sizes: number;
   readonly #kind: number;
 
@@ -129,7 +128,7 @@ function copyRows({ memory }: Block, at: number, { outputs, numbers, places }: R
     const to = offset / data.BYTES_PER_ELEMENT;
     const size = data.length / (shape[0] ?? 1);
     if (places === undefined) setAt(memory[dtype], data, to);
-    // Adjacent rows are copied in one call.
+    // One call copies all adjacent rows.
     else
       for (let i = 0, end = 0; i < places.length; i = end) {
         const first = places[i] ?? 0;

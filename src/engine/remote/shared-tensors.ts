@@ -9,11 +9,11 @@ import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { BLOCK_BYTES } from "./frame-blocks.ts";
 
-/** Size of the shared memory; only written pages use memory. Tensors that do not fit go through the socket. */
+/** Size of the shared memory. Only written pages need real memory; tensors that do not fit go through the socket. */
 const SHARED_BYTES = 32 * 2 ** 20;
 const MFD_CLOEXEC = 1;
 
-/** Place of an item's tensors in the shared memory. */
+/** A range of the shared memory for an item's tensors. */
 export interface SharedPlace {
   readonly memory: TensorMemory;
   readonly at: number;
@@ -24,7 +24,7 @@ export class SharedTensors implements Disposable {
   #descriptor: number | undefined;
   #memory: TensorMemory | undefined;
   #wasMade = false;
-  /** Whether the engine process has mapped the memory. */
+  /** Whether the engine process has opened the memory. */
   isOpen = false;
   /** Free places by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedPlace[]>();
@@ -32,7 +32,6 @@ export class SharedTensors implements Disposable {
   /** Places of cancelled items, by the number of their prediction. The engine process may still read them. */
   readonly #retired = new Map<number, SharedPlace[]>();
 
-  /** File descriptor of the memory in this process; undefined before `make`. */
   get descriptor(): number | undefined {
     return this.#descriptor;
   }
@@ -57,7 +56,7 @@ export class SharedTensors implements Disposable {
     }
   }
 
-  /** Takes a free place for at least `bytes` bytes. @returns undefined if no place is free */
+  /** Takes a free range of at least `bytes` bytes. @returns undefined if none is free */
   take(bytes: number): SharedPlace | undefined {
     const memory = this.#memory;
     if (!this.isOpen || memory === undefined) return undefined;
