@@ -26,6 +26,8 @@ export const meanByUrl = () => network("mean", served);
 /** ResNet-18 with pictures by URL, and ResNet-18 with pictures as data URIs. */
 export const resnetByUrl = () => network("resnet18", served);
 export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
+/** ResNet-18 with pictures as data URIs, which the JPEG unit of the GPU decodes. */
+export const resnetInUnit = () => network("resnet18-nvjpeg", (image) => image.toDataUri(), "resnet18");
 
 /** Starts an HTTP server for one picture, which runs until the program ends. @returns the picture's URL */
 function served({ bytes }: Image): string {
@@ -35,8 +37,8 @@ function served({ bytes }: Image): string {
   return new URL("picture.jpg", server.url).href;
 }
 
-async function network(name: string, request: (image: Image) => string): Promise<Network> {
-  const folder = await buildOwnModel(name);
+async function network(name: string, request: (image: Image) => string, weights = name): Promise<Network> {
+  const folder = await buildOwnModel(name, weights);
   const shown = await pictures();
   const requests = shown.map((image) => ({ image: request(image) }));
   const unchecked = {

@@ -19,6 +19,12 @@ export interface ImageOptions {
   maxBytes?: number;
   /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
   maxPixels?: number;
+  /**
+   * On a server whose model runs on an NVIDIA GPU with a JPEG unit (A100, H100, H200 and others), decodes baseline
+   * JPEGs there, with NVIDIA's nvJPEG. The pixels are the same. Files with damaged pixel data are not refused: they
+   * give damaged pixels. Default: false, all pictures are decoded on the CPU.
+   */
+  nvjpeg?: boolean;
 }
 
 export interface AudioOptions {
@@ -41,11 +47,11 @@ export interface FileOptions {
  * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`.
  * `postprocess` returns an `Image`: one from `Image.fromPixels`, or an image of the input.
  */
-export function image(options: ImageOptions = {}) {
+export function image({ nvjpeg = false, ...options }: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
   const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
   const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
-    decode: (url) => new Image({ url, limits }),
+    decode: (url) => new Image({ url, limits }, { nvjpeg }),
     encode: toWire,
   });
   return field.register(wireDescriptions, {

@@ -1,8 +1,9 @@
 /** The class `Image` for model code: size, pixels for tensors, and images made from pixels. */
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
-import { ModelFile } from "./file.ts";
+import { type FileContent, ModelFile, type RemoteFile } from "./file.ts";
 import { countScans, hasEnd, plainSize } from "./jpeg.ts";
+import { jpegUnit } from "./jpeg-unit.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
@@ -107,6 +108,13 @@ const white: Rgb = [255, 255, 255];
  * as in Pillow.
  */
 export class Image extends ModelFile {
+  readonly #nvjpeg: boolean;
+
+  constructor(source: FileContent | RemoteFile, { nvjpeg = false }: { readonly nvjpeg?: boolean } = {}) {
+    super(source);
+    this.#nvjpeg = nvjpeg;
+  }
+
   /**
    * Width and height in pixels after EXIF rotation, read from the header alone.
    * @throws SconceError `file_too_large` above the field's `maxPixels`; `file_invalid` for a file that is not an image
@@ -142,7 +150,9 @@ export class Image extends ModelFile {
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
       const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
+      const isPlain = source.isPlain === true && !isDraft;
       const wanted = {
+        inUnit: isPlain && this.#nvjpeg && (await jpegUnit.isOpen()),
         sourceWidth: source.width,
         sourceHeight: source.height,
         scaledWidth: scaled.width,
@@ -158,7 +168,6 @@ export class Image extends ModelFile {
         mean,
         std,
       };
-      const isPlain = source.isPlain === true && !isDraft;
       const waitedMs = isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }));
       if (waitedMs !== false) {
         this.waited(waitedMs);

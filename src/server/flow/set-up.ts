@@ -1,6 +1,7 @@
 /** Prepares a model: runs its `setup`, loads its weights on a device, and warms it up. */
 
 import type { Model, ModelSettings } from "../../author/define.ts";
+import { jpegUnit } from "../../author/jpeg-unit.ts";
 import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
@@ -19,6 +20,7 @@ import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
 import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
+import { nvjpegFor } from "../../machine/nvjpeg.ts";
 import { Background } from "../../machine/processes/background.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import type { ServeConfig } from "../config.ts";
@@ -77,7 +79,8 @@ const { signal: noSignal } = new AbortController();
  */
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
-  const { maxBatchSize } = facts;
+  const { maxBatchSize, devices } = facts;
+  jpegUnit.use(nvjpegFor(devices));
   const { maxPaddedBytes, observer, onShrink } = options;
   const engine = new LocalEngine<ListItem>({
     ...options.model.tensors,

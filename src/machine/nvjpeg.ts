@@ -1,0 +1,31 @@
+/** Finds NVIDIA's library nvJPEG, which decodes JPEGs on a GPU. */
+import { realpathSync } from "node:fs";
+import { join } from "node:path";
+import { findAddon } from "./libtorch/find-addon.ts";
+
+/** File names of the library, for CUDA 13 and 12. */
+const names = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
+/** Folders of the wheel `nvidia-nvjpeg` beside torch's wheel: for CUDA 13, and for CUDA 12. */
+const wheels = ["nvidia/cu13/lib", "nvidia/nvjpeg/lib"];
+
+/** The first GPU of a model, and the places of nvJPEG. @returns undefined for a model on the CPU */
+export function nvjpegFor(devices: readonly string[]): { device: number; libraries: string[] } | undefined {
+  const [, index] = /^cuda:(\d+)$/.exec(devices[0] ?? "") ?? [];
+  return index === undefined ? undefined : { device: Number(index), libraries: nvjpegLibraries() };
+}
+
+/** In the folders of the dynamic linker, in a wheel beside the server's torch, and in a CUDA toolkit. */
+function nvjpegLibraries(): string[] {
+  const folders = [...wheelFolders(), "/usr/local/cuda/lib64"];
+  return [...names, ...folders.flatMap((folder) => names.map((name) => join(folder, name)))];
+}
+
+function wheelFolders(): string[] {
+  try {
+    const torch = realpathSync(join(findAddon().libtorch, "lib"));
+    return wheels.map((wheel) => join(torch, "../..", wheel));
+  } catch {
+    // A server without a libtorch of its own, such as an executable file, has no wheels either.
+    return [];
+  }
+}
