@@ -3,6 +3,7 @@
  * wrong, and no network is slower with rearranged weights ("packed").
  */
 import { existsSync, rmSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Making } from "../test/fidelity/maker.ts";
@@ -31,7 +32,7 @@ const counts: Readonly<Record<Suite, number>> = {
 };
 
 const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--after NAME]
-                [--forms FORM,…] [--torch FOLDER] [--json FILE]
+                [--forms FORM,…] [--torch FOLDER] [--device DEVICE] [--json FILE]
 
   --seed N     decides samples, programs and inputs (default: a new one)
   --count N    of the operators (with a dtype each), random programs or networks (default: all, 2000, all)
@@ -42,6 +43,8 @@ const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [-
                traced, scripted, compiled (default: all)
   --torch FOLDER
                packages of another torch, which exports the programs (default: that of the set-up)
+  --device DEVICE
+               device of the sessions, e.g. cuda:0 (default: cpu); PyTorch computes on the CPU
   --json FILE  all refusals and wrong answers, in FILE-operators.json and so on
 
 SUITES (default: all)
@@ -60,6 +63,7 @@ const { values, positionals } = parseArgs({
     after: { type: "string" },
     forms: { type: "string" },
     torch: { type: "string" },
+    device: { type: "string", default: "cpu" },
     json: { type: "string" },
     keep: { type: "string" },
     help: { type: "boolean", short: "h", default: false },
@@ -88,13 +92,14 @@ function isSuite(name: string): name is Suite {
 async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
-  const parts = 2;
+  const parts = availableParallelism();
   const packages = await packagesOf(name);
   const makings = Array.from({ length: parts }, (_, part) =>
     makingOf(name, { out: values.keep ?? dir.path, packages, part, parts, forms: values.forms }),
   );
   const counted = await runSuite(makings, {
     keep: values.keep !== undefined,
+    device: values.device,
     async onFolder(soFar) {
       progress(`${name}: ${soFar.programs} programs, ${soFar.wrong.length} wrong answers`);
       await writeVerdicts(name, soFar);

@@ -1,5 +1,5 @@
 /**
- * `case-child.ts FOLDER FIRST` runs the cases of a folder from index FIRST on, and prints a line of JSON for each
+ * `case-child.ts FOLDER FIRST DEVICE` runs the cases of a folder from index FIRST on, and prints a line of JSON for each
  * run. It is a separate process because a case may crash it.
  */
 
@@ -11,7 +11,7 @@ import { type Case, CaseFolder, itemsOf, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";
 import { type Outcome, right, type Verdict } from "./verdict.ts";
 
-const [path = "", first = "0"] = process.argv.slice(2);
+const [path = "", first = "0", device = "cpu"] = process.argv.slice(2);
 const folder = await CaseFolder.open(path);
 for (const [i, each] of folder.cases.entries()) {
   if (i < Number(first)) continue;
@@ -30,7 +30,7 @@ async function runCase(each: Case, pack: boolean): Promise<void> {
   try {
     const file = folder.file(each);
     const path = each.compile ? await compiled(file) : file;
-    session = await openSession({ path, device: "cpu", threads: 1, pack, ...each.batched });
+    session = await openSession({ path, device, threads: 1, pack, ...each.batched });
   } catch (error) {
     const why = messageOf(error);
     for (const run of each.runs) report(run, run.raises === undefined ? "refusedAtLoad" : "bothRefuse", why);
@@ -73,7 +73,12 @@ async function runOnce(
   }
   const { tolerance, float64Distance, compare: by } = each;
   const exact = folder.exact(run, float64Distance);
-  const result = compare(got, folder.expected(run), { tolerance, exact, shapesOnly: by === "shapes" });
+  const result = compare(got, folder.expected(run), {
+    tolerance,
+    exact,
+    shapesOnly: by === "shapes",
+    isOnGpu: device !== "cpu",
+  });
   report(run, result.kind, "how" in result ? result.how : "");
 }
 

@@ -15,12 +15,13 @@ const SILENCE_MS = 600_000;
 /** The same limit for a process that compiles. Compiling takes seconds to minutes, on a busy machine much longer. */
 const COMPILING_MS = 1_800_000;
 
-export async function* checked(path: string): AsyncGenerator<Verdict> {
+/** @param device device of the sessions */
+export async function* checked(path: string, device = "cpu"): AsyncGenerator<Verdict> {
   const { cases } = await CaseFolder.open(path);
   for (let first = 0; first < cases.length; ) {
     let at = first;
     let title = "";
-    const running = Bun.spawn([process.execPath, "--no-install", child, path, String(first)], {
+    const running = Bun.spawn([process.execPath, "--no-install", child, path, String(first), device], {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

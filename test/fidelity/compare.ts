@@ -15,6 +15,8 @@ export interface CompareOptions {
   readonly tolerance?: number | undefined;
   readonly exact?: Exact | undefined;
   readonly shapesOnly?: boolean;
+  /** Whether a GPU computed the result: its convolutions round float32 to 10 bits (TF32). */
+  readonly isOnGpu?: boolean;
 }
 
 /** Results that PyTorch computed in float64. */
@@ -29,6 +31,8 @@ export interface Exact {
  * roundings.
  */
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
+
+const TF32_TOLERANCE = 2e-3;
 
 /** The tensors of a nested result and its other values as Python prints them, in order, without None. */
 export function leavesOf(result: CallResult): (Tensor | string)[] {
@@ -60,7 +64,13 @@ const severity = { same: 0, close: 1, beyond: 2, different: 3 } satisfies Record
 function compareLeaf(
   mine: Tensor | string,
   theirs: Tensor | string,
-  { tolerance, exact, exactly, shapesOnly = false }: CompareOptions & { exactly: Tensor | string | undefined },
+  {
+    tolerance,
+    exact,
+    exactly,
+    shapesOnly = false,
+    isOnGpu = false,
+  }: CompareOptions & { exactly: Tensor | string | undefined },
 ): Comparison {
   if (typeof mine === "string" || typeof theirs === "string") {
     if (mine === theirs || shapesOnly) return { kind: "same" };
@@ -72,7 +82,8 @@ function compareLeaf(
   }
   if (shapesOnly) return { kind: "same" };
   const [a, b] = [numbersOf(mine), numbersOf(theirs)];
-  const slack = tolerance ?? tolerances[mine.dtype];
+  const usual = isOnGpu && mine.dtype === "float32" ? TF32_TOLERANCE : tolerances[mine.dtype];
+  const slack = isOnGpu && usual !== undefined ? Math.max(usual, tolerance ?? 0) : (tolerance ?? usual);
   let largest = 0;
   if (slack !== undefined)
     for (const value of b) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(Number(value)));

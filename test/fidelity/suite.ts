@@ -14,10 +14,18 @@ export interface Counted {
   readonly wrong: readonly Verdict[];
 }
 
+export interface SuiteOptions {
+  /** Whether to keep the folders of cases. */
+  readonly keep?: boolean;
+  /** Device of the sessions. */
+  readonly device?: string;
+  readonly onFolder?: (counted: Counted) => Promise<void>;
+}
+
 /** Runs a suite. @param makings the Python processes, which run in parallel */
 export async function runSuite(
   makings: readonly Making[],
-  { keep = false, onFolder }: { readonly keep?: boolean; readonly onFolder?: (counted: Counted) => Promise<void> } = {},
+  { keep = false, device = "cpu", onFolder }: SuiteOptions = {},
 ): Promise<Counted> {
   const counts = new Map<Outcome, number>();
   const programs = new Set<string>();
@@ -25,7 +33,7 @@ export async function runSuite(
   const [refused, beyond, faults]: [Verdict[], Verdict[], Verdict[]] = [[], [], []];
   const counted = () => ({ programs: programs.size, counts, skipped, refused, beyond, wrong: faults });
   const check = async (folder: string) => {
-    for await (const verdict of checked(folder)) {
+    for await (const verdict of checked(folder, device)) {
       programs.add(verdict.case);
       counts.set(verdict.outcome, (counts.get(verdict.outcome) ?? 0) + 1);
       if (wrong.includes(verdict.outcome)) faults.push(verdict);
