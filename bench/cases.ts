@@ -5,7 +5,15 @@ import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
 import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
 import { peer, peers } from "./peers/peers.ts";
-import { bunImage, meanByUrl, meanOfPictures, resnetByData, resnetByUrl, resnetInUnit } from "./photographs.ts";
+import {
+  bunImage,
+  meanByUrl,
+  meanOfPictures,
+  resnetByData,
+  resnetByTensors,
+  resnetByUrl,
+  resnetInUnit,
+} from "./photographs.ts";
 import { raw, rawInPython } from "./raw.ts";
 import { atLeast, atMost, type Goal, type Measurement } from "./report.ts";
 import { minilm } from "./sentences.ts";
@@ -13,6 +21,7 @@ import { startUp } from "./start-up.ts";
 import { writer } from "./steps.ts";
 import { openaiApi, type Start } from "./target.ts";
 import { echo, executable, type SconceOptions, sconce } from "./targets.ts";
+import { inTensors } from "./tensors.ts";
 
 type Measure = (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>;
 type Cases = Readonly<Record<string, Measure>>;
@@ -197,6 +206,17 @@ const gpu: Cases = {
     { ...photographs, network: inTf32(resnetByUrl), subject: "ResNet-18, pictures by URL, 256 connections" },
     onGpu("--allow-private-urls"),
     raw(64, { device }),
+  ),
+  "gpu-tensors": row(
+    {
+      ...photographs,
+      network: inTf32(resnetByTensors),
+      connections: 64,
+      subject: "ResNet-18, eight rows a request of the API v2 as binary tensors, 64 connections",
+    },
+    inTensors({ rows: 8, input: "image", shape: [3, 224, 224], dtype: "UINT8" }, onGpu()),
+    raw(64, { device }),
+    atLeast(0.95),
   ),
   "gpu-mlp": row({ ...busy, subject: "mlp, 256 connections" }, onGpu(), raw(64, { device })),
   "gpu-mlp-binary": row(

@@ -10,7 +10,18 @@ function setup(thread)
   threads[#threads + 1] = thread
 end
 
+-- With $BENCH_BINARY, posts whole files in turn instead: "PREFIX COUNT LENGTH" for the files PREFIX0.bin, PREFIX1.bin, …, requests of the API
+-- v2 whose JSON part has LENGTH bytes.
+local prefix, count, head = (os.getenv("BENCH_BINARY") or ""):match("^(%S+) (%d+) (%d+)$")
+
 function init()
+  for number = 0, (count or 0) - 1 do
+    local file = assert(io.open(prefix .. number .. ".bin", "rb"))
+    local headers = { ["Content-Type"] = "application/octet-stream", ["Inference-Header-Content-Length"] = head }
+    requests[#requests + 1] = wrk.format("POST", nil, headers, file:read("*a"))
+    file:close()
+  end
+  if prefix then return end
   local headers = { ["Content-Type"] = "application/json", ["Prefer"] = not isTwo and "wait" or nil }
   for line in io.lines(os.getenv("BENCH_BODIES")) do
     requests[#requests + 1] = wrk.format("POST", nil, headers, line)

@@ -42,9 +42,27 @@ export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-/** Runs wrk. @param to.url URL of the POST requests; @param to.bodies path of a file with one request body a line */
+/** Requests of the API v2 with binary tensors, in files. */
+export interface BinaryBodies {
+  /** The files are `prefix0.bin`, `prefix1.bin` and so on. */
+  readonly prefix: string;
+  readonly count: number;
+  /** Bytes of the JSON part of each file. */
+  readonly jsonBytes: number;
+}
+
+interface Requests {
+  /** URL of the POST requests. */
+  readonly url: string;
+  /** Path of a file with one request body a line; unused with `binary`. */
+  readonly bodies: string;
+  readonly requests?: RequestPattern;
+  readonly binary?: BinaryBodies | undefined;
+}
+
+/** Runs wrk. */
 export async function load(
-  { url, bodies, requests = "wait" }: { url: string; bodies: string; requests?: RequestPattern },
+  { url, bodies, requests = "wait", binary }: Requests,
   { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,
 ) {
   const script = join(import.meta.dir, "load.lua");
@@ -62,6 +80,7 @@ export async function load(
     {
       BENCH_BODIES: bodies,
       BENCH_REQUESTS: requests,
+      ...(binary && { BENCH_BINARY: `${binary.prefix} ${binary.count} ${binary.jsonBytes}` }),
       ...(hasSlowBatches && { BENCH_ARRIVALS: "1" }),
       ...(thinkingMs !== undefined && { BENCH_THINKING_MS: String(thinkingMs) }),
     },

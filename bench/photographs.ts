@@ -37,6 +37,17 @@ function served({ bytes }: Image): string {
   return new URL("picture.jpg", server.url).href;
 }
 
+/** ResNet-18 with the pixels of the pictures, as bytes. */
+export async function resnetByTensors(): Promise<Network> {
+  const folder = await buildOwnModel("resnet18-tensors", "resnet18");
+  const [width, height] = PIXELS;
+  const shown = await Promise.all((await pictures()).map((image) => image.pixels({ width, height, layout: "chw" })));
+  const requests = shown.map(({ data }) => ({ image: `data:application/octet-stream;base64,${data.toBase64()}` }));
+  const network = { name: "resnet18-tensors", folder, requests, inputs: requests, samples: [] };
+  const outputs = await rawOutputs(network);
+  return { ...network, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
+}
+
 async function network(name: string, request: (image: Image) => string, weights = name): Promise<Network> {
   const folder = await buildOwnModel(name, weights);
   const shown = await pictures();

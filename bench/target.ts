@@ -166,7 +166,8 @@ export class Server implements Target {
   }
 }
 
-function areClose(given: readonly number[], expected: readonly number[], tolerance: number): boolean {
+/** Whether each number e is within the tolerance t of its expected number: |given - expected| <= t * (1 + |given|). */
+export function areClose(given: readonly number[], expected: readonly number[], tolerance: number): boolean {
   const isClose = (value: number, i: number) =>
     Math.abs(value - (expected[i] ?? Number.NaN)) <= tolerance * (1 + Math.abs(value));
   return given.length === expected.length && given.every(isClose);
