@@ -174,7 +174,7 @@ class Unit {
     return batch;
   }
 
-  /** Takes idle buffers, if possible large ones. `has_room` replaces buffers that are too small. */
+  /** Gives the request idle buffers, if possible large enough ones. `run` replaces small ones. */
   void take_buffers(Request& request) {
     if (idle_.empty()) return;
     const auto fits = [&](const Buffers& buffers) { return buffers.bytes >= request.bytes(); };

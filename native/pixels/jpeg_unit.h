@@ -9,8 +9,8 @@
 namespace pixels {
 
 /**
- * Opens the JPEG unit of a GPU for this process; later calls change nothing. Takes about a second, and 650 MB of the
- * GPU's memory.
+ * Opens the JPEG unit of a GPU for this process; later calls change nothing. Opening takes about a second, and
+ * 650 MB of the GPU's memory.
  * @param libraries file names or paths of nvJPEG; the first that can be loaded is used
  * @param device index of the GPU among the visible ones
  * @returns empty on success, otherwise the reason of the failure

@@ -20,9 +20,9 @@ export interface ImageOptions {
   /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
   maxPixels?: number;
   /**
-   * On a server whose model runs on an NVIDIA GPU with a JPEG unit (A100, H100, H200 and others), decodes baseline
-   * JPEGs there, with NVIDIA's nvJPEG. The pixels are the same. Files with damaged pixel data are not refused: they
-   * give damaged pixels. Default: false, all pictures are decoded on the CPU.
+   * Decodes JPEGs on the JPEG unit of the model's GPU (NVIDIA A100, H100, H200), with nvJPEG. The pixels are the same
+   * as on the CPU, which decodes all other pictures. The unit does not refuse files with damaged pixel data. Faster for
+   * large photographs only. Default: false.
    */
   nvjpeg?: boolean;
 }

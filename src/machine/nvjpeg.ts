@@ -25,7 +25,7 @@ function wheelFolders(): string[] {
     const torch = realpathSync(join(findAddon().libtorch, "lib"));
     return wheels.map((wheel) => join(torch, "../..", wheel));
   } catch {
-    // A server without a libtorch of its own, such as an executable file, has no wheels either.
+    // An executable file contains libtorch, so it has no wheel beside it.
     return [];
   }
 }
