@@ -7,8 +7,10 @@ import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { messageOf, type SconceError } from "../../base/errors.ts";
+import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batch-engine.ts";
+import { losesDevice } from "../device-loss.ts";
 import type { BatchRun } from "../engine.ts";
 import { engineOver, type StepEngine } from "../step-engine.ts";
 import {
@@ -269,11 +271,22 @@ export class EngineServer {
   }
 
   #failed({ lane, number }: RemoteItem, error: SconceError): void {
+    if (losesDevice(error)) this.#endProcess(error);
     this.#ended(lane);
     if (lane.front.isClosed) return;
     const { code, message, clientMessage, field } = error;
     const failure = { number, code, message, clientMessage, field, stack: authorStack(error) };
     send(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
+  }
+
+  /**
+   * Ends this process, so that the supervisor starts another one. The fronts then run the items of the failed batch one
+   * by one, and only the item that caused the error fails.
+   */
+  #endProcess({ message }: SconceError): never {
+    log.error(`The GPU refuses further work of this process, which ends now: ${message}`);
+    for (const { outbox } of this.#fronts.values()) outbox.flush();
+    exitProcess(1);
   }
 
   #ended(lane: Lane): void {

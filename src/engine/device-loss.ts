@@ -1,0 +1,24 @@
+/** Errors of the model after which its GPU refuses all further work of the process. */
+import type { SconceError } from "../base/errors.ts";
+
+/**
+ * The CUDA runtime's texts of these errors: "To continue using CUDA, the process must be terminated and relaunched."
+ * https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
+ */
+const texts = [
+  "an illegal memory access was encountered",
+  "an illegal instruction was encountered",
+  "device-side assert triggered",
+  "hardware stack error",
+  "invalid program counter",
+  "misaligned address",
+  "operation not supported on global/shared address space",
+  "the launch timed out and was terminated",
+  "uncorrectable ECC error encountered",
+  "unspecified launch failure",
+];
+
+/** Whether the GPU refuses all further work of this process after the error. */
+export function losesDevice({ message }: SconceError): boolean {
+  return texts.some((text) => message.includes(`CUDA error: ${text}`));
+}

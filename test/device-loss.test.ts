@@ -1,0 +1,49 @@
+/**
+ * After some errors, a GPU refuses all further work of the process. The engine process then ends and starts again. No
+ * GPU is needed: the model's `predict` throws the CUDA runtime's error, from then on at every call.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const predict = `({ x }) => {
+    globalThis.isLost ||= x.data.includes(-1);
+    if (globalThis.isLost) throw new Error("CUDA error: device-side assert triggered");
+    return { y: x };
+  }`;
+  const tensors = "{ inputs: { x: float32() }, outputs: { y: float32() } }";
+  const preprocess = "({ x }) => ({ x: tensor(Float32Array.of(x), []) })";
+  const model = modelText({ name: '"fragile"', tensors, preprocess, predict, batchSize: "8" });
+  store = await storeWith("lab", await writeModel(dir, model, "fragile"));
+});
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+test("an input that makes the GPU unusable fails alone; the other inputs of its batch and later ones get outputs", async () => {
+  await using server = startCli(["serve", "fragile", "--host", "127.0.0.1", "-p", "0", "--max-queue-delay", "100"], {
+    env: { SCONCE_HOME: store.home },
+  });
+  const client = await clientOf(server);
+  const [before] = await inRole(server.pid, "engine");
+  const outcomes = await Promise.all([1, 2, -1, 3, 4].map((x) => client.predict([{ x }])));
+  expect(outcomes.map(({ status, outputs }) => [status, outputs?.[0]?.y])).toEqual([
+    ["success", 1],
+    ["success", 2],
+    ["failed", undefined],
+    ["success", 3],
+    ["success", 4],
+  ]);
+  expect(await client.predict([{ x: 5 }])).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
+  const [after] = await inRole(server.pid, "engine");
+  expect(after).not.toBe(before);
+});
