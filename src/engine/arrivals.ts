@@ -66,9 +66,9 @@ export class Arrivals {
   }
 
   /**
-   * The wait for the next item with the greatest expected gain. The gain is the time that the next item saves, less the
-   * time that the waiting items lose. Waiting costs this time even if no item arrives.
-   * @returns milliseconds since the newest arrival; 0 without an expected gain
+   * How long to wait for the next item, counted from the newest arrival in milliseconds: the wait with the greatest
+   * expected gain. The gain is the time that the next item saves, less the time that the waiting items lose. 0 without
+   * an expected gain.
    */
   waitMs({ items, silentMs, followers, savedMs, addedMs }: WaitQuestion): number {
     const first = binOf(silentMs);

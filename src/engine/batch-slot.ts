@@ -33,9 +33,9 @@ class RecentMaximum {
 }
 
 /**
- * Lead time: how long before the end of the running batch its runner gets the next one, so that the device does not
- * wait for the event loop. The lead covers recent delays of timers, and recent batches that ended earlier than
- * expected. It is 2 ms with an idle event loop, and up to 20 ms with a busy one.
+ * How long before the end of the running batch its runner gets the next one, so that the device does not wait for the
+ * event loop. From 2 ms with an idle event loop to 20 ms with a busy one, by recent delays of timers and early ends of
+ * batches.
  */
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();

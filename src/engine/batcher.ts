@@ -47,16 +47,14 @@ export interface BatcherOptions<T, R> {
 }
 
 /**
- * A free runner gets up to `maxBatchSize` ready items at once. The lanes (one for each prediction) take turns. Items
- * wait for more items only if the policy says so. A busy runner gets its next batch ahead of time (commits it) only
- * when that batch is full, and as late as possible, so that new predictions get their turn. An idle server adds no
- * wait, and a busy server never lets the device idle.
- *
- * A failed batch runs again in parts, until the bad item fails alone. Predictions with a bad item go after all others.
- * An item with `isAlone` may have killed an engine process; it has all runners to itself.
- *
- * The express runner is an extra runner. While all other runners run long batches of large predictions, it takes a few
- * new items. Otherwise they would wait for the running batch, for the committed batch, and for their own large batch.
+ * A free runner gets up to `maxBatchSize` ready items at once, unless the policy waits for more. Predictions take
+ * turns.
+ * A busy runner gets its next batch ahead of time only if the batch is full, and as late as possible, so that new
+ * predictions get their turn.
+ * A failed batch runs again in parts, until the bad item fails alone; its prediction then goes after all others.
+ * An item with `isAlone` may have killed an engine process, so it has all runners to itself.
+ * The express runner is an extra runner. It takes a few new items while all other runners run long batches of large
+ * predictions.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;

@@ -130,7 +130,7 @@ export class Lanes<T extends Queued> {
     yield* this.#served;
   }
 
-  /** Begins a batch: the predictions of the last batch may take part again, after the others. */
+  /** Begins a batch: the predictions of the last batch go to the end of the order. */
   beginBatch(): void {
     for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
       this.#served.delete(lane);

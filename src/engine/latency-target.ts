@@ -20,8 +20,8 @@ const MEMORY = 2;
 
 /**
  * A batch has the size with the highest throughput, limited so that its oldest item meets the target. If such small
- * batches are slower than the arrivals, they would only lengthen the queue. Then batches have the best size until the
- * queue is short again. (Servers that may drop items would drop late items instead: "early drop" of Nexus, SOSP 2019.)
+ * batches are slower than the arrivals, the queue would only grow; then the limit does not hold until the queue is
+ * short again. (Servers that may drop items drop late items instead: "early drop" of Nexus, SOSP 2019.)
  */
 export class LatencyTarget implements BatchPolicy {
   /** Target in milliseconds, from ready to the end of the batch. */

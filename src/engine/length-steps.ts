@@ -7,8 +7,8 @@ const MAX_SPAN = 6;
 /** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
 const BASE_LENGTH = 16;
 /**
- * How many steps the search for similar lengths goes in each direction, indexed by the count of padded dimensions. With
- * two dimensions the search looks up 121 combinations of steps, with four 81.
+ * Steps that the search for similar lengths goes in each direction, by the number of padded dimensions. With two
+ * dimensions it looks up 121 combinations of steps, with four 81.
  */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
@@ -53,9 +53,8 @@ export function placeOf(steps: Steps): string | number {
 }
 
 /**
- * Finds the values near `middle` that may share a batch, nearest first.
- * @param joins whether a value joins the batch; `before` and `after` are the longest steps of the batch without and
- * with it
+ * Yields values near `middle` that may share a batch, nearest first. @param joins whether a value joins the batch;
+ * `before` and `after` are the longest steps of the batch without and with it
  */
 export function* near<T>(
   middle: Steps,
@@ -81,8 +80,8 @@ export function* near<T>(
 const offsetsByDims: Steps[][] = [];
 
 /**
- * Offsets from one position to its neighbours, nearest first. At equal distance, shorter steps go first, because longer
- * steps lengthen the whole batch.
+ * Differences of steps from a position to its neighbours, nearest first. At equal distance shorter lengths go first,
+ * because longer ones lengthen the whole batch.
  */
 function offsetsOf(dims: number): readonly Steps[] {
   const known = offsetsByDims[dims];

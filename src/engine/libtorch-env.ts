@@ -12,9 +12,9 @@ export const keptMemory: Readonly<Record<string, string>> = {
 };
 
 /**
- * A thread of libgomp that has finished its part of a forward pass spins for about 10 ms before it sleeps. It blocks a
- * core that the HTTP processes need. With 20,000 turns it spins for half a millisecond. ResNet-18 on two threads is as
- * fast, and 6 % faster than with 1000 turns, the default of libgomp for more threads than cores.
+ * Limits how long a libgomp thread without work spins before it sleeps: half a millisecond, not 10 ms, because it
+ * blocks a core that the HTTP processes need. ResNet-18 on two threads is as fast, and 6 % faster than with 1000 turns,
+ * the default for more threads than cores.
  */
 function openMp(): Record<string, string> {
   return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "20000" } : {};

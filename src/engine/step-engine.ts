@@ -31,10 +31,10 @@ interface Slot<T> {
 }
 
 /**
- * A runner has at most `maxBatchSize` items. Before each step, waiting items take the free places; predictions take
- * turns. An item with `isAlone` has all runners to itself, from its first step to the last. A step that fails runs
- * again in halves, until the bad item fails alone. An item that lacks memory beside others begins again beside half as
- * many, and fails only without neighbours.
+ * A runner has at most `maxBatchSize` items. Waiting items join before each step, and predictions take turns. An item
+ * with `isAlone` has all runners to itself, from its first step to the last. A step that fails runs again in halves,
+ * until the bad item fails alone. An item that lacks memory beside others begins again beside half as many, and fails
+ * only if it runs alone.
  */
 export class StepEngine<T extends BatchItem> {
   readonly instances: number;
