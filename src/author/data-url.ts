@@ -65,7 +65,7 @@ function partsOf(uri: string) {
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
   let text = content;
   if (text.includes("%")) {
-    // Base64 with every character escaped as `%XX` has four characters for each byte, and is the longest form.
+    // Base64 with every character escaped as `%XX` has four characters for each byte. A longer text is too large.
     if (text.length / 4 > maxBytes + 2) throw tooLarge(uri, maxBytes);
     text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
   }

@@ -55,7 +55,7 @@ export interface CallFacts {
 }
 
 /**
- * Creates the context of one call. Its signal is created only if the author's function reads it, because most do not.
+ * Creates the context of one call. The getter makes an AbortSignal only if the author's function reads it.
  */
 export function hookContext(
   shared: Readonly<SharedContext>,

@@ -48,7 +48,7 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   return { array: new ModelTensor(spec.dtype, shape, data), faults };
 }
 
-/** Checks the shape of a tensor made from a client's bytes. The result shares its memory. */
+/** Checks bool values and the sizes of an empty tensor, read from a client's bytes. The result shares their memory. */
 export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shape, data }: Tensor<D>): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(dtype), faults: [{ path: [], message }] });
   if (data.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {

@@ -83,7 +83,7 @@ export function describeFile(path: string): string | undefined {
 const dictEntry =
   /X[\s\S]{4}([\w.-]+)(?:q[\s\S]|\x94)(?:ccollections\nOrderedDict|\}(?:q[\s\S]|\x94)\(?X[\s\S]{4}[\w.-]+(?:q[\s\S]|\x94)ctorch)/;
 
-/** `["model"]` if training saved the state dict inside another dict, under the key `model`; otherwise empty. */
+/** An index such as `["model"]`, if training saved the state dict inside another dict; otherwise empty. */
 function entryOf(head: Buffer): string {
   const [, key] = dictEntry.exec(head.toString("latin1")) ?? [];
   return key === undefined ? "" : `["${key}"]`;

@@ -344,7 +344,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#connection = undefined;
     this.#shared.laneEnded();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
-    // The caller of `connect` may not await the promise: an unhandled rejection would end the process.
+    // Avoids an unhandled rejection: the caller of `connect` may not await the promise.
     connection.ready.promise.catch(() => {});
     this.#lost = connection;
     this.#handleLoss();
