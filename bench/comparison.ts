@@ -6,7 +6,7 @@ import { type Goal, type Measurement, rounded } from "./report.ts";
 import type { Sample, Start, Target } from "./target.ts";
 
 export interface CaseOptions {
-  /** Whole seconds for which each program is measured in its turn. */
+  /** Whole seconds of each turn of a program. A slow case multiplies them by `slow`. */
   readonly seconds: number;
   readonly repeats: number;
   readonly canary: Canary;

@@ -34,7 +34,7 @@ export function raw(rows: number | readonly number[], options: RawOptions = {}):
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // The size that is probably fastest comes last, when one-time work is done.
+    // Callers list the probably fastest size last, so that one-time work is done before it.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);

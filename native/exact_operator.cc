@@ -127,7 +127,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
       }
     }
     const auto& schema = exact->schema();
-    // For some schemas TorchScript silently runs another overload: it reads the int of `view.dtype` as a size.
+    // TorchScript silently runs another overload of a block-listed schema: it reads the int of `view.dtype` as a size.
     const bool is_renamed = loose.any() || only_checks(schema) || torch::jit::isBlockListedSchema(schema);
     auto* node = is_renamed ? nullptr : insert(call, *exact);
     if (node == nullptr) node = insert(call, *loosened(exact, loose));

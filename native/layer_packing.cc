@@ -23,7 +23,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Smaller layers are not packed: a call of oneDNN costs 10 µs, more than it gains. */
+/** Layers with fewer weights are not packed: a call of oneDNN costs 10 µs, more than packing gains. */
 constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 

@@ -84,7 +84,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-/** Names of features for messages. A family whose first feature is missing is named as one. */
+/** Names of features for messages. If the processor lacks the first feature of a family, the family has one name, such as AVX512. */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
   const auto take_family = [&](const char* first, const char* prefix, const char* name) {

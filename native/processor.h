@@ -14,7 +14,7 @@ std::string machine_name();
 /** Name of the processor, as it reports it; "processor" if it reports none. */
 std::string processor_name();
 
-/** Whether the addon can check for this feature. It knows all features that compilers use unasked. */
+/** Whether the addon can check that the processor has this instruction set, such as AVX2. */
 bool is_known_feature(std::string_view feature);
 
 /**

@@ -106,7 +106,7 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
     const stored = data[i] ?? 0;
     const value = isPlain ? stored : write(stored);
     values.push(value);
-    // x * 0 is nonzero only for NaN and infinities, which JSON lacks.
+    // `write` returns undefined for NaN and infinities, which JSON lacks. For any other number, x * 0 is 0.
     if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
       faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON cannot express as a number` });
     }

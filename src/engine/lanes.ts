@@ -152,7 +152,7 @@ export class Lanes<T extends Queued> {
     });
   }
 
-  /** Takes the first item of a line. The line and its prediction go to the end of their rings. */
+  /** Takes the first item of a line. If items are left, the line and its prediction wait for all others. */
   takeFirst(line: Line<T>): T {
     const { lane, bucket, items } = line;
     const item = items.shift();

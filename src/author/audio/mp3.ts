@@ -116,7 +116,7 @@ function* partsOf(bytes: Uint8Array, begin: number, count: number): Generator<Ui
 interface Tag {
   /** Number of audio frames that the tag states; 0 if it states none. */
   readonly frames: number;
-  /** Samples that the encoder added at begin and end; 0 if unknown. */
+  /** Sum of the samples that the encoder added at the begin and at the end; 0 if the tag states none. */
   readonly silence: number;
 }
 

@@ -34,7 +34,7 @@ export interface RowsOfFront {
   /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
-  /** Size and times of the batch, for metrics. Only one front of the batch gets them. */
+  /** Size and times of the batch. Only one HTTP process gets them, so that metrics count each batch once. */
   readonly observation: BatchRun | undefined;
 }
 
