@@ -25,7 +25,7 @@ export class ApiKey {
   readonly idSuffix: string;
   readonly #entry: KeyEntry;
   readonly #counts: KeyCounts;
-  /** Index of the first number of this key in a row. */
+  /** Index of this key's first number in the list of numbers of each process. */
   readonly #at: number;
 
   /** @param slot position of the key's numbers in a row, equal in all processes */

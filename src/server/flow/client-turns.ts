@@ -64,7 +64,6 @@ export class ClientTurns {
     this.#nextNumber = nextNumber;
   }
 
-  /** Count of lists. */
   get size(): number {
     return this.#size;
   }

@@ -125,7 +125,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** Expected milliseconds until a new prediction begins, and the longest wait that is admitted. */
+  /** When a new prediction would begin (`waitMs`, from now), and the longest wait with which the server accepts it. */
   waitMs(
     isWaitedFor: boolean,
     client?: { readonly sender: Sender | undefined },

@@ -198,7 +198,6 @@ export class ItemPipeline {
     }
   }
 
-  /** Takes the output out of a generator, if `postprocess` returned one. */
   #wholeOf(made: unknown, options: FinishOptions): unknown {
     return isInParts(made) ? this.#inParts(made, options) : made;
   }

@@ -16,7 +16,7 @@ export interface PredictAllOptions {
   readonly signal: AbortSignal;
   /** Wraps each call of the model's code for an input. */
   readonly scope?: <T>(task: () => T) => T;
-  /** Takes memory for an output. @throws SconceError if there are too many */
+  /** Takes memory for an output. @throws SconceError if the outputs have too many bytes */
   readonly take?: (bytes: number) => void;
   /** Called with each output when it is made; it may be text already. @throws SconceError, which fails its input */
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;

@@ -44,7 +44,7 @@ export class RunningHooks {
     this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset);
     const slots = Array.from({ length: SLOTS }, (_, slot) => slot);
     const inState = (state: number) => slots.filter((slot) => this.#bytes[slot * SLOT_BYTES] === state);
-    // A synchronous call has the thread for itself, so it is the cause.
+    // A synchronous call has the thread for itself, so only this call can have blocked the process.
     const running = inState(states.synchronous);
     const possible = running.length > 0 ? running : inState(states.awaited);
     const found = wasHeld ? possible : [];

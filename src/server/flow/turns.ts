@@ -92,7 +92,7 @@ export class Turns {
   /** How long clients wait before they leave, learned from those that left. */
   #patienceMs = Infinity;
   #isStanding = false;
-  /** When a list was last refused. */
+  /** When a list was last refused, or the wait of a new list was last above its limit. */
   #refusedAtMs = -Infinity;
   /** Fraction of a turn that lists without a waiting client have earned; 1 is a turn. */
   #polledCredit = 0;

@@ -15,7 +15,7 @@ import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Size of a part in bytes. Checking a part takes a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
-/** A part has at least this size only if it contains a large input. */
+/** Only parts from this size on are searched for values of a wrong kind: such a part has a large input. */
 const LARGE_PART_BYTES = 4 * PART_BYTES;
 const SPACE = 0x20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. The values may take twenty times this memory. */

@@ -11,7 +11,8 @@ import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
- * Path of the SQLite database; undefined for a store in memory, which replaces an unwritable default folder.
+ * Path of the SQLite database. Undefined for a store in memory: by option, with port 0, or if the default folder cannot
+ * be written.
  * @param isOneOfSeveral whether the server has several models. Then `--store` names a folder with a database for each model.
  * @throws SconceError `usage` if `--store` names a file in place of this folder, or a folder in place of a file
  */

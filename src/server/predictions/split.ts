@@ -13,7 +13,7 @@ export interface SplitShare {
 /** Request header that identifies a client. The client or a proxy sets it. */
 export const CLIENT_ID = "X-Client-Id";
 
-/** Identifies the client of a request, by its API key, else by the header, else by its address. */
+/** Identifies the client of a request, by its API key, else by `X-Client-Id`, else by its address. */
 export function clientIdOf({ headers }: Request, key: string | undefined, address: string | undefined): string {
   // Proxies append to X-Forwarded-For, so the client's address is the first.
   const forwarded = headers.get("x-forwarded-for")?.split(",")[0]?.trim();

@@ -234,7 +234,7 @@ export class Webhooks {
     this.remove(waiting);
   }
 
-  /** Whether the webhook was not dropped. After giveUp(), a new prediction may have the same id. */
+  /** Whether the webhook still waits. After giveUp(), a new prediction may have the same id. */
   #isCurrent(waiting: Waiting): boolean {
     return this.#waiting.get(waiting.id) === waiting;
   }

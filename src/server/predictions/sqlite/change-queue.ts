@@ -49,7 +49,7 @@ export interface EndChange extends Numbered {
   readonly atMs: number;
   /** Whether the database may have the request, which the outcome replaces. */
   readonly isStored: boolean;
-  /** The promise of the request, if the unwritten change of the request is merged into this change. */
+  /** The promise of the change that has the request, if this change replaces that change before it is written. */
   readonly waiting: Waiting | undefined;
 }
 
