@@ -7,8 +7,8 @@ import { Child } from "./child.ts";
 import { sum } from "./numbers.ts";
 
 /**
- * HTTP requests for one prediction. `wait`: one POST with `Prefer: wait`. `create-get`: a POST that creates the
- * prediction, and a GET that waits for its end.
+ * HTTP requests for one prediction. `wait`: one POST with `Prefer: wait`. `create-get`: a POST creates the
+ * prediction, and a GET waits for its end.
  */
 export type RequestPattern = "wait" | "create-get";
 

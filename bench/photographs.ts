@@ -43,25 +43,20 @@ export async function resnetByTensors(): Promise<Network> {
   const [width, height] = PIXELS;
   const shown = await Promise.all((await pictures()).map((image) => image.pixels({ width, height, layout: "chw" })));
   const requests = shown.map(({ data }) => ({ image: `data:application/octet-stream;base64,${data.toBase64()}` }));
-  const network = { name: "resnet18-tensors", folder, requests, inputs: requests, samples: [] };
-  const outputs = await rawOutputs(network);
-  return { ...network, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
+  return withSamples({ name: "resnet18-tensors", folder, requests, inputs: requests });
 }
 
 async function network(name: string, request: (image: Image) => string, weights = name): Promise<Network> {
   const folder = await buildOwnModel(name, weights);
   const shown = await pictures();
   const requests = shown.map((image) => ({ image: request(image) }));
-  const unchecked = {
-    name,
-    folder,
-    requests,
-    inputs: shown.map((image) => ({ image: image.toDataUri() })),
-    samples: [],
-  };
-  // The addon itself computes the expected outputs: other JPEG decoders give other pixels.
-  const outputs = await rawOutputs(unchecked);
-  return { ...unchecked, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
+  return withSamples({ name, folder, requests, inputs: shown.map((image) => ({ image: image.toDataUri() })) });
+}
+
+/** Adds the expected outputs. The addon computes them, because other JPEG decoders give other pixels. */
+async function withSamples(network: Omit<Network, "samples">): Promise<Network> {
+  const outputs = await rawOutputs({ ...network, samples: [] });
+  return { ...network, samples: outputs.map((output, i) => ({ input: network.requests[i] ?? {}, output })) };
 }
 
 /**

@@ -27,7 +27,7 @@ interface RawOptions {
 }
 
 /**
- * Baseline on the addon: runs batches of `rows` rows. Of several sizes, tries each and measures the fastest. The inputs
+ * Baseline on the addon: runs batches of `rows` rows. Tries each of several sizes, and measures the fastest. The inputs
  * are sorted by size and repeated for the whole turn, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {

@@ -19,7 +19,7 @@ export interface Measurement {
   /** Unit of the values; undefined for ratios. */
   readonly unit?: "ms" | "s";
   readonly goal?: Goal;
-  /** One value for each repeat. */
+  /** Value of each repeat. */
   readonly values: readonly number[];
   /** The measured numbers behind the ratio, as text, e.g. rates. They hold for this machine only. */
   readonly details?: string;

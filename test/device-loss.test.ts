@@ -3,6 +3,8 @@
  * GPU is needed: the model's `predict` throws the CUDA runtime's error, from then on at every call.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { SconceError } from "../src/base/errors.ts";
+import { losesDevice } from "../src/engine/device-loss.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
@@ -27,6 +29,16 @@ beforeAll(async () => {
 afterAll(async () => {
   await store[Symbol.asyncDispose]();
   await dir[Symbol.asyncDispose]();
+});
+
+test.each([
+  ["CUDA error: an illegal memory access was encountered", true],
+  ["predict failed: CUDA error: device-side assert triggered", true],
+  ["CUDA error: invalid configuration argument", false],
+  ["CUDA out of memory. Tried to allocate 2.00 GiB", false],
+  ["predict failed: no such word: CUDA error: device-side assert triggered", false],
+])("%s: the GPU is lost: %p", (message, isLost) => {
+  expect(losesDevice(new SconceError("run_failed", message))).toBe(isLost);
 });
 
 test("an input that makes the GPU unusable fails alone; the other inputs of its batch and later ones get outputs", async () => {

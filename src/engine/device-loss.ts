@@ -18,7 +18,10 @@ const texts = [
   "unspecified launch failure",
 ];
 
+/** Hooks add their name to an error. Only the begin counts, because the rest of a message may be a client's text. */
+const pattern = new RegExp(`^(?:\\w+ failed: )?CUDA error: (?:${texts.join("|")})`);
+
 /** Whether the GPU refuses all further work of this process after the error. */
 export function losesDevice({ message }: SconceError): boolean {
-  return texts.some((text) => message.includes(`CUDA error: ${text}`));
+  return pattern.test(message);
 }

@@ -10,7 +10,7 @@ import type { Rows } from "./rows.ts";
 
 export type { Rows } from "./rows.ts";
 
-/** One input of a prediction, from its submission to its result. */
+/** An input of a prediction, from its submission to its result. */
 export interface Item {
   /** Object that all items of one prediction share. The queue serves predictions in turn. */
   readonly lane: object;

@@ -102,7 +102,7 @@ function* audioPackets(bytes: Uint8Array): Generator<OggPacket> {
   for (const packet of packetsOf(checkedPages(bytes))) if (count++ >= HEADERS) yield packet;
 }
 
-/** Position of the first sample. It is above 0 for a file that was cut from a longer stream. */
+/** Position of the first sample; above 0 in a file cut from a longer stream. */
 function beginOf(bytes: Uint8Array): number {
   let length = 0;
   let page: OggPacket["page"] | undefined;

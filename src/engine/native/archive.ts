@@ -112,7 +112,7 @@ function headerSize(header: Buffer): number {
   return HEADER_BYTES + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 
-/** Sizes that are too large for 32 bits (zip64) are in the extra field, in the same order. */
+/** The extra field has the sizes above 32 bits (zip64), in the same order. */
 function zip64Values(sizes: readonly number[], extra: Buffer): number[] {
   let at = 0;
   while (at + 4 <= extra.length && extra.readUInt16LE(at) !== 1) at += 4 + extra.readUInt16LE(at + 2);

@@ -201,7 +201,7 @@ function requireFile(dir: string, name: string): void {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
 }
 
-/** The declared files with their media types. A file that is declared twice appears once. */
+/** The declared files with their media types. Each file appears once, also if two fields declare it. */
 function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
   return new Map([
     ...assets.map((name) => [name, mediaTypes.asset] as const),
