@@ -9,7 +9,7 @@ spin(20);
 spin(200);
 console.log(counted);`;
 
-/** Each count is the work of the slower core during one call of `count`. Only counts of one run can be compared. */
+/** Records counts of the slower core. Only counts of one run of the benchmark can be compared. */
 export class Canary {
   readonly #counts: number[] = [];
   #since = 0;

@@ -26,7 +26,6 @@ import { inTensors } from "./tensors.ts";
 type Measure = (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>;
 type Cases = Readonly<Record<string, Measure>>;
 
-/** Settings of a row of the printed table: the network, the load, and the words of the row. */
 type Asked = Omit<Comparison, "measured" | "beside" | "goal">;
 function row(asked: Asked, measured: Start, beside: Comparison["beside"], goal?: Goal): Measure {
   return (options) => compare({ ...asked, measured, beside, ...(goal && { goal }) }, options);
@@ -43,8 +42,8 @@ const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
 /**
- * Cases with the network `mlp` (784-2048-2048-10 units), whose forward pass takes most of the time. 256 clients fill
- * four batches of 64; one batch runs.
+ * Cases with the network `mlp` (784-2048-2048-10 units), whose forward pass takes most of the time. The requests of 256
+ * clients fill one running batch of 64 and three waiting batches.
  */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
@@ -52,7 +51,10 @@ const sentences = { network: minilm, connections: 64, slow: 10 };
 /** Cases with a single client. The result is sconce's median latency minus the median latencies of the baselines. */
 const single = { connections: 1, quantity: "median" } as const;
 const overForward = { ...single, compared: "median latency minus the echo and the forward pass" };
-/** 64 clients fill four batches of 16. One batch runs and one is next; the images of two are fetched and decoded. */
+/**
+ * The requests of 64 clients fill four batches of 16: one runs, one waits, and the images of two are fetched and
+ * decoded.
+ */
 const images = (threads: number) => ({
   network: resnetByUrl,
   subject: `images by URL, ${threads} thread${threads === 1 ? "" : "s"}, 64 connections`,
@@ -227,10 +229,7 @@ const gpu: Cases = {
   "gpu-mlp-1": row({ ...busy, ...overForward }, onGpu(), [echo, rawInPython(1, device)], atMost(0.3)),
 };
 
-/**
- * Cases that divide the rate of sconce by the rate of another server. The names with `-fronts` run sconce with two
- * HTTP processes, which is faster on some machines.
- */
+/** Says in the row of the table that sconce runs two HTTP processes ("fronts"), which is faster on some machines. */
 const inTwo = (asked: Asked) => ({ ...asked, subject: `tiny, ${asked.connections} connections, two fronts` });
 const onNetworks = {
   tiny: [two(), quick],
@@ -259,7 +258,7 @@ export const groups = {
 
 export const cases: Cases = { ...own, ...gpu, ...beside };
 
-/** Names of all cases of the group `name`; if `name` is a case, only that name. */
+/** Names of all cases of the group `name`; if `name` is a case, only that name. @throws Error for an unknown name */
 export function casesNamed(name: string): string[] {
   const group = Object.entries(groups).find(([each]) => each === name)?.[1];
   if (group !== undefined) return Object.keys(group.cases);

@@ -35,7 +35,7 @@ export class Child implements AsyncDisposable {
     running.add(this);
     const outputs = (["stdout", "stderr"] as const).map((name) => this.#read(name));
     this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
-    // The process may exit before its last lines were read.
+    // The event `exit` may come before the last lines of output are read.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
     void Promise.all([closed, ...outputs]).then(() => {
       running.delete(this);
@@ -93,7 +93,7 @@ export class Child implements AsyncDisposable {
     return JSON.parse((await answer)[0]);
   }
 
-  /** An error with the last lines of output. It says how the process ended; for a running process, `what`. */
+  /** An error with the last lines of output. It says how the process ended, or `what` if the process still runs. */
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;

@@ -1,4 +1,6 @@
-/** Measures one row of the printed table: a server and its baselines are measured in turns. */
+/**
+ * Measures one row of the printed table. The server and its baselines run alternately; one run of a program is a turn.
+ */
 import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
 import { median, sum } from "./numbers.ts";
@@ -6,7 +8,7 @@ import { type Goal, type Measurement, rounded } from "./report.ts";
 import type { Sample, Start, Target } from "./target.ts";
 
 export interface CaseOptions {
-  /** Whole seconds of each turn of a program. A slow case multiplies them by `slow`. */
+  /** Whole seconds of one turn of a program. Slow cases multiply them by `slow`. */
   readonly seconds: number;
   readonly repeats: number;
   readonly canary: Canary;
@@ -29,8 +31,8 @@ export interface Comparison {
   /** Text for the baseline in the row. Default: "of" and the title of the first baseline. */
   readonly compared?: string;
   /**
-   * Factor for longer turns, for a model whose batches take a good part of a second (`hasSlowBatches` in load.ts). A
-   * mean needs enough batches.
+   * Factor for the length of turns. Set for a model whose batches take a good part of a second, because a mean needs
+   * many batches.
    */
   readonly slow?: number;
 }

@@ -12,13 +12,13 @@ export interface Large {
   /** Makes the inputs of the large request from inputs of small requests. */
   readonly inputs: (requests: readonly Input[]) => readonly Input[];
   readonly flags?: readonly string[];
-  /** Goal for the other clients: most milliseconds of their 99th percentile of latency. */
+  /** The goal is that the other clients' 99th percentile of latency is at most this many milliseconds. */
   readonly mostMs: number;
 }
 
 /** The other clients send one small prediction at a time, with pauses of 2 ms. */
 const others = { connections: 4, thinkingMs: 2 };
-/** A turn is this many times longer than usual, because a large request may take a second. */
+/** Measurements last this many times longer than in other cases, because a large request may take a second. */
 const LONG_TURNS = 4;
 
 export async function besideLarge(
@@ -54,8 +54,8 @@ export async function besideLarge(
 }
 
 /**
- * Sends large requests one after another for `seconds`. It waits for the last answer, because a running request would
- * slow down the next turn.
+ * Sends large requests one after another for `seconds`, and waits for the last answer. A request that still runs would
+ * slow down the next measurement.
  */
 async function sendInSequence(url: string, body: string, seconds: number) {
   const beganMs = performance.now();

@@ -16,8 +16,8 @@ export interface LoadOptions {
   readonly connections: number;
   readonly seconds: number;
   /**
-   * Set if a batch takes a good part of the load's duration. A count of answers could then be wrong by a batch, so the
-   * rate is their slope over time.
+   * Set if a batch takes a good part of the load's duration. The rate is then the slope of the answers over time,
+   * because a count of answers can be wrong by a whole batch.
    */
   readonly hasSlowBatches?: boolean;
   /** Milliseconds between an answer and the next request of the same connection; default 0. */
@@ -42,7 +42,7 @@ export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-/** Requests of the API v2 with binary tensors, in files. */
+/** Requests of the API v2 (Open Inference Protocol) with binary tensors, in files. */
 export interface BinaryBodies {
   /** The files are `prefix0.bin`, `prefix1.bin` and so on. */
   readonly prefix: string;
@@ -60,7 +60,6 @@ interface Requests {
   readonly binary?: BinaryBodies | undefined;
 }
 
-/** Runs wrk. */
 export async function load(
   { url, bodies, requests = "wait", binary }: Requests,
   { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,

@@ -19,7 +19,7 @@ export interface Network {
   readonly folder: string;
   /** Inputs as clients send them in JSON. */
   readonly requests: readonly Input[];
-  /** The same inputs with data URIs in place of URLs, because the raw loop fetches nothing. */
+  /** The inputs of `requests` with data URIs in place of URLs, because the raw loop fetches nothing. */
   readonly inputs: readonly Input[];
   /** A few inputs with their correct outputs. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];

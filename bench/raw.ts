@@ -27,14 +27,15 @@ interface RawOptions {
 }
 
 /**
- * Baseline on the addon: runs batches of `rows` rows. Tries each of several sizes, and measures the fastest. The inputs
- * are sorted by size and repeated for the whole turn, with two batches in flight.
+ * Baseline on the addon: runs batches of `rows` rows. Of several sizes, measures the fastest. The inputs are sorted by
+ * size and repeat for the whole measurement, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // Callers list the probably fastest size last, so that one-time work is done before it.
+    // Callers list the probably fastest size last, because the first sizes also pay for one-time work such as
+    // compilation.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);

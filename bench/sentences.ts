@@ -8,8 +8,8 @@ import { buildModel, folderOfAll, type Network } from "./networks.ts";
 const COUNT = 1000;
 const LENGTHS = { least: 5, most: 120 } as const;
 /**
- * Step through the list of lengths, so that neighbours differ and each stretch has the same mix of lengths. It has no
- * common divisor with their count.
+ * Difference between the lengths of successive sentences, modulo the number of lengths. The two numbers have no common
+ * divisor, so every length appears.
  */
 const STEP = 71;
 

@@ -12,7 +12,10 @@ import { atLeast, type Measurement, rounded } from "./report.ts";
 import { listening } from "./targets.ts";
 
 const CLIENTS = 16;
-/** Characters of a text. Clients start at different times, so items join and leave the running batch all the time. */
+/**
+ * Characters in each requested text. Clients start at different times, so items join and leave the running batch all
+ * the time.
+ */
 const LENGTH = 100;
 
 export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement[]> {
@@ -42,7 +45,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
       values: ratios((one, many) => many.perSecond / one.perSecond),
       details: measured("perSecond", "characters/s"),
     },
-    // Processor time hardly depends on how busy the machine is.
+    // Processor time hardly depends on how busy the machine is, so this ratio varies less.
     {
       subject,
       compared: "characters a second of processor time",

@@ -22,7 +22,7 @@ export interface Target extends AsyncDisposable {
   readonly title: string;
   measure(options: LoadOptions): Promise<Sample>;
   /**
-   * Throws if an answer is wrong. It waits for requests of the previous load, so the next turn starts on an idle
+   * Throws if an answer is wrong. It waits for requests of the previous load, so the next measurement starts on an idle
    * server. Undefined for programs without a server.
    */
   check?(): Promise<void>;
@@ -132,7 +132,7 @@ export class Server implements Target {
       perSecond: done.perSecond,
       failed: done.failed + lost,
       ...(requests === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
-      // Processor time varies less than the rate on a shared machine.
+      // Processor times of each input, which vary less than the rate on a shared machine.
       details: {
         "µs of the main thread": perItem("jsSeconds") || Number.NaN,
         "µs of the engine process": perItem("engineSeconds"),

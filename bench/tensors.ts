@@ -9,7 +9,7 @@ import { areClose, type Server, type Target } from "./target.ts";
 export interface BinaryInput {
   /** Rows in each request. */
   readonly rows: number;
-  /** Name of the input; the network's requests have its bytes as a data URI. */
+  /** Name of the model's input. In the JSON requests its value is a data URI with the bytes of a row. */
   readonly input: string;
   /** Shape and dtype of a row. */
   readonly shape: readonly number[];
@@ -19,7 +19,10 @@ export interface BinaryInput {
 const MAX_BYTES = 2 ** 30;
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 
-/** The server of `start`, which answers right through its own API first, then measured with binary tensors. */
+/**
+ * Starts a server and measures it with binary tensors. Checks its answers through its own API, then one answer with
+ * tensors.
+ */
 export function inTensors(options: BinaryInput, start: (network: Network) => Promise<Server>) {
   return async (network: Network): Promise<Target> => {
     const server = await start(network);

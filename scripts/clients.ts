@@ -14,10 +14,9 @@ const { values, positionals: names } = parseArgs({
   args: process.argv.slice(2),
   allowPositionals: true,
   options: {
-    /** Options of the trial schemathesis. */
+    /** The options `seed`, `seconds` and `only` are for the trial `schemathesis`. */
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     seconds: { type: "string", default: "60" },
-    /** Name of the only model of examples/ to try. */
     only: { type: "string" },
   },
 });

@@ -34,8 +34,8 @@ const [, , part, ...options] = process.argv;
 const isLong = options.includes("--long");
 
 if (part === "libtorch") {
-  // Two tasks run at a time, in the order of the list. Most tasks share one Python process, which ends when no task uses
-  // it. `preparedModel` has another process, so the task beside it keeps the shared one alive.
+  // Tasks run in this order, two at a time. Most tasks share a Python process, which ends when no task uses it.
+  // `preparedModel` has its own process, so it runs beside a task that keeps the shared process alive.
   const long = [
     preparedModel,
     fidelityCases,

@@ -31,8 +31,7 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
-        // Checks again, because another set-up may have finished the step, and the previous step may have changed its
-        // inputs.
+        // Another set-up may have finished the step meanwhile, and the previous step may have changed its inputs.
         if (!isDone(step)) await perform(step, { verbose });
         onDone(step.name);
       }

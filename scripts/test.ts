@@ -21,7 +21,7 @@ const MAX_FILES_AGAIN = 4;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Folder of the tests that only `--all` and names of these files run. */
+/** Folder of the tests that run only with `--all`, or if an argument names one of them. */
 const LONG = join("test", "long");
 
 /** Path of the command line as one file, which tests start. */
@@ -43,9 +43,8 @@ const bunOptions = process.argv.slice(2).filter((option) => option !== "--all");
 const longFiles = filesOf(LONG);
 const isLong = process.argv.includes("--all") || longFiles.some((file) => isNamed(file, bunOptions));
 
-// node_modules does not exist at the start, so scripts that import from it run as child processes. Both cores are used:
-// types and style are checked, and other programs downloaded, during the download of libtorch. Fixtures are made while
-// the addon compiles.
+// node_modules does not exist at the start, so scripts that import from it run as child processes. Checks and downloads
+// run during the download of libtorch. Fixtures are made while the addon compiles.
 const meanwhile: Record<string, Promise<number>> = {};
 const forLong = isLong ? ["--long"] : [];
 await setup({
@@ -118,7 +117,7 @@ async function runTests(options: string[], mayRepeat: boolean): Promise<Counts> 
     const isAgain = mayRepeat && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
     const second = isAgain ? await bunTest(files, folder) : first;
     const failed = second.failures.length + (second.problem === undefined ? 0 : 1);
-    // Prints the failures again, after thousands of lines of output.
+    // The failures are printed again, because thousands of lines of output follow them.
     for (const { text } of isAgain ? first.failures : []) console.log(`\nfailed beside other tests:\n${text}`);
     for (const { text } of second.failures) console.log(`\n${text}`);
     const what = second.problem ?? (isAgain ? `bun test, ${files.join(", ")} twice` : "bun test");
@@ -185,7 +184,7 @@ function parallel(): string[] {
   return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];
 }
 
-/** Says why a run failed without a failed test; undefined if it did not. */
+/** The reason why a run without a failed test has failed; undefined for other runs. */
 function explain(
   tests: number,
   failed: number,

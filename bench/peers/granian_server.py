@@ -46,7 +46,7 @@ class App:
                 pass
             outputs = await loop.run_in_executor(thread, network.of_lists, [x for x, _ in batch])
             for (_, answer), output in zip(batch, outputs):
-                if not answer.done():  # Else who asked has left.
+                if not answer.done():  # The client may have disconnected.
                     answer.set_result(output)
 
 

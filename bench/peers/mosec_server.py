@@ -31,7 +31,7 @@ class WholeReads(socket.socket):
         return data
 
 
-# Only mosec's module `protocol` gets these sockets.
+# Replaces the sockets only in mosec's module `protocol`.
 protocol.socket = types.SimpleNamespace(**{**vars(socket), "socket": WholeReads})
 
 

@@ -22,7 +22,8 @@ class Network:
         shapes = [parameter.shape for parameter in network.parameters()]
         self.inputs, self.outputs = shapes[0][1], shapes[-1][0]
         self.network = torch.jit.freeze(network)
-        # TorchScript compiles code for the batch sizes of its first runs, so both extremes run here.
+        # TorchScript compiles code for the batch sizes of its first runs, so the smallest and the largest batch run
+        # here.
         for rows in [1, MAX_BATCH] * 3:
             self(np.zeros((rows, self.inputs), np.float32))
 

@@ -97,7 +97,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
     await Child.run([
       ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS -pthread".split(" "),
       ...[join(import.meta.dir, source), "-o", join(folder, "server"), ...headers.map((each) => `-I${each}`)],
-      // RPATH, not RUNPATH: only RPATH also serves the dependencies of the libraries.
+      // Writes RPATH and not RUNPATH, because the dynamic linker also finds the dependencies of the libraries by RPATH.
       ...["-Wl,--disable-new-dtags", ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`])],
       ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
     ]);

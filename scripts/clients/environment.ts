@@ -19,7 +19,8 @@ export interface Environment {
 }
 
 /**
- * Makes a Python environment with the packages in `test/clients/NAME.txt`, or finds it. A changed list makes it again.
+ * Returns the Python environment with the packages in `test/clients/NAME.txt`. Makes it if it is missing or the list
+ * has changed.
  * @param npm packages that Bun installs in `node_modules` of the environment, such as `openai@7.57.0`
  */
 export async function environment(name: string, npm: readonly string[] = []): Promise<Environment> {

@@ -164,7 +164,10 @@ async function checked(
   return folder;
 }
 
-/** Generates a client with openapi-generator from the saved document. @returns the client's folder */
+/**
+ * Generates a client with openapi-generator from the OpenAPI document that `pythonClient` has saved.
+ * @returns the client's folder
+ */
 async function generate(
   language: string,
   properties: string,

@@ -100,7 +100,7 @@ export async function mcpClients(): Promise<void> {
 
 interface Trial extends Scenario {
   readonly url: URL;
-  /** Revision of the protocol, or `tasks`. */
+  /** A key of `scenarios`: a revision of the protocol, or `tasks`. */
   readonly version: string;
   /** Folder for the report. */
   readonly out: string;

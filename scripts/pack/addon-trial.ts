@@ -1,4 +1,4 @@
-/** Tests another addon than the checkout's, with the libtorch of this addon. The tests preload this file. */
+/** Runs the tests with another addon and its libtorch. The test processes load this file first (`--preload`). */
 import { join } from "node:path";
 import { setNativeLocation } from "../../src/engine/native/binding.ts";
 import { loadLibtorch } from "../../src/machine/libtorch/external-libtorch.ts";

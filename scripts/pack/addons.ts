@@ -14,7 +14,7 @@ function addonPath(minor: string): string {
   return join(compiledFolder, minor, addonName);
 }
 
-/** Paths of addons that were compiled of the current sources, by minor release of torch. */
+/** Paths of addons that were compiled from the current sources, by minor release of torch. */
 export function madeAddons(minors: readonly string[]): Record<string, string> {
   return Object.fromEntries(minors.filter(isCompiled).map((minor) => [minor, addonPath(minor)]));
 }

@@ -26,7 +26,10 @@ export async function writeLibtorch(folder: string, isStripped: boolean): Promis
   return libtorchRelease(torch);
 }
 
-/** Checks that the set-up has the release of torch for CPUs, with its licenses, that the published package needs. */
+/**
+ * Checks that the set-up's torch can be published: the default release for CPUs, with its licenses. @throws Error
+ * otherwise
+ */
 export async function requirePublishable(): Promise<void> {
   const files = await libraryFiles();
   if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;

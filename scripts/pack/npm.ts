@@ -98,7 +98,7 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
     },
     imports: {
       "#page/*": "./page/*",
-      // This addon is the same for all releases of torch, so the first folder has it.
+      // pixels.so does not use libtorch, so the copy for any release of torch is right.
       "#pixels": `${platformPackage}/${Object.keys(found)[0]}/${pixelsName}`,
       "#swagger-ui/*": "./swagger-ui/*",
     },

@@ -96,7 +96,7 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    // The real path, as the compiler writes it into the addon. CMakeLists.txt removes this prefix.
+    // The compiler writes the real path into the addon. CMakeLists.txt removes this prefix.
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
   // Runs two commands, because "compile" of cmake-js repeats the whole build after an error in a source file.
@@ -104,7 +104,7 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
   await run([...cmake, "build", ...options], { verbose });
 }
 
-/** Keeps the addon of the current sources for a minor release of torch. */
+/** Copies an addon into the folder of compiled addons, so that later builds of the same sources can use it. */
 export function keepAddon(made: string, minor: string): void {
   const folder = join(compiledFolder, minor);
   mkdirSync(folder, { recursive: true });

@@ -69,7 +69,7 @@ async function collect(stream: ReadableStream<Uint8Array> | undefined | number, 
   for await (const chunk of stream) printed.push(decoder.decode(chunk, { stream: true }));
 }
 
-/** Makes a signal to this process end the child too, such as pip or a compiler. @returns a function that undoes this */
+/** Makes a signal to this process end the child process, too. @returns a function that removes the signal handlers */
 function endWithUs(child: Bun.Subprocess): () => void {
   const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
   const end = (signal: keyof typeof signals) => {

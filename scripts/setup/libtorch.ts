@@ -72,14 +72,15 @@ export const libtorch: Step = {
   },
 };
 
-/** The result of the last set-up; undefined without one. */
+/** The content of .sconce/libtorch.json; undefined before the first set-up. */
 export function readLibtorch(): Libtorch | undefined {
   const text = readText(recordPath);
   return text === undefined ? undefined : JSON.parse(text);
 }
 
 /**
- * Environment variables with which Python finds torch. Python may cache compiled modules in a folder of the checkout.
+ * Environment variables with which Python finds torch. An empty PYTHONDONTWRITEBYTECODE lets Python cache compiled
+ * modules.
  */
 export function pythonVariables({ path }: { readonly path: string | null }): Record<string, string> {
   return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
@@ -101,7 +102,7 @@ function fromVariable(value: string, python: Python | undefined): Found {
   return { ...described(folder, build), python: readerOf(folder, python), source: "from $LIBTORCH" };
 }
 
-/** The Python on the PATH, if it can import the torch in the folder or another supported torch. */
+/** The Python on the PATH, if it can import the torch in `folder` or another supported torch; otherwise null. */
 function readerOf(folder: string, python: Python | undefined): Libtorch["python"] {
   if (python === undefined) return null;
   const isOwn = python.torch !== null && resolve(python.torch) === folder;
@@ -157,7 +158,7 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
 /** The torch that pip installed in this checkout, if it is complete and its Python exists. */
 function readInstalled(): Libtorch | undefined {
   if (!existsSync(installedFolder)) return undefined;
-  // Takes the real path: checkouts may share .sconce by a link, and the result is then valid for all of them.
+  // Takes the real path, because several checkouts may share .sconce by a symbolic link.
   const packages = realpathSync(installedFolder);
   const folder = join(packages, "torch");
   const build = libtorchBuild(folder);

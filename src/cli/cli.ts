@@ -95,8 +95,7 @@ export const commands: Commands = {
 };
 
 /**
- * Runs one command line, given without the program's name. Sets the exit code: 0, 1 for a failure, 2 for a wrong call,
- * 130 if interrupted.
+ * Runs a command. `argv` has no program name. Sets the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.
  */
 export async function main(argv: readonly string[]): Promise<void> {
   await runProgram(

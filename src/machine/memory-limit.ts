@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { systemText } from "../base/system-file.ts";
 
 /**
- * Finds the smallest limit.
+ * The memory limit in bytes: the machine's memory, or the smallest limit of a control group if that is less.
  * @param root root of the file system, which tests replace
  */
 export function memoryLimit(root = "/", machineBytes = totalmem()): number {

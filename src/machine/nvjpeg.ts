@@ -8,13 +8,15 @@ const names = ["libnvjpeg.so.13", "libnvjpeg.so.12"];
 /** Folders of the wheel `nvidia-nvjpeg` beside torch's wheel: for CUDA 13, and for CUDA 12. */
 const wheels = ["nvidia/cu13/lib", "nvidia/nvjpeg/lib"];
 
-/** The first GPU of a model, and the places of nvJPEG. @returns undefined for a model on the CPU */
+/** Index of the model's first GPU, and files where nvJPEG may be. @returns undefined for a model on the CPU */
 export function nvjpegFor(devices: readonly string[]): { device: number; libraries: string[] } | undefined {
   const [, index] = /^cuda:(\d+)$/.exec(devices[0] ?? "") ?? [];
   return index === undefined ? undefined : { device: Number(index), libraries: nvjpegLibraries() };
 }
 
-/** In the folders of the dynamic linker, in a wheel beside the server's torch, and in a CUDA toolkit. */
+/**
+ * Files to try: by name in the dynamic linker's folders, in a wheel beside the server's torch, and in a CUDA toolkit.
+ */
 function nvjpegLibraries(): string[] {
   const folders = [...wheelFolders(), "/usr/local/cuda/lib64"];
   return [...names, ...folders.flatMap((folder) => names.map((name) => join(folder, name)))];

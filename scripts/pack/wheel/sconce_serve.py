@@ -17,7 +17,7 @@ def main():
             os.environ["LIBTORCH"] = torch.submodule_search_locations[0]
         elif RUN_MODELS.intersection(sys.argv[1:2]):
             print("sconce: this Python has no torch, which runs the models: pip install torch", file=sys.stderr)
-    # sconce compiles exported programs with the python3 on the PATH.
+    # Puts this Python first on the PATH, because sconce compiles exported programs with the first python3.
     os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     name = os.path.basename(sys.argv[0])
     os.execv(program, ["python -m sconce_serve" if name == "__main__.py" else name, *sys.argv[1:]])

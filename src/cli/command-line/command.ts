@@ -119,7 +119,7 @@ interface CheckOptions {
   readonly file?: FileUse | undefined;
 }
 
-/** Checks and parses the arguments of a call. @throws SconceError `usage` with the given text and the allowed values */
+/** Checks and parses the arguments of a command. @throws SconceError `usage` that names the wrong argument */
 export function checkArguments<O extends OptionTable>(
   { args, rawArgs }: CittyArguments,
   table: O,
@@ -156,7 +156,10 @@ export function checkArguments<O extends OptionTable>(
   return { options, positionals: given };
 }
 
-/** Opens the options file of a command. @throws SconceError `usage` for a file that cannot be read */
+/**
+ * Opens the file of --config, or the default file; undefined if neither exists.
+ * @throws SconceError `usage` for a file that cannot be read
+ */
 export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {
   const options = Object.entries(table).filter(([key]) => !use.excluded.includes(key) && !(key in configOptions));
   return OptionsFile.open(config, new Map(options.map(([key, option]) => [flagName(key), option])), use);
@@ -167,7 +170,9 @@ export function positionalName({ name, isVariadic }: Positional): string {
   return `${name.toUpperCase()}${isVariadic ? "…" : ""}`;
 }
 
-/** Reads some options before the call is checked. Faults of the call are ignored; a faulty option gets its default. */
+/**
+ * Reads the options of `table` before the command checks its arguments. An option with a wrong value gets its default.
+ */
 export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
   const given = { args: parseArgs([...rawArgs], cittyArgs(table)), rawArgs };
   return readOptions(given, table, { onFault: () => {} });
@@ -184,7 +189,6 @@ function readOptions<O extends OptionTable>(given: CittyArguments, table: O, rea
   return Object.fromEntries(values) as OptionValues<O>;
 }
 
-/** The value of an option, and where it comes from. */
 export interface ReadOption {
   readonly value: unknown;
   /** Text of the value as given; undefined for the default. */
@@ -195,7 +199,7 @@ export interface ReadOption {
 
 const noArguments: CittyArguments = { args: { _: [] }, rawArgs: [] };
 
-/** The options of a call without arguments: from environment variables, the file and defaults. */
+/** Options of a command that is called without arguments: from environment variables, the file and defaults. */
 export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyMap<string, ReadOption> {
   return new Map(Object.entries(table).map(([key, option]) => [key, readOption(noArguments, key, option, read)]));
 }
@@ -241,7 +245,6 @@ function refuse(message: string): never {
   throw usage(message);
 }
 
-/** The error for a wrong call of a command. */
 export function usage(message: string): SconceError {
   return new SconceError("usage", message);
 }

@@ -10,7 +10,7 @@ export interface HelpOptions {
   readonly width: number;
   /** Whether advanced options are shown too. */
   readonly isAll?: boolean;
-  /** Commands to list, for a program whose default command has this help. */
+  /** Set for the default command of a program: the help then lists all commands of the program, too. */
   readonly commands?: Commands;
 }
 
@@ -74,7 +74,7 @@ export function programHelp({ name, description, width, commands, notes }: Progr
   ]);
 }
 
-/** Writes the program's name into an example as users type it, such as `bunx sconce`. */
+/** Replaces `sconce` in an example by the words that the user typed to start it, such as `bunx sconce`. */
 export function exampleText(example: string): string {
   return example.replaceAll(/\bsconce (?=[a-z])/g, `${programName} `);
 }

@@ -5,18 +5,20 @@ import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
 
-/** How a command uses its options file. */
 export interface FileUse {
-  /** Name of the file in the working directory that is read without --config. */
+  /** Name of the file that is read from the working directory if --config is not given. */
   readonly name: string;
-  /** Name in the file for an array of positional arguments. An option with this name may take a string there. */
+  /**
+   * Key of an array of positional arguments in the file. If an option has the same name, a string is the option's
+   * value.
+   */
   readonly positionals: string;
   /** Keys of options that the file must not have. */
   readonly excluded: readonly string[];
 }
 
 interface Entry {
-  /** The value as the command line would have it; undefined for a faulty value, and for positional arguments. */
+  /** The value as text on a command line; undefined for a value of a wrong type, and for positional arguments. */
   readonly text: string | undefined;
   /** File and line of the value: `sconce.toml:3`. */
   readonly origin: string;
@@ -26,7 +28,6 @@ export class OptionsFile {
   readonly path: string;
   /** Messages about syntax errors, unknown names and wrong types, each with its line. */
   readonly faults: readonly string[];
-  /** Positional arguments in the file. */
   readonly positionals: readonly string[];
   readonly #entries: ReadonlyMap<string, Entry>;
 
@@ -82,13 +83,13 @@ export class OptionsFile {
     return new OptionsFile(path, content, options, use);
   }
 
-  /** The value of an option in the file. @returns undefined for an option that the file does not have */
+  /** The value of an option; undefined if the file does not have the option. */
   find(name: string): Entry | undefined {
     return this.#entries.get(name);
   }
 }
 
-/** Parses TOML. Adds a syntax error to `faults`, and returns no options then. */
+/** Parses TOML. After a syntax error, adds a message to `faults` and returns no options. */
 function parsed(content: string, path: string, faults: string[]): object {
   try {
     return Bun.TOML.parse(content);
@@ -99,8 +100,9 @@ function parsed(content: string, path: string, faults: string[]): object {
 }
 
 /**
- * The line of a syntax error, which Bun's errors do not state. Tries the first line, the first two lines and so on: the
- * last line of the first try with the same error is faulty.
+ * The line of a syntax error, which Bun's errors do not state: parses longer and longer beginnings of the file, until
+ * one
+ * gives the same error.
  */
 function faultLine(content: string, message: string): number {
   const lines = content.split("\n");
@@ -114,7 +116,7 @@ function faultLine(content: string, message: string): number {
   return lines.length;
 }
 
-/** Makes the path of an existing file absolute, from the folder of the options file. A model's name stays. */
+/** Resolves the path of an existing file against the folder of the options file. A model's name stays as it is. */
 function pathIn(folder: string, given: string): string {
   return /[./]/.test(given) && existsSync(resolve(folder, given)) ? resolve(folder, given) : given;
 }
@@ -126,7 +128,7 @@ function lineOf(name: string, content: string): number {
   return index < 0 ? 1 : index + 1;
 }
 
-/** Converts a TOML value to the text that the command line would have. Without `text`, the value has a wrong type. */
+/** Converts a TOML value to text as on a command line. For a wrong type, returns only the name of the expected type. */
 function textOf(
   value: unknown,
   { default: initial, isList, fileForm }: Option<unknown>,
@@ -145,7 +147,7 @@ function textOf(
   return { expected: "a text in quotes", ...text };
 }
 
-/** The strings of an array, or a single string as an array; undefined for other values. */
+/** The strings of an array, or one string as an array; undefined for other values and for strings with a line break. */
 function textsOf(value: unknown): readonly string[] | undefined {
   const values = [value].flat();
   return values.every((each) => typeof each === "string" && !each.includes("\n")) ? values.map(String) : undefined;

@@ -16,11 +16,11 @@ export interface Program {
   readonly name: string;
   description(): string | Promise<string>;
   readonly commands: Commands;
-  /** The command that runs when the call names none. Without it, such a call prints help. */
+  /** The command that runs if the command line names none. Without a default, help is printed. */
   readonly default?: string;
   /** Output of `--version`. */
   version(): string | Promise<string>;
-  /** Roles of child processes. Help does not list them. */
+  /** Functions that run in child processes, by role. Help does not list the roles. */
   readonly roles: Roles;
 }
 
@@ -31,8 +31,7 @@ const exitCodes =
 const FAILED_MS = 1000;
 
 /**
- * Runs a command line, given without the program's name. Sets the exit code: 0, 1 for a failure, 2 for a wrong call,
- * 130 if interrupted.
+ * Runs a command. `argv` has no program name. Sets the exit code: 0 done, 1 failed, 2 wrong arguments, 130 interrupted.
  */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
   resolveFolders(process.env);
@@ -50,8 +49,7 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
 const folderVariables = ["LIBTORCH", "SCONCE_HOME", "SCONCE_CACHE_DIR"] as const;
 
 /**
- * Makes relative folders in environment variables absolute, because commands and child processes may have another
- * working directory.
+ * Makes relative folders in environment variables absolute, because child processes may have another working directory.
  */
 function resolveFolders(env: NodeJS.ProcessEnv): void {
   for (const name of folderVariables) {

@@ -12,11 +12,11 @@ import { chart } from "./bench/chart.ts";
 import { type Load, NO_ANSWER, offer, saturate } from "./bench/offered-load.ts";
 import { DEFAULT_URL, ServerClient, serverOptions } from "./remote/server-client.ts";
 
-/** Loads that are offered without --rates, as shares of the server's capacity. */
+/** The default loads, as shares of the server's capacity. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
 /** A server that answers less than this share of the offered load is saturated. */
 const SATURATED = 0.95;
-/** Maximum number of loads without --rates: while the server keeps up, a higher load is added. */
+/** Maximum number of loads if --rates is not given. The command adds higher loads while the server keeps up. */
 const MAX_LOADS = 12;
 /** Seconds for which the capacity is measured. */
 const CAPACITY_S = 3;
@@ -29,10 +29,7 @@ const GRACE_MS = 10_000;
  * `Prefer: wait`.
  */
 const FIRST_MS = 70_000;
-/**
- * Limit of the delay between the planned and the actual sending of a request, as a share of the median latency. Above
- * it a warning says that the latencies contain this delay.
- */
+/** A warning is logged if requests are sent later than planned by more than this share of the median latency. */
 const MAX_LATE_SHARE = 0.25;
 
 const failedSchema = z.looseObject({ status: z.literal("failed"), error_message: z.string() });
@@ -109,7 +106,7 @@ sconce bench --input pictures.json --json > bench.json`,
     const connections = busy ? (options.connections ?? Math.min(256, 4 * model.batch_size)) : undefined;
     const seconds = (most: number) => Math.min(most, options.seconds);
     let capacity: Load | undefined;
-    // Warms up: the first requests compile code, in this process and in the server.
+    // Warm-up: the first requests compile code, in this process and in the server.
     if (connections === undefined) {
       await offer(ask, { rate: options.rates?.[0] ?? 1, seconds: seconds(1), maxOpen: MAX_OPEN, graceMs: GRACE_MS });
     } else {
@@ -132,8 +129,7 @@ sconce bench --input pictures.json --json > bench.json`,
       stopped = await faultAfter(client, load);
       if (stopped !== undefined) break;
       if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
-      // Adds a higher load if the server keeps up with the last one. The measured capacity may be too small, if all
-      // connections waited for one batch.
+      // The server can exceed the measured capacity, so higher loads follow while it keeps up.
       const keepsUp = load.answered > SATURATED * load.sent;
       if (options.rates === undefined && rates.length === 0 && keepsUp && loads.length < MAX_LOADS)
         rates.push(1.25 * rate);
@@ -171,10 +167,7 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
   throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
 }
 
-/**
- * The bodies of requests, as many as inputs. Each body has the `each` inputs after the inputs of the previous body.
- * After the last input comes the first again.
- */
+/** Makes as many bodies as there are inputs. Each body has the next `each` inputs; the first input follows the last. */
 function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   return inputs.map((_, first) =>
     JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),
@@ -182,8 +175,8 @@ function bodiesOf(inputs: readonly unknown[], each: number): string[] {
 }
 
 /**
- * Checks the first answer. If the server refuses the body of the request, the benchmark has nothing to measure.
- * @throws SconceError with the server's reason
+ * Checks the first answer. @throws SconceError with the server's reason if it refused the request or the prediction
+ * failed
  */
 async function checkFirst(client: ServerClient, response: Response): Promise<void> {
   const text = await response.text();
@@ -215,7 +208,6 @@ interface NamedLoad {
   readonly name: string;
 }
 
-/** @param capacity the load of busy connections; undefined if it was not measured */
 function print(loads: readonly Load[], capacity: NamedLoad | undefined): void {
   const all: NamedLoad[] = loads.map((load) => ({ load, name: rounded(load.offered) }));
   const rows = [...all, ...(capacity === undefined ? [] : [capacity])].map(({ load, name }) => [

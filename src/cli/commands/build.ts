@@ -56,7 +56,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     batchSize: openOption<number>({
       description: "Largest batch of a model from a weights file",
       described: "the largest that the file allows, up to 32",
-      // The default variable, SCONCE_BATCH_SIZE, configures `serve`.
+      // SCONCE_BATCH_SIZE would be the default variable, but it configures `serve`.
       variable: "SCONCE_MODEL_BATCH_SIZE",
       ...count(1, 65536),
     }),
@@ -128,7 +128,7 @@ function nameAndTag(given: string | undefined): { readonly name?: string; readon
   return given === name ? { name } : { name, tag };
 }
 
-/** The error of a finding. For a fixed batch, the message has the Python fix. */
+/** The error of a finding. If the export fixes the batch size, the message ends with Python code that frees it. */
 function withFix({ mistake, error, python }: Finding): SconceError {
   if (mistake !== exportMistakes.fixedBatch.name || python === undefined) return error;
   return new SconceError(error.code, `${error.message}. In Python: ${python}`, { cause: error });

@@ -74,7 +74,7 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
     }
   });
   const faults = found.map(({ fault }) => fault);
-  // A file that cannot be read is reported once.
+  // Avoids a second message about a TLS file that cannot be read.
   return found.some(({ key }) => tlsKeys.some((each) => each === key)) ? faults : [...faults, ...tlsFaults(read)];
 }
 

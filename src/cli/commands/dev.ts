@@ -7,11 +7,7 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
-/**
- * These two statements leave the options that `dev` shares with `serve`. They remove those without a use for a folder:
- * isolation, stored predictions, several servers or models, packaged files, an admin port, a slow shutdown. `options`
- * adds `host` and `port` again.
- */
+/** `shared` has the options of `serve` that make sense for one folder that is not packaged. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
 const {
@@ -61,8 +57,8 @@ export const dev = command({
   details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
-  // The keys are the first options of groups. `dev` lacks the first options of these groups of `serve`, so others
-  // replace them.
+  // Headings by the first option of each group. `dev` lacks some first options of `serve`, so other options take their
+  // place.
   groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
   isServer: true,
   options: { external: externalOption, ...options },

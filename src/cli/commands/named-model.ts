@@ -58,7 +58,10 @@ export async function namedModel(
   return pulledModel(new ModelStore(), given, { plainHttp, withoutWeights });
 }
 
-/** Whether `namedModel` neither packages nor pulls the model. @throws SconceError for a folder without a model */
+/**
+ * Whether the reference is one of a store, not a folder, a weights file or a registry.
+ * @throws SconceError for a folder without a model
+ */
 export function isStored(given: string): boolean {
   return pathToBuild(given) === undefined && !isRemote(given);
 }
@@ -95,8 +98,8 @@ function isFolder(given: string): boolean {
 }
 
 /**
- * The path of what `build` packages: a weights file or the folder of a model.ts. A folder with only one weights file
- * gives the path of this file; a reference or a store gives undefined.
+ * The path that `build` packages: a weights file, or a folder with model.ts. For a folder with only one weights file,
+ * the path of this file. Undefined for a reference or a store.
  */
 function pathToBuild(given: string | undefined): string | undefined {
   if (given === undefined || isStore(given)) return undefined;
@@ -111,8 +114,8 @@ function pathToBuild(given: string | undefined): string | undefined {
 }
 
 /**
- * Packages a model in a child process. So this process loads no libtorch, and a broken file can crash only the child. A
- * model of a weights file gets the file's name, which another model may have, so `latest` does not move.
+ * Packages a model in a child process, so that a broken file crashes only the child. `latest` does not move, because
+ * another model may have the same name as the weights file.
  * @returns the reference of the model
  */
 async function buildPath(path: string, inputs: readonly GivenInput[]): Promise<string> {

@@ -36,7 +36,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
     example,
     groups: serveGroups,
     isServer: true,
-    // An options file cannot have these options, because an executable needs them before it reads the file.
+    // `excluded` has the options for libraries, because an executable needs them before it reads the file.
     file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
     options: {
       ...source.libraryOptions,

@@ -1,7 +1,4 @@
-/**
- * The models of `serve`: references on the command line, or in a file or folder (`--models`), with options for single
- * models.
- */
+/** Finds the models to serve, from the command line and from the file or folder in `--models`. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 import { z } from "zod";
@@ -43,7 +40,7 @@ const ownOptions = [
 ] as const satisfies readonly (keyof typeof serveOptions)[];
 
 interface Listed {
-  /** Reference of the model; undefined for the only model of the store. */
+  /** Reference of the model; undefined if neither the command line nor --models names a model. */
   readonly reference: string | undefined;
   readonly name: string | undefined;
   readonly options: Partial<ServeConfig>;
@@ -55,8 +52,7 @@ interface Listed {
 /**
  * Finds all models to serve, with their options.
  * @param given references on the command line
- * @throws SconceError `usage` for two models with one name and for faults of the file; an error of a model that cannot
- * be found
+ * @throws SconceError `usage` for two models with one name or a faulty file; other codes for a model that is not found
  */
 export async function servedList(
   source: ModelSource,
@@ -97,7 +93,7 @@ async function listedModels(given: readonly string[], options: ListOptions): Pro
   return withShadows(withSplits(all, options.split ?? []), options.shadow ?? []);
 }
 
-/** Faults of models that `servedList` would not find. Models that it would package or pull are not looked up. */
+/** Errors for models that are missing from the store. Models to package or to pull from a registry are not checked. */
 export async function missingModels(
   source: ModelSource,
   given: readonly string[],

@@ -78,7 +78,7 @@ type TuneConfig = { readonly seconds: number } & Pick<
 >;
 
 /**
- * Prints a table, and the options of the best setting as last line. Settings in options are not varied.
+ * Prints a table, and the options of the best setting as last line. Settings that options fix are not varied.
  * @throws SconceError when the model cannot be set up
  */
 async function tuneModel(packaged: PackagedModel, config: TuneConfig): Promise<void> {

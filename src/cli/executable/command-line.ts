@@ -14,7 +14,7 @@ import { setLibraries } from "../../package/model-source.ts";
 import { main as commandLine } from "../cli.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 
-/** Runs a command line, given without the executable's name. */
+/** Runs a command. `argv` has no program name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
   const options = { cacheDir: undefined, libtorch: undefined };
   // Libraries beside the executable need no unpacking, and are found as in an npm package.

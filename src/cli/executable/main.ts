@@ -24,7 +24,7 @@ import {
   unpackLibraries,
 } from "./prepare-libraries.ts";
 
-/** Runs a command line, given without the executable's name. */
+/** Runs a command. `argv` has no program name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);

@@ -41,7 +41,7 @@ export interface LockWait {
   readonly signal?: AbortSignal;
 }
 
-/** Waits for the lock without blocking the thread. @returns undefined after the timeout */
+/** Waits for the lock without blocking the thread. @returns undefined after the timeout @throws the signal's reason */
 export async function lockWhenFree(path: string, options: LockWait = {}): Promise<FileLock | undefined> {
   const { onWait, timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
   for (let waitedMs = 0; waitedMs < timeoutMs; waitedMs += LOOK_MS) {

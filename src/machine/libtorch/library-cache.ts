@@ -126,8 +126,7 @@ async function unpack(pack: LibraryPack, folder: string, listener: UnpackListene
     for (const file of pack.files) await unpackFile(pack, file, join(temporary, file.name), onBytes);
   };
   await madeOnce(folder, make, unfinishedPrefix);
-  // The stamp is taken after the rename. A later move or copy of the folder invalidates it, so the files are checked
-  // again.
+  // The stamp contains the files' metadata. A copy of the folder has other metadata, so its files are checked again.
   const stamp = stampOf(folder, namesOf(pack));
   if (stamp !== undefined) writeStamp(folder, stamp);
 }

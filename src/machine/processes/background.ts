@@ -8,7 +8,7 @@ import { statFields, systemText } from "../../base/system-file.ts";
 const SCHED_OTHER = 0;
 const SCHED_IDLE = 5;
 const CAP_SYS_NICE = 23n;
-/** The limit RLIMIT_NICE is this number less the best `nice`. */
+/** A limit RLIMIT_NICE of N allows a `nice` of this number minus N, and higher. */
 const NICE_BASE = 20;
 /** Interval of checks whether the threads run at all. */
 const WATCH_MS = 500;
@@ -38,18 +38,19 @@ export class Background implements Disposable {
   /**
    * Moves this process to the background. Child processes start there too. If the background gets hardly any time on a
    * core, all of them leave it.
-   * @returns undefined if the system would not let them leave, or if the process has another policy, such as SCHED_BATCH,
+   * @returns undefined if the system would not let them leave, or if the process has another policy, such as
+   * SCHED_BATCH,
    * which `leave` would not restore
    */
   static enter(): Background | undefined {
-    // A process that `start` has started is in the background already.
+    // A process that `start` has started has the policy SCHED_IDLE.
     if (![SCHED_OTHER, SCHED_IDLE].includes(policyOfProcess()) || !mayLeave()) return undefined;
     setPolicies(() => threadsOf(process.pid), SCHED_IDLE);
     setSessionNice(LAST_NICE);
     return new Background();
   }
 
-  /** Starts a process in the background; with the policy of this process if it could not leave the background later. */
+  /** Starts a process in the background, unless the system would not let it leave the background later. */
   static start<T>(start: () => T): T {
     if (policyOfProcess() !== SCHED_OTHER || !mayLeave() || !mayLeave(inheritedCapabilities())) return start();
     // A process begins with the policy of the thread that starts it.
@@ -61,14 +62,14 @@ export class Background implements Disposable {
     }
   }
 
-  /** Moves this process alone back, so that it can measure times. Does nothing in a process outside the background. */
+  /** Moves this process, but no child process, out of the background, so that it can measure times. */
   static leaveAlone(): void {
     if (policyOfProcess() !== SCHED_IDLE || !mayLeave()) return;
     if (systemText("/proc/self/autogroup").endsWith(` nice ${LAST_NICE}\n`)) setAutogroupNice(0);
     setPolicies(() => threadsOf(process.pid), SCHED_OTHER);
   }
 
-  /** Moves this process and all processes below it back. */
+  /** Moves this process and all processes below it out of the background. */
   leave(): void {
     if (this.#hasLeft) return;
     this.#hasLeft = true;
@@ -137,8 +138,8 @@ function mayLeave(set = "CapEff"): boolean {
 }
 
 /**
- * The set of capabilities that a program has when this process starts it. Capabilities of this process's file are not in
- * it, because the file may have changed.
+ * Name of the set of capabilities that a program gets when this process starts it. Capabilities of this process's file
+ * are not in the set, because the file may have changed.
  */
 const inheritedCapabilities = () => (process.getuid?.() === 0 ? "CapBnd" : "CapAmb");
 

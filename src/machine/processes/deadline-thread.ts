@@ -7,8 +7,8 @@ import { isLogJson } from "../../base/log.ts";
 export interface Deadline {
   readonly afterMs: number;
   /**
-   * Milliseconds after `afterMs` in which this thread can still cancel. After a pause of the whole machine, both
-   * threads continue at once.
+   * Milliseconds after `afterMs` in which this thread can still cancel the deadline, because after a pause of the
+   * machine both threads continue at the same moment.
    */
   readonly graceMs: number;
   /** Text that is printed on standard error before the process exits with code 1. */

@@ -26,7 +26,7 @@ export type ToChild = z.infer<typeof toChild>;
 const errorReport = z.object({
   code: z.enum(errorCodes).optional(),
   message: z.string(),
-  /** Undefined if clients may read `message`, or a short form of it. */
+  /** Undefined if clients may read `message`. */
   clientMessage: z.string().optional(),
 });
 

@@ -8,10 +8,10 @@ export type Question = z.infer<typeof question>;
 const answer = z.object({ kind: z.literal("answer"), number: z.int(), answer: z.unknown().optional() });
 export type Answer = z.infer<typeof answer>;
 
-/** Messages of both sides. */
+/** Messages that both processes may send. */
 export const questionMessages = [question, answer] as const;
 
-/** The questions of one side that have no answer yet. */
+/** Questions that one process has sent, and that have no answer yet. */
 export class Questions {
   readonly #open = new Map<number, (answer: unknown) => void>();
   #count = 0;

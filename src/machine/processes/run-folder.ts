@@ -7,7 +7,7 @@ import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 
 const prefix = "sconce-run-";
 const named = /^sconce-run-\w{6}$/;
-/** Name of a socket on which the server of the folder listens while it lives. */
+/** Socket on which the server listens until it ends. A folder whose socket refuses connections is abandoned. */
 const aliveName = "alive.sock";
 /**
  * Longest path of a Unix socket in bytes: `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final
@@ -19,8 +19,8 @@ const MAX_NAME = 24;
 /** Age in milliseconds at which a folder without the server's socket counts as abandoned. */
 const UNFINISHED_MS = 60_000;
 /**
- * Milliseconds after which the folder is touched again, because cleaners of `/tmp` remove files that are untouched for
- * a day or more.
+ * Interval in milliseconds at which the folder's times are updated, because cleaners of `/tmp` remove files that are
+ * untouched for a day or more.
  */
 const TOUCH_MS = 3_600_000;
 

@@ -6,12 +6,10 @@ import { closeSync, openSync } from "node:fs";
 import { Background } from "./background.ts";
 import { isExecutable } from "./program.ts";
 
-/**
- * Environment variable of servers that a container's first process started. The container ends with the last server.
- */
+/** Environment variable of a server that the first process of a container (id 1) started for an upgrade. */
 const FOLLOWED = "SCONCE_FOLLOWED";
 
-/** Environment variable of servers that another server started: the id of the process that started them. */
+/** Environment variable with the id of the process that started this server for an upgrade. */
 const STARTED = "SCONCE_STARTED_AGAIN";
 
 /**
@@ -22,7 +20,7 @@ export function askFirstProcess(): boolean {
   return isFollowed() && process.kill(1, "SIGHUP");
 }
 
-/** Starts the command line in the background. */
+/** Starts the command line again. The new process uses only time on cores that no other thread wants. */
 export function startAgain(): Bun.Subprocess {
   const script = isExecutable ? [] : ["--no-install", Bun.main];
   const followed = process.pid === 1 ? { [FOLLOWED]: "1" } : {};
@@ -48,7 +46,7 @@ export function startsNewer(pid: number | undefined): boolean {
   return pid === process.pid || (pid === 1 && isFollowed());
 }
 
-/** Whether the first process of a container started this server, and follows it. */
+/** Whether the first process of a container started this server, and waits for its end. */
 function isFollowed(): boolean {
   return process.ppid === 1 && process.env[FOLLOWED] === "1";
 }

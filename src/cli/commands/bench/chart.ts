@@ -17,10 +17,7 @@ export interface ChartOptions {
   formatY(value: number): string;
 }
 
-/**
- * Draws the chart. The y axis is logarithmic, because latencies grow by powers as a server fills up. @returns lines;
- * empty without points
- */
+/** Draws a chart with a logarithmic y axis. @returns its lines; an empty array without points */
 export function chart(
   curves: readonly Curve[],
   { width, height, xName, yName, formatX, formatY }: ChartOptions,

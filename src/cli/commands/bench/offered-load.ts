@@ -79,10 +79,7 @@ export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer
   return { ...count.load(took, seconds), offered: rate, sent: sent / seconds };
 }
 
-/**
- * Keeps the server busy: each connection sends a request, waits for the answer and sends the next.
- * @returns the load that the server answered
- */
+/** Keeps the server busy: each connection sends a request, waits for the answer and sends the next. */
 export async function saturate(
   ask: Ask,
   { connections, seconds, graceMs }: { connections: number; seconds: number; graceMs: number },

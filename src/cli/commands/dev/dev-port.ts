@@ -59,7 +59,7 @@ export class DevPort {
         return await this.door.forward(request);
       } catch (error) {
         if (request.signal.aborted) throw error;
-        // The HTTP process has ended and starts again.
+        // The HTTP process has ended, and a new one starts.
         return unready(request);
       }
     });

@@ -220,7 +220,6 @@ export class DevServer {
           reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
         child.send({ kind: "stop" });
       },
-      // If a time limit ended the process, it has printed the reason.
       onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
     });
     this.#declaring = child;
@@ -245,8 +244,7 @@ export class DevServer {
     const front: Supervised = new Supervised({
       role: "front",
       start: (): FrontStart => {
-        // Sends the state of the engine when the constructor of `Supervised` has returned. The process buffers messages
-        // until it reads them.
+        // Runs later, when the constructor of `Supervised` has returned and `front` is set.
         queueMicrotask(() => engine.connect(front));
         const { start, counts } = this.#place;
         const relatives = { relatives: [], unavailable: {} };
@@ -265,8 +263,9 @@ export class DevServer {
         };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
-      // A stopping HTTP process waits until all HTTP processes of its version have ended their predictions. It is the
-      // only one.
+      // A stopping HTTP process waits until all HTTP processes of its version are done. `dev` has only one, so it need
+      // not
+      // wait.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });

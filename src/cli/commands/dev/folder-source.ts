@@ -16,12 +16,12 @@ interface Declared {
   readonly layers: readonly PackagedLayer[];
 }
 
-/** Command line of server processes that load the model from the folder with the declaration. */
+/** Arguments for server processes that read the model's declaration from `folder`. */
 export function folderArgv(folder: string): string[] {
   return ["dev", folder];
 }
 
-/** Finds models for a process with the command line `dev FOLDER`. @returns undefined for other commands */
+/** The model source of a process with the command line `dev FOLDER`. @returns undefined for other commands */
 export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
   if (command !== "dev" || folder === undefined) return undefined;
   const resolve = async (reference = "") => declaredModel(folder, reference);

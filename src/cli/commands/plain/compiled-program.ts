@@ -110,7 +110,10 @@ if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
 torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
 
-/** JSON of the guards. Bounds become doubles; this rounds only bounds too large to matter. */
+/**
+ * JSON of the guards. Bounds become numbers, because JSON has no bigint. Only bounds that are too large to matter are
+ * rounded.
+ */
 function guardJson(guards: GuardSource): string {
   return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
 }

@@ -17,7 +17,7 @@ const dtypes: Readonly<Record<string, DType>> = {
   kBool: "bool",
 };
 
-/** The inputs of the package. @returns the inputs in call order; undefined when the source does not contain them */
+/** The inputs of the package in call order; undefined if the source does not contain them. */
 export function inputsOfSource(source: string): TensorInput[] | undefined {
   const slots = [...source.matchAll(/inputs_info_\[\d+\]\.name = "(\w+)"/g)].map(([, slot = ""]) => slot);
   const spec = treeOf(source, "in_spec_");
@@ -27,7 +27,7 @@ export function inputsOfSource(source: string): TensorInput[] | undefined {
   const inputs = slots.flatMap((slot, i) => {
     const name = named[i - byOrder] ?? `input${i}`;
     const checks = checksOf(source, i);
-    // In the source, equal sizes have one symbol.
+    // Sizes with the same symbol are always equal.
     const symbols = new RegExp(`assert_size_stride\\(${slot}, \\{([^}]*)\\}`).exec(source)?.[1]?.split(/,\s*/) ?? [];
     const dtype = dtypes[/\(at::(\w+)\)/.exec(checks)?.[1] ?? ""];
     if (dtype === undefined) return [];

@@ -22,7 +22,6 @@ import { probeOutputs } from "./probe.ts";
 import { type GivenInput, inputForm, specsOf, type TensorInput } from "./tensor-input.ts";
 
 export interface PlainOptions {
-  /** Name of the model. */
   readonly name: string;
   /** Inputs given with `--input`, for files that do not describe their inputs. */
   readonly inputs: readonly GivenInput[];

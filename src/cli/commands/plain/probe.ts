@@ -22,7 +22,7 @@ export interface ProbeOptions {
   readonly isFilled: boolean;
 }
 
-/** Free sizes to try without a hint: a short text or signal, then a common image size. */
+/** Values to try for a free size without a hint: 16, as in a short text, then 224, a common image size. */
 const starts = [16, 224];
 
 /**
@@ -138,8 +138,9 @@ class Probe {
   }
 
   /**
-   * Runs a batch of another size than `rows`, with the same free sizes. @returns undefined when the weights accept only
-   * batches of `rows`
+   * Runs a batch of another size than `rows`, with the same free sizes.
+   * @returns undefined when the weights accept only batches of `rows`
+   * @throws SconceError if the weights refuse a batch of one and the session does not pad it
    */
   async otherRows({ rows, sizes }: Attempt, maxRows: number) {
     for (const other of [1, 3, 4, 2 * rows]) {

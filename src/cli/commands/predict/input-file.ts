@@ -17,7 +17,7 @@ export async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * The value of a file field. A URL stays; the content of a file goes through `convert`.
+ * Returns the value of a file field: a URL unchanged, or the converted content of a file.
  * @param name name of the field, for messages
  * @throws SconceError `usage` when the file does not exist, or `convert` fails
  */

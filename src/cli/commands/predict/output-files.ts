@@ -13,14 +13,14 @@ import { isForValues, ValueTarget } from "./value-target.ts";
 const standardOutput = "-";
 
 export interface OutputFile {
-  /** Path of the file in the output: `image`, `faces.0.crop`. */
+  /** Path in the JSON of the output: `image`, `faces.0.crop`. */
   readonly name: string;
   readonly dataUri: string;
 }
 
 /** A parsed value of `-o`. */
 interface Target {
-  /** Path of the file in the output. Undefined in `-o FILE`, for an output with only one file. */
+  /** Path in the JSON of the output. Undefined in `-o FILE`, for an output with only one file. */
   readonly name: string | undefined;
   readonly path: string;
 }

@@ -1,7 +1,7 @@
 /** Finds files, arrays and their paths in the JSON Schema of an input or output. */
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 
-/** Number of levels below which a schema counts as recursive. */
+/** Maximum depth of a schema. A deeper schema counts as recursive. */
 const MAX_LEVELS = 8;
 
 /** Whether a field accepts a URL or a local file: a file field, or a tensor field, which accepts bytes. */
@@ -20,7 +20,7 @@ export function isWhole(node: SchemaNode): boolean {
 
 /** Whether elements at any depth have only the allowed types. */
 function isEach(node: SchemaNode, allowed: ReadonlySet<JsonType>, level = 0): boolean {
-  // Ignores strings: an `ndarray` field accepts them in inputs, but outputs never have them.
+  // Ignores strings, because an `ndarray` field accepts them in inputs, but outputs never have them.
   const own = [...node.types].filter((type) => type !== "string" || !node.types.has("array"));
   if (own.length === 0 || level > MAX_LEVELS || !own.every((type) => allowed.has(type))) return false;
   return !node.types.has("array") || isEach(node.element(0), allowed, level + 1);

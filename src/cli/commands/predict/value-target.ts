@@ -8,7 +8,7 @@ import { isNumbers, isWhole, pathsOf } from "./schema.ts";
 
 export class ValueTarget {
   readonly #path: string;
-  /** Field names from the output to the saved value. */
+  /** Keys that lead from the root of the output to the saved value. */
   readonly #keys: readonly string[];
   /** How to write a NumPy file; undefined for JSON. */
   readonly #npy: { readonly isWhole: boolean } | undefined;

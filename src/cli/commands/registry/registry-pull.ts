@@ -32,7 +32,7 @@ export interface PullModelOptions {
   readonly stored?: PackagedModel | undefined;
 }
 
-/** Milliseconds without an answer after which the stored model is used instead. */
+/** Milliseconds without an answer of the registry after which the copy in the store is used. */
 const STORED_SILENCE_MS = 10_000;
 
 /** The name for a pulled model: host, repository and tag. */
@@ -67,7 +67,7 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
 }
 
 /**
- * Updates a model from its registry. If the registry is unreachable, returns the model that the store has.
+ * Pulls a model and returns it. If the registry is unreachable, returns the copy in the store.
  * @throws SconceError as `pull` and `ModelStore.resolve`
  */
 export async function pulledModel(

@@ -72,8 +72,8 @@ function labelsOf(text: string): Labels {
 }
 
 /**
- * Quantile of the values that a histogram counted between two readings. It is linear within a bucket, as Prometheus'
- * `histogram_quantile`.
+ * Quantile of the values that a histogram counted between two readings. Interpolates linearly within a bucket, as
+ * Prometheus' `histogram_quantile`.
  * @param share from 0 to 1
  * @returns NaN without values
  */

@@ -16,15 +16,13 @@ export interface BatchTimes {
   readonly peakBytes: number | undefined;
 }
 
-/** Largest batch size to add to the given sizes. */
+/** Largest batch size that is measured in addition to the given sizes. */
 const MOST_PROPOSED = 64;
-/**
- * Longest forward pass of an added size, in milliseconds. Measuring stops at the first size whose estimate is longer.
- */
+/** Measuring stops before the first size whose forward pass would take longer than these milliseconds. */
 const PROPOSED_MS = 1000;
 /**
- * Share of the best throughput that is enough: the smallest batch size that reaches it is proposed. Larger batches add
- * latency for little gain.
+ * The smallest batch size with this share of the best throughput is proposed: larger batches add latency for little
+ * gain.
  */
 const NEARLY_BEST = 0.9;
 
@@ -32,7 +30,7 @@ export interface Measuring {
   readonly model: Pick<Model, "tensors" | "settings">;
   /** Tensors of the example input. */
   readonly item: readonly Tensor[];
-  /** Batch sizes that the trial has run so far. */
+  /** Batch sizes that have already run without an error. */
   readonly sizes: readonly number[];
 }
 

@@ -29,9 +29,9 @@ interface Comparing {
   readonly tensors: Omit<Model["tensors"], "parts">;
   readonly item: readonly Tensor[];
   readonly sizes: readonly SizedItem[];
-  /** The largest batch size that ran. */
+  /** The largest batch size that the weights have run. */
   readonly maxBatchSize: number;
-  /** The smallest batch that PyTorch runs. Smaller ones are filled up with copies of the last item, as in serving. */
+  /** The smallest batch that PyTorch runs. Copies of the last item fill up smaller batches, as in serving. */
   readonly leastRows?: number;
 }
 
@@ -64,7 +64,7 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
     const { what, batch } = batches[i] ?? { what: "", batch: [] };
     const given = await runner.run(batch).catch(messageOf);
     if (result.outputs === undefined && typeof given === "string") counts.refused += 1;
-    // A text in place of outputs is the message of a refusal. If only the weights refuse a batch, no output is wrong.
+    // `given` is a message if the weights refuse the batch. Then there are no outputs to compare.
     else if (typeof given !== "string") {
       counts.compared += 1;
       const difference = differenceIn(Object.keys(tensors.outputs), given, cut(result, leastRows, batch.length));

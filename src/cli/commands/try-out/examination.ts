@@ -32,9 +32,9 @@ import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { StatedRows } from "./stated-rows.ts";
 import { leastRows, trialSizes, weightsFacts } from "./weights-facts.ts";
 
-/** Longest batch that is run, in milliseconds, by an estimate. */
+/** A batch that would take longer than these milliseconds is not run. */
 const MOST_BATCH_MS = 20_000;
-/** `SIZES_MS` limits the time to try other sizes; about `SIZE_RUNS` items run for each size. */
+/** Other sizes of the inputs are tried for at most `SIZES_MS` milliseconds. Each size runs about `SIZE_RUNS` items. */
 const SIZES_MS = 5000;
 const SIZE_RUNS = 10;
 
@@ -92,7 +92,7 @@ class Stages {
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
-    // For measurements the search starts with one thread; otherwise all cores are used.
+    // The later search for the fastest number of threads starts with one. Without the search, all cores are used.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
@@ -113,7 +113,7 @@ class Stages {
       if (again !== undefined)
         await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
       if (this.#options.isCompared) await this.#withReference(runner, item);
-      // Measuring runs the weights often. If runs change a buffer, its values would hide later differences.
+      // Follows the comparisons, because many runs could change a buffer of the model and hide differences.
       if (this.#options.isMeasured) await this.#measure(runners, item);
       if (prepared === undefined || again === undefined) return undefined;
       const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
@@ -132,7 +132,7 @@ class Stages {
     }
   }
 
-  /** Finds the batch sizes that run. @returns the outputs of one item */
+  /** Finds the batch sizes that run. @returns the outputs of one item; undefined if one item cannot run */
   async #batches(
     runners: readonly Runner[],
     runner: Runner,

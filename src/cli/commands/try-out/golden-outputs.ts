@@ -9,9 +9,9 @@ import { openWeights } from "../../../server/flow/set-up.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
 
 /**
- * Runs the example and encodes its outputs. One thread and no packed layers give equal bytes for every build on a
- * machine.
- * @returns the content of the layer; undefined when it is too large
+ * Runs the example and encodes its outputs. With one thread and without packed layers, every build on a machine gives
+ * equal bytes.
+ * @returns undefined if the encoded outputs are too large to store
  */
 export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
   const { model, pathOf } = source;

@@ -14,7 +14,7 @@ export async function peakMemory<T>(task: () => Promise<T>): Promise<Taken<T>> {
   return { result, peakBytes: before === undefined || peak === undefined ? undefined : Math.max(0, peak - before) };
 }
 
-/** Resets the peak. @returns the resident memory now, in bytes */
+/** Resets the peak. @returns the resident memory in bytes; undefined without Linux's counters */
 function forgetPeak(): number | undefined {
   try {
     // Writing 5 sets the peak to the current resident size (see proc(5)).

@@ -42,7 +42,7 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly code: string;
   /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
-  /** Path of the exported program of which a weights file was compiled; undefined for other files. */
+  /** Path of a declared weights file if it is an exported program, otherwise undefined. */
   readonly programOf: (name: string) => string | undefined;
   /** The model's examples, with data URIs in place of files. The first is `example`. */
   readonly examples: readonly unknown[];
@@ -145,7 +145,7 @@ export function deviceOverride({ settings: { device } }: Model): string | undefi
 
 type Declared = Pick<SourceModel, "model" | "batchSize" | "examples">;
 
-/** The model's config for a package: facts that need no loading. */
+/** The config for a package: facts about the model that a reader gets without loading the model. */
 export function configOf({ model, batchSize, examples, pathOf }: Declared & Pick<SourceModel, "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
@@ -210,7 +210,7 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
   ]);
 }
 
-/** Makes the function from a declared name to a file's path. Replaced or compiled weights keep the declared name. */
+/** Returns the function that finds the path of a declared file. Replaced or compiled weights keep the declared name. */
 async function pathsIn(
   dir: string,
   model: Model,

@@ -1,4 +1,4 @@
-/** Batch sizes that weights state, and the findings about them. */
+/** Finds mistakes in the batch sizes that weights files state. */
 import { SconceError } from "../../../base/errors.ts";
 import { exportMistakes } from "../../../engine/export-mistakes.ts";
 import { type FixedBatch, fixedBatchText } from "../plain/tensor-input.ts";
@@ -19,7 +19,10 @@ export class StatedRows {
     this.#givenRows = givenRows;
   }
 
-  /** Warns of weights that fix the batch size, or fill up small batches. Reads only their files. @returns their guards */
+  /**
+   * Warns about weights with a fixed batch size, or with a smallest batch size above 2. Reads the files, without a run.
+   * @returns the guards of the weights
+   */
   warn(): readonly string[] {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
@@ -45,9 +48,9 @@ export class StatedRows {
   }
 
   /**
-   * Turns the warning of a fixed batch into a refusal.
-   * @param why the end of its message
-   * @returns whether the batch is fixed
+   * Turns the warning about a fixed batch size into an error that refuses the model.
+   * @param why end of the error's message
+   * @returns false if the batch size is not fixed
    */
   refuse(why: (rows: number) => string): boolean {
     if (this.#fixed === undefined) return false;

@@ -14,7 +14,7 @@ export interface WeightsFacts {
   readonly inputs: readonly TensorInput[];
   /** Guards of an exported program, as PyTorch prints them. */
   readonly guards: readonly string[];
-  /** Whether the weights are compiled. Compiled weights fill up smaller batches. */
+  /** Whether the weights are an AOTInductor package, which pads batches below its smallest batch size. */
   readonly isCompiled: boolean;
 }
 
@@ -31,7 +31,7 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
   });
 }
 
-/** Smallest batch with a free batch size that an export states. Tracing assumes it, and PyTorch does not check it. */
+/** Exports with a free batch size state this minimum, because tracing assumes it. PyTorch runs smaller batches, too. */
 export const FREE_LEAST = 2;
 
 /** The smallest batch that PyTorch runs. */

@@ -42,7 +42,7 @@ export default defineModel({
     return { rgb: tensor.float32(channels) };
   },
 
-  // Turns an input's rows of the output tensors into an output.
+  // Turns the output tensors of one input into an output.
   postprocess({ probabilities }) {
     const [best = { label: names[0], score: 0 }] = topK(probabilities, 1, names);
     return { name: best.label, probability: best.score };
