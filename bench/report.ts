@@ -1,4 +1,7 @@
-/** The report of the benchmark: a Markdown table for docs/how-fast.md, and a JSON file with every value. */
+/**
+ * Formats the results of the benchmark: a Markdown table of ratios for docs/how-fast.md, and a table of absolute
+ * figures.
+ */
 import { availableParallelism, cpus } from "node:os";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { formatTable } from "../src/cli/command-line/table.ts";

@@ -24,7 +24,7 @@ export async function minilm(): Promise<Network> {
   return { name: "minilm", folder, requests, inputs: requests, samples };
 }
 
-/** Cuts texts into sentences of 5 to 120 words, each length equally often. */
+/** Makes sentences of 5 to 120 random words from the texts. All lengths are about equally frequent. */
 function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
   const random = seeded(20);

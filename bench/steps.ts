@@ -63,7 +63,7 @@ interface Turn {
   readonly cpuMs: number;
 }
 
-/** Lets clients request texts for `seconds`, each one after another. */
+/** For `seconds`, each client requests one text after another. */
 async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<Turn> {
   const cpuBefore = await cpuSeconds(url);
   const beganMs = performance.now();

@@ -26,7 +26,7 @@ const folderOf = (name: string, ...parts: readonly string[]) =>
   join(folderOfAll, "peers", `${name}-${Bun.hash(parts.join("\0")).toString(16)}`);
 const textOf = (name: string) => readFileSync(join(import.meta.dir, name), "utf8");
 
-/** Starts a peer, and waits until it answers, even with an error. */
+/** Starts a peer, and waits until it answers a prediction. @throws Error if it ends or takes too long */
 export async function startPeer(
   network: Network,
   { title, api, start }: { title: string; api: Api; start: (network: Network) => Promise<Command> },

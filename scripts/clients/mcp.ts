@@ -24,7 +24,7 @@ const slowTool = modelText({
 
 interface Scenario {
   readonly name: string;
-  /** Ids of checks that need tools, prompts or resources that the server does not have. */
+  /** Ids of checks that must fail, because they need tools, prompts or resources that the server does not have. */
   readonly fails?: readonly string[];
 }
 

@@ -51,7 +51,10 @@ export interface Command extends HelpTexts, CommandDef {
   run(context: CommandContext): Promise<void>;
 }
 
-/** A command in a program's list. `load` imports the command only when it runs or its help is shown. */
+/**
+ * A command in a program's list. `load` imports its module, so that a program starts without the modules of all
+ * commands.
+ */
 export interface ListedCommand {
   readonly description: string;
   load(): Promise<Command>;

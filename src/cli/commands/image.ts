@@ -15,7 +15,7 @@ import { ModelStore } from "../../package/store/store.ts";
 import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 
-/** The pattern of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
+/** Pattern of each part between slashes in an image's name (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
 const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";

@@ -34,7 +34,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   },
 });
 
-/** The name in `--as`. Without a tag, it gets the model's tag. */
+/** Parses the name in `--as`. A name without a tag gets the model's tag in the registry. */
 function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
   if (!("tag" in name)) throw usage(`--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);

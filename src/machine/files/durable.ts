@@ -1,4 +1,4 @@
-/** Replaces files atomically, and makes the change survive a power loss. */
+/** Replaces files atomically, and flushes files and folders to disk. */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 
 /**

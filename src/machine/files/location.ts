@@ -2,7 +2,9 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
-/** Environment variable that `serve FOLDER` sets for a folder with models. Child processes inherit it. */
+/**
+ * Environment variable with the folder of models that `serve` names on its command line. Child processes inherit it.
+ */
 const modelsVariable = "SCONCE_MODELS_FOLDER";
 
 /**

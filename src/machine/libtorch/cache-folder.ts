@@ -22,7 +22,10 @@ export function cacheLocation(
   return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
 }
 
-/** The home folder in the system's user database. Undefined in a container without /etc/passwd. */
+/**
+ * The home folder in the system's user database. Undefined if it does not exist, and in a container without
+ * /etc/passwd.
+ */
 function homeOfUser(): string | undefined {
   try {
     const home = homedir();
@@ -38,7 +41,7 @@ const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an 
  * Refuses a folder that other users can modify, because they could replace the libraries that this process loads.
  * @param folder the folder itself, not a symbolic link to it
  * @param options.maySticky accepts shared folders with the sticky bit, such as `/tmp`
- * @throws SconceError `cache_unusable` when another user owns the folder or can write to it
+ * @throws SconceError `cache_unusable` when another user, except root, owns the folder or can write to it
  */
 export function requirePrivate(folder: string, { maySticky = false } = {}): void {
   const found = lstatSync(folder);

@@ -27,7 +27,7 @@ export interface UnpackListener {
   /** Called when unpacking into `folder` begins. */
   unpacking(folder: string): void;
   progress(doneBytes: number, totalBytes: number): void;
-  /** Called when another process is unpacking into `folder`. */
+  /** Called when another process holds the lock of the cache `folder`, because it unpacks libraries. */
   waiting(folder: string): void;
   /** Called when an unpacked file is missing or has changed, before the pack is unpacked again. */
   changed(name: string, folder: string): void;

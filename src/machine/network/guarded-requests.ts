@@ -39,7 +39,10 @@ export class GuardedRequests implements Disposable {
     this.#ca = ca;
   }
 
-  /** Tries the host's addresses in order. @throws SconceError of the address guard, or the error of the last address */
+  /**
+   * Tries up to three addresses of the host in order. @throws SconceError of the address guard, or the error of the
+   * last address
+   */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
     const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);
     for (const address of addresses.slice(0, -1)) {

@@ -35,7 +35,7 @@ export interface RunFolder extends AsyncDisposable {
  * Creates the folder in the first usable place, and removes folders there that killed servers of this user left. The
  * folder is removed when this process exits.
  * @param places parent folders to try. Default: the folder for temporary files, then `$XDG_RUNTIME_DIR`, which vanishes
- * when the user logs out
+ * when the user logs out, then `/dev/shm`
  * @throws SconceError `processes_unavailable`
  */
 export async function makeRunFolder(places: readonly string[] = defaultPlaces()): Promise<RunFolder> {

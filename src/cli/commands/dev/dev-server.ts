@@ -1,6 +1,6 @@
 /**
  * Serves a folder on one port. Each change starts a new HTTP process. The engine process, which runs the model, stays
- * until the weights change.
+ * until its weights or settings change.
  */
 import { resolve } from "node:path";
 import { codedError, SconceError } from "../../../base/errors.ts";

@@ -3,7 +3,7 @@ import { codedError, SconceError } from "../../../base/errors.ts";
 import { type ExportMistake, mistakeIn } from "../../../engine/export-mistakes.ts";
 
 export interface Finding {
-  /** Name of a known mistake at export; `model` for any other fault. */
+  /** Name of a known mistake at export; `types` for an error of the type check, `model` for any other fault. */
   readonly mistake: string;
   readonly error: SconceError;
   readonly python: string | undefined;

@@ -48,7 +48,9 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly examples: readonly unknown[];
   /** The model, with the time limit on each of its functions. */
   readonly model: Model;
-  /** The declared batch size, otherwise the batch size of the weights. */
+  /**
+   * The declared batch size; otherwise the largest that the weights state, up to 32. It is 1 if the weights state none.
+   */
   readonly batchSize: number;
   /** The declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;

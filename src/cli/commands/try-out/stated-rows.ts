@@ -12,7 +12,7 @@ export class StatedRows {
   readonly #givenRows: number | undefined;
   #fixed: FixedBatch | undefined;
 
-  /** @param givenRows batch size in --input, for weights that do not state it */
+  /** @param givenRows batch size in --input, which only weights without a stated batch size have */
   constructor(source: Pick<SourceModel, "model" | "pathOf">, findings: Findings, givenRows: number | undefined) {
     this.#source = source;
     this.#findings = findings;
