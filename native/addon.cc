@@ -1,4 +1,4 @@
-// Exports of the addon, typed in src/engine/native/addon.ts, the only file that loads it.
+// The functions that the native addon exports to JavaScript. src/engine/native/addon.ts has their types.
 #include <dlfcn.h>
 #include <napi.h>
 #include <torch/version.h>
@@ -89,10 +89,7 @@ int threads_from_js(const Napi::Value& value) {
   return static_cast<int>(threads);
 }
 
-/**
- * Wraps a function for JS. C++ exceptions of `body` become JS exceptions with a code; a null result becomes
- * `undefined`.
- */
+/** Calls `body`. Its C++ exceptions become JS exceptions with a code. */
 template <napi_value (*body)(napi_env, napi_callback_info)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {
@@ -124,10 +121,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
   return *static_cast<std::shared_ptr<Host>*>(host);
 }
 
-/**
- * open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, minRows, keepMs, pack}) →
- * Promise of a session's handle.
- */
+/** open(options) → Promise of a session's handle. A session is a model's weights with a thread that runs them. */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
   const auto given = Napi::Value(env, argument).As<Napi::Object>();
@@ -151,7 +145,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
   return host_of(env)->open(std::move(options));
 }
 
-/** Memory and length of a typed array; throws `tensor_invalid` if its elements have another type. */
+/** Address and element count of a typed array; throws `tensor_invalid` if its elements have another type. */
 std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarray_type expected) {
   napi_typedarray_type type;
   size_t length;
@@ -168,7 +162,6 @@ PackedBatch packed_from_js(napi_env env, napi_value given) {
           member_of(env, given, "data")};
 }
 
-/** Creates a job for a session; throws `session_closed` if the session is closed. */
 std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   auto job = std::make_unique<Job>(kind);
   job->session = session_from_js(env, session);
@@ -176,7 +169,7 @@ std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   return job;
 }
 
-/** run(session, rows, {meta, packed, data}) → Promise of the outputs of a batch; see PackedBatch and outputs_to_js. */
+/** run(session, rows, batch) → Promise of the outputs of a batch of `rows` items. */
 napi_value Run(napi_env env, napi_callback_info info) {
   const auto [handle, rows, given] = arguments_of<3>(env, info);
   auto job = job_for(env, handle, Job::Kind::run);
@@ -186,7 +179,7 @@ napi_value Run(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** stack(inputs, rows, {meta, packed, data}) → the stacked inputs of a batch; see PackedBatch and stacked_to_js. */
+/** stack(inputs, rows, batch) → the inputs of `rows` items, stacked to one tensor for each input. Runs nothing. */
 napi_value Stack(napi_env env, napi_callback_info info) {
   const auto [inputs, rows, given] = arguments_of<3>(env, info);
   Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
@@ -208,7 +201,7 @@ napi_value Call(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** readTensor(session, tensor) → Promise of a copy of its elements. The tensor stays on the device. */
+/** readTensor(session, tensor) → Promise of a copy of the tensor's elements. The tensor stays on the device. */
 napi_value ReadTensor(napi_env env, napi_callback_info info) {
   const auto [handle, tensor] = arguments_of<2>(env, info);
   auto job = job_for(env, handle, Job::Kind::read);
@@ -216,13 +209,13 @@ napi_value ReadTensor(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. See HeldTensor. */
+/** takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. */
 napi_value TakeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor, is_output] = arguments_of<2>(env, info);
   return held_from_js(env, tensor).take(env, Napi::Boolean(env, is_output));
 }
 
-/** freeTensor(tensor): frees the tensor's memory; may be called again. */
+/** freeTensor(tensor): frees the tensor's memory; a second call has no effect. */
 napi_value FreeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor] = arguments_of<1>(env, info);
   held_from_js(env, tensor).free(env);
@@ -230,17 +223,17 @@ napi_value FreeTensor(napi_env env, napi_callback_info info) {
 }
 
 /**
- * loadOperators(path): loads a library that registers operators with libtorch, and never unloads it. The caller must
- * not load the same operators twice: libtorch's error would end the process.
+ * loadOperators(path): loads a library that registers operators with libtorch. A second load of the same operators
+ * would end the process.
  */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
-  // RTLD_GLOBAL lets the library use the libtorch that is loaded.
+  // With RTLD_GLOBAL, the library finds the symbols of the loaded libtorch.
   if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
   return nullptr;
 }
 
-/** processorNeeds(path) → text with the processor features that compiled weights need; see processor_needs_of. */
+/** processorNeeds(path) → text with the processor features (such as AVX-512) that compiled weights need. */
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
   return Napi::String::New(env, processor_needs_of(text_of(env, path)));
@@ -264,13 +257,13 @@ napi_value Close(napi_env env, napi_callback_info info) {
   return promise;
 }
 
-/** keepsState(session) → whether a run may change state that the next run reads; see Weights. */
+/** keepsState(session) → whether a run may change state that the next run reads. */
 napi_value KeepsState(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
 }
 
-/** packedLayers(session) → count of layers with rearranged weights; see Weights. */
+/** packedLayers(session) → number of layers whose weights are rearranged for the processor. */
 napi_value PackedLayers(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   return Napi::Number::New(env, static_cast<double>(session_from_js(env, handle)->weights()->packed_layers()));
@@ -302,8 +295,8 @@ napi_value keep_host(napi_env env, napi_callback_info) {
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  // Makes compiled packages check their inputs. Without the check, a package reads beyond the memory of an input with a
-  // wrong shape or dtype. A package reads this variable at its first run. An existing value stays.
+  // Makes compiled packages check the shapes and dtypes of inputs. Otherwise a wrong shape makes them read beyond the
+  // input's memory.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
   guarded<keep_host>(env, nullptr);
   const auto add = [&](const char* name, napi_callback callback) {

@@ -1,4 +1,4 @@
-// AOTInductor packages (.pt2): compiled code, which checks its inputs only if an environment variable asks for it.
+// Runs AOTInductor packages (.pt2): models that PyTorch compiled to machine code.
 #include <ATen/ops/allclose.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
@@ -18,7 +18,7 @@
 namespace sconce {
 namespace {
 
-/** Returns the index of the model's declared input for each input of the package. */
+/** For each input of the package, in order: the index of the model's declared input. */
 std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
   const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
                            names_text(spec.named_inputs) + " by name, the model declares the inputs " +
@@ -76,7 +76,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // Arguments of equal first size count as a batch, so rows may be added.
+    // Rows may be added only if all arguments have the same first size.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
@@ -89,7 +89,7 @@ class AotInductor final : public Weights {
   }
 
  private:
-  /** Runs a batch. If the package demands more rows, adds rows now and to later small batches. */
+  /** Runs the package. If it refuses the batch as too small, pads this batch and all later small ones. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
       return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));
@@ -101,20 +101,14 @@ class AotInductor final : public Weights {
     }
   }
 
-  /**
-   * Pads the batch to `min_rows` rows, and drops the added rows of the outputs. A package may require two rows, or
-   * exactly one batch size.
-   */
+  /** Pads the batch to `min_rows` rows, and drops the added rows of the outputs. */
   std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
     auto outputs = loader_.boxed_run(filled_batch(given, rows, min_rows));
     cut_batch(outputs, min_rows, rows);
     return outputs;
   }
 
-  /**
-   * Refuses a call with padding if the results depend on the padding. The first size of an argument need not be a
-   * batch: a sum over it would include the padding.
-   */
+  /** Runs the call again with other values in the added rows, and throws if the results differ. */
   void require_row_wise(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& outputs) {
     const int64_t rows = given[0].size(0), filled = min_rows_.load();
     std::vector<at::Tensor> others;
@@ -131,7 +125,7 @@ class AotInductor final : public Weights {
     }
   }
 
-  /** Number of rows that the package's input check demands; 0 for any other error. */
+  /** Number of rows that the package's error message demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
     // The header of std::regex would add three seconds to the build of this file.
     for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
@@ -141,10 +135,7 @@ class AotInductor final : public Weights {
     return 0;
   }
 
-  /**
-   * Converts a message of the package to an error that names the input by its declared name instead of
-   * `input_handles[k]`. An input without a name is named by its position.
-   */
+  /** Rewrites an error of the package: `input_handles[k]` becomes the name of the input. */
   CodedError explained(const std::string& message) const {
     const auto at = message.find("input_handles[");
     size_t slot = 0;
@@ -170,7 +161,7 @@ class AotInductor final : public Weights {
   std::vector<size_t> slots_;
   std::vector<size_t> places_;
   std::atomic<int64_t> min_rows_;
-  /** Whether a call with added rows gave the same results with different added rows. */
+  /** True after a call with added rows gave the same results with other values in these rows. */
   std::atomic<bool> is_row_wise_{false};
 };
 

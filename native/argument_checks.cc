@@ -34,18 +34,14 @@ bool is_integer_remainder(torch::jit::Node* node) {
 }
 
 /**
- * Whether the node is the overload of LSTM for padded sequences: the third argument has the weights, and the fourth is
- * a bool (whether there are biases).
+ * Whether the node is `lstm.input`. The overload `lstm.data`, for packed sequences, has no bool as its fourth argument.
  */
 bool is_padded_lstm(torch::jit::Node* node) {
   return node->kind() == c10::Symbol::fromQualString("aten::lstm") && node->inputs().size() > 3 &&
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;
 }
 
-/**
- * Index of the element that a node takes from a tuple of `size` elements. Returns none if the node is no access to a
- * tuple, or its index is not constant.
- */
+/** Index of the element that the node reads from a tuple of `size` elements; none if that is unknown. */
 std::optional<size_t> index_of(const torch::jit::Node* node, size_t size) {
   if (node->kind() != c10::prim::TupleIndex) return std::nullopt;
   const auto index = torch::jit::constant_as<int64_t>(node->input(1));
@@ -67,10 +63,7 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
   raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
 }
 
-/**
- * Keeps the node that computes a value, which libtorch would remove as unused. The added comparison with a new text is always
- * false, so the graph never raises.
- */
+/** Keeps libtorch from removing the computation of `value`: adds an error that depends on it and never occurs. */
 void use(torch::jit::Graph& graph, torch::jit::Value* value) {
   const std::string text = "sconce: the result of a call that nothing uses";
   raise_if(graph, graph.insert(c10::aten::__is__, {value, text}), text);
@@ -84,16 +77,13 @@ bool is_call_without_result(const torch::jit::Node* node) {
   return is_call(node) && node->output()->type()->kind() == c10::TypeKind::NoneType;
 }
 
-/** Whether only calls without a result use a value. libtorch would remove such calls, and the value with them. */
+/** Whether every use of a value is a call without a result. libtorch removes such calls, and the value with them. */
 bool goes_with_calls(const torch::jit::Value* value) {
   const auto& uses = value->uses();
   return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return is_call_without_result(use.user); });
 }
 
-/**
- * Appends the unused results of a call: the value itself, or elements of its tuple. A tuple that the graph returns counts as
- * used.
- */
+/** Appends `result` if nothing uses it. Of a tuple, appends the elements that nothing uses. */
 void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector<torch::jit::Value*>& unused) {
   if (result->type()->kind() != c10::TypeKind::TupleType) {
     if (!result->hasUses() && result->type()->kind() != c10::TypeKind::NoneType) unused.push_back(result);
@@ -113,14 +103,14 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
   for (auto* const element : unpacked->outputs()) add_unused(graph, element, unused);
 }
 
-/** Keeps layers whose results nothing uses: PyTorch runs such a layer, and it may refuse an input. */
+/** Keeps calls whose results nothing uses: PyTorch runs such a layer, and it may refuse an input. */
 void use_results_of_calls(torch::jit::Graph& graph) {
   for (auto* const call : nodes_of(graph.block())) {
     if (!is_call(call)) continue;
     const torch::jit::WithInsertPoint after(call->next());
     std::vector<torch::jit::Value*> unused;
     add_unused(graph, call->output(), unused);
-    // Tracing leaves a call without a result for a layer whose result is not used.
+    // In a traced module, a layer whose result nothing uses is a call that returns None.
     if (is_call_without_result(call)) {
       for (auto* const input : call->inputs()) {
         const bool is_module = input->type()->kind() == c10::TypeKind::ClassType;
@@ -131,7 +121,7 @@ void use_results_of_calls(torch::jit::Graph& graph) {
   }
 }
 
-/** Keeps layers in all methods and functions of the file. Call this before anything is inlined. */
+/** Keeps calls with unused results in all methods. Inlining would remove these calls, so it must come later. */
 void use_results_of_calls(const torch::jit::Module& module) {
   for (auto* const function : module._ivalue()->compilation_unit()->get_functions()) {
     if (auto* const graph_function = torch::jit::tryToGraphFunction(*function)) use_results_of_calls(*graph_function->graph());

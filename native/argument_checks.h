@@ -1,4 +1,4 @@
-// Adds checks of arguments that libtorch's operators do not make, or that libtorch would remove.
+// Inserts checks of arguments into a TorchScript module.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -6,9 +6,9 @@
 namespace sconce {
 
 /**
- * Inserts checks before operators that end the process or read foreign memory if an argument is wrong. These are an
- * integer remainder by zero, and an LSTM whose input has another width than its weights. A layer or function still runs if its
- * result, or an element of its result, is not used, because it may refuse an input. Inlines the methods of the module.
+ * Makes the module raise at an integer remainder by zero, which would end the process, and at an LSTM input whose width
+ * differs from the weights, which would read foreign memory. Keeps layers whose results nothing uses, because they may
+ * refuse an input. Inlines all methods.
  */
 void check_arguments(torch::jit::Module& module);
 

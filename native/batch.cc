@@ -15,10 +15,7 @@ namespace sconce {
 namespace {
 
 constexpr size_t kMinBufferBytes = 4096;
-/**
- * In `meta`, a tensor has four numbers before its sizes: dtype code, rank, offset and number of elements. See
- * PackedBatch.
- */
+/** Numbers in `meta` before the sizes of a tensor: dtype, rank, offset, number of elements. */
 constexpr std::ptrdiff_t kHeadLength = 4;
 
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {

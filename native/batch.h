@@ -1,4 +1,4 @@
-// Stacks the inputs of a batch, outside JavaScript's memory.
+// Stacks the tensors of several items into one tensor for each input.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,13 +29,12 @@ struct Batch {
 };
 
 /**
- * Keeps the memory of past batches for later ones, because touching fresh pages costs more than the copy into them.
- * Limited by count and bytes. The byte limit is enough for the running batch and the next one, each with 64 images of 3
- * × 400 × 400 float32 (117 MiB); larger batches always get fresh pages. Thread-safe.
+ * Keeps the memory of past batches for later ones, because the first write to fresh pages costs more than the copy.
+ * Limited by count and bytes. Thread-safe.
  */
 class BufferPool {
  public:
-  /** Makes all buffers pinned memory, so that the device can copy from them directly. Call this before `take`. */
+  /** Makes all buffers pinned memory, which a GPU can copy from directly. Call this before `take`. */
   void use_pinned_memory();
   c10::Storage take(size_t bytes);
   /** Takes back a buffer. A buffer that is still referenced, such as an input kept by weights, is not reused. */
@@ -67,14 +66,14 @@ struct PackedBatch {
 /** Allocates at least `bytes` bytes for a stacked input. Called once for each input, in order. */
 using Allocate = std::function<c10::Storage(size_t bytes)>;
 
-/** Reads the tensors of items from JS values and stacks them. Only for the JS thread. */
+/** Reads the tensors of items from JS values, and stacks them. Only for the JS thread. */
 class Stacker {
  public:
   explicit Stacker(std::vector<TensorSpec> specs);
 
   /**
-   * Copies `rows` items; each has a tensor for every declared name, in order. Throws `tensor_invalid`, which names the
-   * item, the input, and the expected and received value.
+   * Stacks `rows` items, each with one tensor for every declared input. Throws `tensor_invalid`, which names the item
+   * and the input.
    */
   Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
@@ -96,10 +95,10 @@ class Stacker {
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<std::array<char, 8>>> fills_;
   int symbols_;
-  // Kept between batches, so that a batch needs no allocation.
+  // Members, so that batches reuse their memory.
   std::vector<Source> sources_;
-  std::vector<int64_t> batch_sizes_;  // by symbol (a dimension's name): size in the batch so far; -1 before the first item
-  std::vector<int64_t> item_sizes_;   // by symbol (a dimension's name): size in the current item
+  std::vector<int64_t> batch_sizes_;  // size of each named dimension in the batch so far; -1 before the first item
+  std::vector<int64_t> item_sizes_;   // size of each named dimension in the current item; -1 before it is read
 };
 
 }  // namespace sconce

@@ -8,10 +8,7 @@
 
 namespace sconce {
 
-/**
- * Compares the largest batch of each period with the largest earlier batch. Unused memory should be freed after a
- * period whose largest batch was less than half of it.
- */
+/** Decides to free unused memory after a period whose largest batch is less than half of the largest batch before. */
 class BatchNeed {
  public:
   using Clock = std::chrono::steady_clock;
@@ -30,8 +27,8 @@ class BatchNeed {
     return is_less;
   }
 
-  /** Whether batches ran since memory was last freed. */
-  bool is_there() const { return kept_ > 0 || latest_ > 0; }
+  /** Whether a later `fell` can return true. Without batches there is no memory to free. */
+  bool may_fall() const { return kept_ > 0 || latest_ > 0; }
 
   Clock::time_point ends() const { return ends_; }
 

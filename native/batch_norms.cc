@@ -56,7 +56,7 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   return Norm{scale, shift, type};
 }
 
-/** A layer before a batch norm, with constant weights. The first dimension of the weights is the output. */
+/** A layer before a batch norm, with constant weights. Dimension 0 of the weights is the output channel. */
 struct NormedLayer {
   Node* node;
   at::Tensor weight;
@@ -107,7 +107,7 @@ bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<b
 void fold_into_layer(Node* norm, Ranks& ranks) {
   const auto layer = layer_of(norm->input(0)->node());
   if (!layer || !is_read_by(layer->node->output(), norm) || !gives_one(norm)) return;
-  // The batch norm scales dimension 1. A single image and a linear layer have their output channels elsewhere.
+  // The batch norm scales dimension 1, which has the channels only if output and weights have equal ranks.
   if (ranks.of(layer->node->output()) != layer->weight.dim()) return;
   const auto found = norm_of(norm, layer->weight.size(0), layer->weight.scalar_type());
   if (!found) return;

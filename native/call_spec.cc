@@ -65,7 +65,7 @@ class JsonReader {
         letter = source_[at_++];
         if (letter == 'n') letter = '\n';
         if (letter == 't') letter = '\t';
-        if (letter == 'u') fail();  // a Unicode escape is refused: only names outside ASCII need it
+        if (letter == 'u') fail();  // Unicode escapes are refused: only names outside ASCII need them
       }
       out += letter;
     }
@@ -147,7 +147,7 @@ Node node_of(const Json& json) {
 }
 
 Node tree_of(const std::string& spec) {
-  // The JSON list has a version and a tree.
+  // The JSON is a list of a version and a tree.
   const Json json = JsonReader(spec).read();
   if (json.items.size() != 2) fail();
   return node_of(json.items[1]);

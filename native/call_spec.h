@@ -7,11 +7,11 @@
 namespace sconce {
 
 struct CallSpec {
-  /** Count of inputs that are passed by position, before the named ones. */
+  /** Number of inputs that are passed by position, before the named ones. */
   size_t positional_inputs = 0;
   std::vector<std::string> named_inputs;
   size_t outputs = 0;
-  /** Keys of a dict or fields of a NamedTuple, in order; empty if the outputs have no names. */
+  /** Names of the outputs, in order, if they are a dict or NamedTuple; otherwise empty. */
   std::vector<std::string> output_names;
 };
 

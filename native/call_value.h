@@ -25,13 +25,14 @@ struct Value {
 };
 
 /**
- * Copies a JS value that is nested in `depth` lists; held tensors are not copied. Throws `tensor_invalid` with a
- * message that begins with `where`. Only for the JS thread.
+ * Converts a JS value, and copies its typed arrays. Throws `tensor_invalid` with a message that begins with `where`.
+ * Only for the JS thread.
+ * @param depth number of lists around the value
  */
 Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth = 0);
 /**
- * Converts to a JS value. Tensors become held tensors (held_tensor.h) of the session with this stream. Only for the JS
- * thread.
+ * Converts to a JS value. Tensors become JS handles, without a copy of their elements. Only for the JS thread.
+ * @param stream the stream of the session that computed the tensors
  */
 napi_value value_to_js(napi_env env, Value& value, c10::Stream stream);
 

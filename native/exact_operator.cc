@@ -34,7 +34,7 @@ bool is_number(TypeKind kind) {
   return kind == TypeKind::BoolType || kind == TypeKind::IntType || kind == TypeKind::FloatType || kind == TypeKind::NumberType;
 }
 
-/** Makes a tensor without dimensions, which does not affect type promotion, as Python does for a number in a tensor's place. */
+/** A tensor without dimensions, made from a number. Unlike other tensors, it does not affect type promotion. */
 at::Tensor wrapped_number(const c10::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -59,9 +59,8 @@ bool only_checks(const FunctionSchema& schema) {
 }
 
 /**
- * Registers the operator again under a unique name and a looser schema, so that TorchScript can choose no other
- * overload. For an operator that only checks, the conservative alias kind keeps TorchScript from removing it as dead
- * code.
+ * Registers the operator again under a unique name and with looser types, so that TorchScript chooses no other
+ * overload.
  */
 std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const Loose& loose) {
   const auto& schema = exact->schema();
@@ -116,7 +115,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
-    // `add.Scalar` is equal to `add.Tensor` for a number. It keeps the name `add`, which layer packing looks for.
+    // For a number, `add.Scalar` computes the same as `add.Tensor`. Other passes look for the name `add`.
     if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
       if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
         const Loose of_scalar = adapt(call, scalar->schema());
@@ -176,8 +175,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
   }
 
   /**
-   * Changes a list to the type that the operator takes: tensors to optional tensors, ints or floats to numbers. Null if
-   * the argument needs no change.
+   * Retypes a list for the operator: tensors to optional tensors, ints or floats to numbers. Null if no change is
+   * needed.
    */
   static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
     const auto list = wanted->cast<c10::ListType>();

@@ -1,4 +1,4 @@
-// Operators of exported programs, for the TorchScript text that src/engine/native/program-graph.ts writes.
+// Calls operators of exported programs from TorchScript.
 #pragma once
 
 #include <torch/csrc/jit/frontend/sugared_value.h>
@@ -9,10 +9,9 @@
 namespace sconce {
 
 /**
- * A callable for one overload of an operator, such as `aten::add.Tensor`. TorchScript picks overloads by argument types
- * and turns bools into ints, while PyTorch runs exactly the overload that the program names. So calls that TorchScript
- * would change use an operator that takes the arguments unchanged. A call throws torch::jit::ErrorReport if libtorch
- * lacks the operator, or if the arguments do not match its schema.
+ * A TorchScript callable for exactly one overload of an operator, such as `aten::add.Tensor`. TorchScript alone would
+ * choose an overload by the types of the arguments. A call throws torch::jit::ErrorReport if libtorch lacks the
+ * operator, or if the arguments do not match its schema.
  */
 std::shared_ptr<torch::jit::SugaredValue> exact_operator(std::string name);
 

@@ -10,17 +10,17 @@ namespace {
 
 constexpr size_t MOST_TRIED_SIZES = 256;
 
-/** Runs of one form (packed or plain) in a row, so that its weights stay in the processor's cache. */
+/** Consecutive runs with the same kind of layers, so that their weights stay in the processor's cache. */
 constexpr int RUNS_OF_BLOCK = 4;
-/** Least runs of both forms together before a decision. */
+/** Fewest runs before packed or plain layers are chosen. */
 constexpr int LEAST_RUNS = 4 * RUNS_OF_BLOCK;
-/** Most runs of both forms together, reached if their speeds are similar. */
+/** After this many runs, packed or plain layers are chosen even if their speeds are similar. */
 constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
 /** Packed layers are used if they take less than this share of the plain layers' time: smaller differences are noise. */
 constexpr double CLEARLY_FASTER = 0.97;
-/** The decision comes early if one form takes less than this share of the other's time. */
+/** The choice comes early if one kind of layers takes less than this share of the other kind's time. */
 constexpr double FAR_FASTER = 0.9;
-/** Runs of each function in `is_slower`. */
+/** Times that `is_slower` runs each function. */
 constexpr int RUNS_OF_LAYER = 4;
 
 /** CPU time of this thread. Unlike a clock, it does not run while other processes have the processor. */
@@ -38,8 +38,7 @@ FasterForm::FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Gr
 FasterForm::Trial::Trial() : packed(std::numeric_limits<double>::max()), plain(packed) {}
 
 /**
- * Whether the current run is timed. The first run of a block is not timed, because it brings the weights into the
- * cache. The first two runs of a form are not timed, because they do one-time work.
+ * Whether the current run is timed. The first runs of a block bring the weights into the cache, so they are not timed.
  */
 bool FasterForm::Trial::is_timed() const {
   const int untimed = begun < 2 * RUNS_OF_BLOCK ? 2 : 1;
@@ -66,7 +65,7 @@ FasterForm::Run::Run(FasterForm& form, Sizes sizes) : form_(form), sizes_(std::m
       if (!form_.plain_) form_.plain_ = std::make_shared<PlainForm>(form_.packed_, *form_.layers_);
       plain_ = form_.plain_;
     } catch (const std::exception&) {
-      // Too little memory for plain weights ends the trial in favour of packed layers.
+      // Without memory for plain weights, packed layers are chosen.
       trial.begun = MOST_RUNS;
       trial.plain = std::numeric_limits<double>::max();
       return;

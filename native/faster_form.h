@@ -17,15 +17,14 @@
 namespace sconce {
 
 /**
- * Times the first runs of each input size with packed and plain layers in turn. Later runs use packed layers if these
- * were faster. The result depends on the network, the number of rows and the processor. Layers are not measured one by
- * one, because a layer decides the memory layout of the next one's input.
+ * Times the first runs of each input size, alternately with packed and plain layers. Later runs use packed layers if
+ * these were clearly faster.
  */
 class FasterForm {
  public:
   using Sizes = std::vector<int64_t>;
 
-  /** @param layers the graph before packing; see `PlainForm` */
+  /** @param layers the graph before its layers were packed */
   FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
 
   /** Times one run of the network on this thread. */
@@ -43,7 +42,7 @@ class FasterForm {
     FasterForm& form_;
     Sizes sizes_;
     std::shared_ptr<const PlainForm> plain_;
-    /** CPU time of the thread in seconds at the begin of the run; none if the run is not timed. */
+    /** CPU time of the thread in seconds at the start of the run; none if the run is not timed. */
     std::optional<double> begin_;
   };
 
@@ -55,17 +54,17 @@ class FasterForm {
     bool is_plain() const;
 
     int begun = 0;
-    /** Seconds of the shortest run of each form. */
+    /** Seconds of the shortest run with packed layers, and with plain layers. */
     double packed;
     double plain;
   };
 
   torch::jit::Module packed_;
   std::shared_ptr<torch::jit::Graph> layers_;
-  /** Sessions that share the weights run in parallel. */
+  /** Guards the trials: sessions that share the weights run in parallel. */
   std::mutex mutex_;
   std::map<Sizes, Trial> trials_;
-  /** Null until an input size needs plain layers. */
+  /** Null while no input size needs plain layers. */
   std::shared_ptr<const PlainForm> plain_;
 };
 

@@ -55,13 +55,10 @@ class Freezer {
   }
 
  private:
-  /** An attribute of one object. Objects of one type may have different values. */
+  /** An attribute of one module object. Modules of the same class may hold different values. */
   using Place = std::pair<const c10::ivalue::Object*, std::string>;
 
-  /**
-   * Finds the module object behind each value, and inlines calls on an interface once its module is known. Returns
-   * false if some calls remain.
-   */
+  /** Finds the module object of each graph value, and inlines all method calls. Returns false if some calls remain. */
   bool find_modules() {
     modules_[graph_->inputs()[0]] = module_._ivalue();
     bool inlines;
@@ -71,7 +68,7 @@ class Freezer {
         if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
         if (!is_access(node)) return false;
         const auto owner = modules_.find(node->input(0));
-        // A module object that is not known ends the search. Attributes of other objects are skipped.
+        // An unknown module ends the search. Objects that are no modules are skipped.
         if (owner == modules_.end()) return is_module(node->input(0)->type());
         if (node->kind() == c10::prim::SetAttr) return false;
         const auto value = owner->second->getAttr(node->s(c10::attr::name));
@@ -123,7 +120,7 @@ class Freezer {
     return has_writes_ && has_tensors(value.type());
   }
 
-  /** Replaces each attribute access by a constant, or by an access of the frozen module. */
+  /** Replaces each attribute by a constant. An attribute that `forward` changes becomes one of the frozen module. */
   void replace_accesses() {
     auto* const self = graph_->inputs()[0];
     for (auto* node : nodes_of(graph_->block())) {
@@ -197,8 +194,8 @@ class Freezer {
 };
 
 /**
- * Removes the nodes' pointers to their original methods, which are freed. The interpreter would follow the pointers on each error
- * (InterpreterStateImpl::callstack).
+ * Removes the nodes' pointers to inlined methods. These methods are freed, and the interpreter follows the pointers at
+ * each error.
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
   for (auto* node : nodes_of(block)) {

@@ -21,8 +21,8 @@ constexpr size_t MOST_KNOWN_SIZES = 256;
 constexpr int64_t MOST_ADDED_ROWS = 64;
 
 /**
- * Returns the index of the declared input for each argument of the program: the input of the same name, else the next
- * input whose name the program does not have.
+ * For each argument of the program: index of the declared input of the same name, else of the next input whose name the
+ * program lacks.
  */
 std::vector<size_t> match_places(const std::vector<std::string>& wanted, const std::vector<std::string>& declared) {
   std::vector<size_t> places(wanted.size());

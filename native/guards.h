@@ -20,18 +20,17 @@ namespace sconce {
 class Guards {
  public:
   /**
-   * `declared` has the names of the tensors in the order in which calls pass them; empty if calls use the program's
-   * order.
+   * @param declared names of the tensors in the order in which calls pass them; empty if calls use the program's order
    */
   Guards(const GuardText& text, const std::vector<std::string>& declared);
 
   /**
-   * The number of rows to run with: the rows of the inputs, or a few more if the program refuses that number. Throws
-   * `run_failed`, with the failed guard and the sizes, if no number is accepted.
+   * The batch size to run with: the inputs' batch size, or a little more if the guards refuse it. Throws `run_failed`
+   * if the guards refuse each tried size.
    */
   int64_t rows_for(const std::vector<at::Tensor>& inputs);
 
-  /** Throws `run_failed` if the program does not accept the inputs as they are. */
+  /** Throws `run_failed` if the guards refuse the inputs. */
   void require(const std::vector<at::Tensor>& inputs) const;
 
  private:
@@ -43,7 +42,7 @@ class Guards {
   /** places_[i] is the index of the caller's tensor for argument i of the guard function. */
   std::vector<size_t> places_;
   std::mutex mutex_;
-  /** The number of rows to run with, by the dtypes and sizes of all inputs. */
+  /** Results of `rows_for`, by the dtypes and sizes of all inputs. */
   std::map<std::vector<int64_t>, int64_t> known_;
 };
 

@@ -12,7 +12,7 @@
 namespace sconce {
 namespace {
 
-/** Tag of the addon's tensors among JS externals: objects of other addons are refused. */
+/** Type tag of this addon's tensors, so that externals of other addons are refused. */
 constexpr napi_type_tag kTensorTag{0x5c0ce7e250500001, 0xa1b6c3f40d2e8897};
 
 void adjust_memory(napi_env env, int64_t bytes) {
@@ -68,7 +68,7 @@ napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream) {
   napi_value value;
   check(napi_create_external(env, held.get(), collected, nullptr, &value));
   held.release();
-  // The garbage collector learns the tensor's size; otherwise it would let gigabytes wait.
+  // Without the tensor's size, the garbage collector would free tensors too late.
   adjust_memory(env, bytes);
   check(napi_type_tag_object(env, value, &kTensorTag));
   return value;

@@ -1,4 +1,4 @@
-// Tensors on any device that JS holds without a copy.
+// Tensors, on any device, that JS holds without a copy of their elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,11 @@ class HeldTensor {
   /** The tensor. Throws `tensor_invalid` after `free`. */
   const at::Tensor& tensor() const;
   /**
-   * Returns the elements to JS, and frees the tensor. Waits for a copy from a device. With `is_output`, a large CPU
-   * tensor is handed over without a copy.
+   * Returns the elements to JS, and frees the tensor. Waits for a copy from a GPU. With `is_output`, JS gets the memory
+   * of a large CPU tensor without a copy.
    */
   napi_value take(napi_env env, bool is_output);
-  /** Frees the memory. May be called again. */
+  /** Frees the memory. A second call has no effect. */
   void free(napi_env env) noexcept;
 
  private:

@@ -28,7 +28,7 @@ struct Job {
   napi_deferred promise = nullptr;  // null if JS does not wait for the job
   std::shared_ptr<Session> session;
   Batch batch;
-  /** Inputs on a GPU, held until all work that reads them has finished. A `read` job has its one tensor here. */
+  /** Inputs on a GPU, held until all work that reads them has finished. For a `read` job, the tensor to read. */
   std::vector<at::Tensor> sent;
   int threads = 0;
   /** Outputs on the session's device; in host memory after `Transport::deliver`. */

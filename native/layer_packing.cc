@@ -28,7 +28,8 @@ constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 
 /**
- * Freed memory goes back to the system after this many bytes: packed weights are page-aligned and do not fit into freed blocks.
+ * After this many freed bytes, memory is returned to the system. Packed weights are page-aligned, so they cannot reuse
+ * freed blocks.
  */
 constexpr size_t MOST_FREED_BYTES = 64 << 20;
 
@@ -79,8 +80,8 @@ struct Constants {
 };
 
 /**
- * The weights and bias of a layer, if both are constant and the weights have `dimensions` dimensions (the output first) and at
- * least `least` elements.
+ * The weights and bias of a layer. None if one is not constant, or if the weights do not have `dimensions` dimensions
+ * and at least `least` elements.
  */
 std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
                                    int64_t dimensions, int64_t least) {
@@ -104,7 +105,7 @@ struct Found {
   const char* weight;
 };
 
-/** The constant matrix of a product is the transpose of a linear layer's weights. */
+/** Transposes the constant matrix of a product, which gives the weights of an equal linear layer. */
 std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) {
   if (!matrix || !matrix->isTensor() || matrix->toTensor().dim() != 2) return std::nullopt;
   return c10::IValue(matrix->toTensor().t());
@@ -159,7 +160,7 @@ std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight"};
 }
 
-/** Identity of a tensor by its memory, which it does not keep alive. */
+/** Identifies a tensor by its memory, sizes and strides, without keeping the memory alive. */
 class Place {
  public:
   explicit Place(const at::Tensor& tensor)
@@ -223,7 +224,10 @@ class Packer {
     std::string name;
   };
 
-  /** Makes the packed layer the weight argument of the node's copy in the graph before packing. */
+  /**
+   * In the copy of the unpacked graph, puts the packed layer in the weight's place, so that the plain weight can be
+   * freed.
+   */
   static void take_weight(Node* node, const char* argument, const std::string& name) {
     auto* const graph = node->owningGraph();
     auto* const weight = node->namedInput(argument);
@@ -239,8 +243,8 @@ class Packer {
   }
 
   /**
-   * Packs a layer, or finds one with equal weights. Returns the name of the module's attribute for it; empty if packing is not
-   * worth it.
+   * Packs a layer, or finds a packed layer with equal weights. Returns the name of its attribute; empty if packing is
+   * not worthwhile.
    */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });

@@ -10,19 +10,15 @@ namespace sconce {
 struct PackedLayers {
   size_t count = 0;
   /**
-   * A copy of the graph before packing, for `PlainForm`. Its nodes have packed layers as weight arguments, because the
-   * plain weights are freed.
+   * A copy of the graph before packing. Packed layers stand in the place of the weights, because the plain weights are
+   * freed.
    */
   std::shared_ptr<torch::jit::Graph> plain;
 };
 
 /**
- * Packs the large linear layers and 2D convolutions in `forward` of a frozen module on the CPU. libtorch passes linear
- * layers to MKL, which repacks the weights for each batch, and avoids the widest instructions on processors of other
- * vendors. libtorch passes convolutions to oneDNN, which repacks weights and images for each layer and batch. oneDNN
- * accepts packed weights for both, and keeps images in its own layout between layers. Nodes that are known to accept
- * that layout (layout_keeper.cc) pass it on; all others get the usual layout. Results differ only by the order of
- * additions.
+ * Packs the large linear layers and 2D convolutions in `forward` of a frozen module on the CPU. With plain weights, MKL
+ * and oneDNN rearrange the weights for each batch. Results differ only by the order of additions.
  */
 PackedLayers pack_layers(torch::jit::Module& frozen);
 

@@ -77,8 +77,8 @@ bool makes_order(const Node* node) {
 }
 
 /**
- * Lets convolutions return oneDNN's layout if the result only reaches nodes that accept any layout. All other nodes get row-major
- * tensors. Values that were not row-major before are left alone.
+ * Lets convolutions return oneDNN's layout if the result only reaches nodes that accept any layout. All other nodes get
+ * row-major tensors.
  */
 class LayoutKeeper {
  public:

@@ -19,10 +19,7 @@ namespace {
 
 using Features = std::set<std::string>;
 
-/**
- * GCC flags of the vector instructions that Inductor generates, by their names in torch/_inductor/cpu_vec_isa.py in
- * upper case.
- */
+/** GCC flags of the vector instruction sets that torch/_inductor/cpu_vec_isa.py names. */
 const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AVX2", {"avx2", "fma", "f16c"}},
     {"AVX512", {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}},
@@ -30,7 +27,7 @@ const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AMX_TILE", {"amx-tile", "amx-bf16", "amx-int8"}},
 };
 
-/** Features of the -march levels of the psABI. For another -march value, GCC lists features only if it was "native". */
+/** Processor features of GCC's x86-64 -march levels. */
 const std::map<std::string, Features, std::less<>> kLevels = {
     {"x86-64-v2", {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}},
     {"x86-64-v3",
@@ -46,8 +43,8 @@ void add(Features& features, const std::map<std::string, Features, std::less<>>&
 }
 
 /**
- * Reads the features from compiler flags such as "GNU C++20 12.2.0 -march=cascadelake -mavx2 -mno-sse4a -O3". Features
- * that cannot be checked are skipped. So is AMX: compilers use it only on request, and the metadata lists it then.
+ * Reads processor features from compiler flags such as "GNU C++20 12.2.0 -march=x86-64-v3 -mavx2 -O3". Skips features
+ * that cannot be checked, and AMX, which compilers use only on request.
  */
 void add_flags(Features& features, std::string_view producer) {
   std::istringstream words{std::string(producer)};
@@ -61,8 +58,8 @@ void add_flags(Features& features, std::string_view producer) {
 }
 
 /**
- * Searches a library for the notes that GCC writes for each compiled file. The library is read in pieces, because it
- * may contain all weights.
+ * Reads the compiler flags that GCC records in a library for each compiled file. Reads the library in pieces, because
+ * it may contain all weights.
  */
 void add_producers(Features& features, std::ifstream& file, size_t size) {
   constexpr size_t piece = 1 << 20, longest = 1 << 13;
@@ -76,7 +73,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
     size_t at = text.find(marker);
     for (; at != std::string::npos; at = text.find(marker, at + 1)) {
       const size_t end = text.find('\0', at);
-      // The note may go on in the next piece.
+      // The rest of these compiler flags may be in the next piece of the file.
       if (end == std::string::npos && size > 0 && text.size() - at < longest) break;
       add_flags(features, std::string_view(text).substr(at, std::min(end, at + longest) - at));
     }
@@ -84,7 +81,10 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-/** Names of features for messages. If the processor lacks the first feature of a family, the family has one name, such as AVX512. */
+/**
+ * Names of features for messages, such as "AVX2 and FMA". A family of features that is missing has one name, such as
+ * AVX512.
+ */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
   const auto take_family = [&](const char* first, const char* prefix, const char* name) {

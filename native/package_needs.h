@@ -15,9 +15,8 @@ struct PackageNeeds {
 };
 
 /**
- * Reads the needs of a package from two sources, without running its code. The metadata names the vector instructions
- * that Inductor generated. But the compiler also ran with -march=native, so it may have used any feature of its
- * processor. GCC records these features in the debug information that packages contain by default.
+ * Reads the needs of a package without running its code: from its metadata, and from the compiler flags that GCC
+ * records in its libraries.
  */
 PackageNeeds needs_of_package(const std::string& path);
 

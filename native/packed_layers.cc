@@ -46,7 +46,7 @@ at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments
 
 c10::OperatorHandle find(const char* name) { return c10::Dispatcher::singleton().findSchemaOrThrow(name, ""); }
 
-/** No operation is fused after the layer. */
+/** Argument for a layer without a fused operation after it. */
 const c10::IValue none_after("none");
 c10::IValue no_scalars() { return c10::List<std::optional<at::Scalar>>(); }
 

@@ -20,10 +20,7 @@ bool can_pack();
  */
 enum class Product { linear, mm, addmm, matmul };
 
-/**
- * A linear layer with constant weights, whose first dimension is the output. For inputs of a wrong shape, libtorch's
- * own operator runs and throws its error.
- */
+/** A linear layer with constant weights. For inputs of a wrong shape, libtorch's operator runs and throws its error. */
 class PackedLinear final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_linear";
@@ -31,7 +28,9 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
   at::Tensor run(const at::Tensor& input);
-  /** Whether packing is worthwhile: the plain weight may be kept too, or the packed layer is never slower. */
+  /**
+   * Whether to pack: the plain weight is small enough to be kept too, or the packed layer is not slower for one row.
+   */
   bool is_worth(const at::Tensor& weight) const;
   /** Makes a copy of the plain weight. */
   at::Tensor plain_weight() const;
@@ -75,10 +74,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
 
   PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form);
   /**
-   * Runs the convolution. oneDNN is fastest in channels-last layout (`at::MemoryFormat::ChannelsLast`) and returns that
-   * layout.
-   * @param is_free whether the result may always be channels-last; otherwise it has the layout that libtorch's result
-   * would have
+   * Runs the convolution. oneDNN is fastest in channels-last layout.
+   * @param is_free true: the result may be channels-last; false: it has the layout of libtorch's result
    */
   at::Tensor run(const at::Tensor& input, bool is_free);
   /** Whether libtorch's result is always channels-last, as for a channels-last weight. */
@@ -101,7 +98,7 @@ class PackedConvolution final : public torch::CustomClassHolder {
   ConvolutionForm form_;
   bool is_channels_last_;
   std::optional<at::Tensor> bias_;
-  /** Sessions that share the weights run in parallel. */
+  /** Guards the packed weights: sessions that share the weights run in parallel. */
   std::mutex mutex_;
   /** The weights in all layouts that were needed so far. Never empty. */
   std::vector<at::Tensor> packed_;
@@ -109,10 +106,7 @@ class PackedConvolution final : public torch::CustomClassHolder {
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
 };
 
-/**
- * Operator that copies a tensor to dimension order, like `aten::contiguous`, and normalizes the strides of dimensions
- * of size 1.
- */
+/** Operator that makes a tensor row-major, like `aten::contiguous`, and sets the strides of dimensions of size 1. */
 constexpr const char* IN_ORDER = "sconce::in_order";
 
 /**

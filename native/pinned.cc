@@ -7,12 +7,12 @@
 namespace sconce {
 namespace {
 
-/** libtorch's function that frees pinned memory; equal for all blocks. */
+/** libtorch's function that frees a pinned block. All blocks have the same function. */
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
 /**
- * Frees a pinned block. Freeing records an event for each stream that used the block, which throws after a device
- * failure. An exception here would end the process, so the block is leaked instead.
+ * Frees a pinned block. After a device failure that throws, and an exception here would end the process, so the block
+ * is leaked.
  */
 void free_or_leak(void* block) noexcept {
   try {

@@ -17,7 +17,7 @@ constexpr size_t MOST_PLAIN_BYTES = 256 << 20;
 
 std::atomic<size_t> plain_bytes{0};
 
-/** A packed layer in the place of a weight, in the graph before packing. */
+/** A packed layer that stands in the place of a weight. */
 struct PlacedLayer {
   /** Node that reads the packed layer from the module. */
   torch::jit::Node* attribute;

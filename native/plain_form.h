@@ -9,12 +9,12 @@
 
 namespace sconce {
 
-/** The network with plain weights, which are copies that the packed layers give back. */
+/** A network with plain weights, which are unpacked from its packed layers. */
 class PlainForm {
  public:
   /**
    * @param packed the module with the packed layers
-   * @param layers the graph before packing; packed layers stand for the weights (see `pack_layers`)
+   * @param layers the graph before packing, in which packed layers stand in the place of the weights
    */
   PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers);
   ~PlainForm();

@@ -15,8 +15,8 @@ namespace sconce {
 namespace {
 
 /**
- * Resolves the special names of the generated TorchScript: `_op0` and so on are the program's operators, `_ops_aten` is for
- * sizes, `_annotate` for list types.
+ * Resolves names in generated TorchScript: `_op0`, … are the program's operators, `_ops_aten` is torch.ops.aten,
+ * `_annotate` is torch.jit.annotate.
  */
 class ProgramNames final : public torch::jit::Resolver {
  public:

@@ -16,7 +16,7 @@ struct Resolver;
 
 namespace sconce {
 
-/** A weight in the archive: a view of a record's bytes as tensor. `dtype` is a c10::ScalarType. */
+/** A weight in the archive: a strided view of a record's bytes. `dtype` is a c10::ScalarType. */
 struct ProgramWeight {
   std::string record;
   int dtype = 0;

@@ -16,8 +16,8 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 void use_threads(int threads) {
-  // The first use of the thread pool overwrites this thread's count by the last count that any thread set. It happens here,
-  // before the session sets its count.
+  // The first use of the thread pool resets this thread's count. This call is that use, so the count that is set next
+  // stays.
   at::get_num_threads();
   at::set_num_threads(threads);
 }
@@ -121,7 +121,7 @@ std::unique_ptr<Job> Session::next() {
       let_go_of_memory();
       lock.lock();
     }
-    if (need_.is_there()) {
+    if (need_.may_fall()) {
       wake_.wait_until(lock, need_.ends(), is_awaited);
     } else {
       wake_.wait(lock, is_awaited);
@@ -155,7 +155,7 @@ void Session::perform(Job& job) {
   }
 }
 
-/** Frees the device tensors of a failed job now: if it failed for lack of memory, the next job needs theirs. */
+/** Frees the tensors of a failed job now, because the next job may need their memory. */
 void Session::drop_tensors(Job& job) noexcept {
   std::optional<DeviceScope> scope;
   try {

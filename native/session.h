@@ -43,13 +43,13 @@ struct SessionOptions {
   int64_t min_rows = 1;
   /** Open session that shares its weights; `path` is then not read. */
   std::shared_ptr<Session> share;
-  /** How long unused memory of batches is kept. */
+  /** Milliseconds for which unused memory of batches is kept. */
   std::chrono::milliseconds keep{0};
-  /** Whether layers may pack their weights for oneDNN (rearrange them for the processor). */
+  /** Whether layers may rearrange their weights for the processor. */
   bool pack = true;
 };
 
-/** Weights with their thread. Methods are called on the JS thread, `done` on threads of the session. */
+/** Weights with a thread that runs them. The session calls `done` on its threads. */
 class Session {
  public:
   Session(SessionOptions options, Done done);
@@ -60,8 +60,8 @@ class Session {
   /** Queues a job. Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Ends the session after the running job, frees the weights on its thread, and then completes `job`. Returns the jobs that had
-   * not begun; with `job`, if the session was already closing.
+   * Ends the session after the running job, frees the weights, and then completes `job`. Returns the jobs that have not
+   * begun. If the session is already closing, they include `job`.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
   /** Waits until the thread has ended; call `close` first. */
@@ -91,7 +91,10 @@ class Session {
   Done done_;
   Stacker stacker_;
   BufferPool pool_;
-  /** The same stream for all batches; other instances use other streams and overlap. Set by `load`. */
+  /**
+   * Stream of all batches of this session; set by `load`. Sessions with equal weights use other streams, so their
+   * batches overlap.
+   */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
   std::unique_ptr<Transport> transport_;  // null once the thread has ended
   BatchNeed need_;                        // used on the session's thread only

@@ -1,5 +1,4 @@
-// The transport for GPUs: copies of one batch overlap with the computation of another. Copies to and from pinned host memory have
-// their own streams, and events make streams wait for each other. A thread waits for the results.
+// The transport for GPUs: copies of one batch overlap with the computation of another.
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -86,7 +85,8 @@ class StreamTransport final : public Transport {
   }
 
   /**
-   * Starts the copy of the outputs to the host. After an error too: work of the batch that has begun may still use its memory.
+   * Starts the copy of the outputs to the host, and records its end. A failed job needs the end too, because its work
+   * may still use its memory.
    */
   void start_return(Started& started) noexcept {
     Job& job = *started.job;
@@ -163,8 +163,7 @@ class StreamTransport final : public Transport {
 
   void take_outputs(Started& started) {
     Job& job = *started.job;
-    // Device faults appear here, perhaps in a later batch. Buffers of a failed batch are not reused, because the device may still
-    // write to them.
+    // A fault of the device throws here. Then the buffers are not reused, because the device may still write to them.
     started.arrived->synchronize();
     if (!job.error) {
       for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);

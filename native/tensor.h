@@ -62,7 +62,9 @@ struct TensorSpec {
   std::array<char, 8> fill_bytes(const Dim& dim) const;
 };
 
-/** Numbers the distinct names and kinds of dimensions from 0 on. Returns their count. */
+/**
+ * Sets the `symbol` of each named dimension: equal names get equal numbers, from 0 on. Returns the count of numbers.
+ */
 int number_symbols(std::vector<TensorSpec>& specs);
 
 inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
@@ -84,13 +86,12 @@ void require_plain(const at::Tensor& tensor, const std::string& giver);
 /** Whether the tensor or its memory has other references. */
 bool is_shared(const at::Tensor& tensor);
 
-/** Whether nothing else refers to the memory (such as weights or a second output), and the tensor uses at least half of it. */
+/** Whether nothing else refers to the tensor's memory, and the tensor uses at least half of it. */
 bool owns_memory(const at::Tensor& tensor);
 
 /**
- * Checks an output, and returns it as contiguous memory on `device` that nothing else refers to: weights may overwrite
- * shared memory at the next batch. Dimension 0 must be `rows`; dtype, rank and fixed sizes must match the declaration.
- * Throws `weights_invalid`, which names the output, the declaration and the actual tensor.
+ * Checks an output, and returns it in contiguous memory on `device` that nothing else refers to. Throws
+ * `weights_invalid` if it does not have `rows` rows, or differs from the declared dtype, rank or fixed sizes.
  */
 at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device);
 

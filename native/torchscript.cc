@@ -65,7 +65,9 @@ bool is_no_scalar(const c10::TypePtr& type) {
          !type->isSubtypeOf(*c10::BoolType::get());
 }
 
-/** Removes work for training only, such as counting batches of a batch norm. All modules are in eval mode. */
+/**
+ * Removes work that only training needs, such as counting the batches of a batch norm. All modules are in eval mode.
+ */
 void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
   auto* const no = graph->insertConstant(false);
@@ -159,9 +161,8 @@ class TorchScript final : public Weights {
         outputs_(options.outputs),
         ranks_(std::move(loaded.ranks)) {
     if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
-    // Runs the interpreter directly, because passes of libtorch's executor change values: they combine matrix products
-    // of different shapes, treat -0.0 as 0.0, and turn zero-dimensional tensors into numbers. On a GPU, TorchScript
-    // files still use the executor, which fuses small kernels.
+    // Runs the interpreter directly, because libtorch's executor changes values: for example, it treats -0.0 as 0.0. On
+    // a GPU, TorchScript files still use the executor, which fuses small kernels.
     if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
     if (packed_layers_ > 0) faster_.emplace(module_, std::move(loaded.packed.plain));
   }
@@ -185,7 +186,7 @@ class TorchScript final : public Weights {
     const auto method = module_.find_method(name);
     if (!method) throw CodedError("run_failed", "the weights have no method " + name + "; they have " + methods_text());
     const auto& schema = schema_ && name == "forward" ? *schema_ : method->function().getSchema();
-    const auto& wanted = schema.arguments();  // with `self`
+    const auto& wanted = schema.arguments();  // includes `self`
     if (given.size() >= wanted.size()) throw CodedError("tensor_invalid", counted(schema, given.size()));
     torch::jit::Stack stack;
     stack.emplace_back(module_._ivalue());
@@ -334,7 +335,7 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  /** Chooses between packed and plain layers. None without packed layers. */
+  /** Chooses packed or plain layers by their speed. None without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
   /** Freezing may drop default values, so this schema is from before. */
@@ -356,9 +357,9 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
                                               : torch::jit::load(options.path, options.device);
   module.eval();
   check_arguments(module);
-  // Before freezing, which makes constants of lists of tensors, even of lists that `forward` writes to.
+  // Checked before freezing, which makes lists of tensors constants even if `forward` writes to them.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
-  // Before freezing, which may drop default values of arguments, and whose errors are less clear.
+  // Checked before freezing, which may drop default values of arguments and has less clear errors.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);

@@ -1,4 +1,4 @@
-// Moves batches to a session's device, and outputs back.
+// Copies inputs of batches to a session's device, and outputs back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,20 +12,20 @@
 namespace sconce {
 
 /**
- * On the CPU nothing is copied, and a job ends with its forward pass. On a GPU a job ends once its outputs are in host memory,
- * and the next batch may start before. Only for the session's thread. The destructor waits for all pending jobs.
+ * On the CPU nothing is copied. On a GPU the next batch may start before the outputs of the last are in host memory.
+ * Only for the session's thread. The destructor waits for all pending jobs.
  */
 class Transport {
  public:
   virtual ~Transport() = default;
-  /** Most jobs that may be unfinished at a time. */
+  /** Most jobs that may run at a time. */
   virtual size_t depth() const = 0;
   /**
    * Returns the batch's inputs on the device. The host memory of the inputs belongs to the job until the job is
    * delivered.
    */
   virtual std::vector<at::Tensor> send(Job& job) = 0;
-  /** Ends the job, in order: calls `done` once the outputs are in host memory, or with an error. */
+  /** Finishes jobs in order: calls `done` once the outputs are in host memory, or with an error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
 

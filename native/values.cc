@@ -14,7 +14,7 @@ struct SessionHandle {
   std::shared_ptr<Session> session;
 };
 
-/** Tag of the addon's sessions among JS externals: objects of other addons are refused. */
+/** Type tag of this addon's sessions, so that externals of other addons are refused. */
 constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
 
 napi_value external_buffer(napi_env env, at::Tensor tensor) {
@@ -30,7 +30,7 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
     return nullptr;
   }
   owner.release();
-  // The garbage collector learns the buffer's size; otherwise it would let gigabytes wait.
+  // Without the buffer's size, the garbage collector would free buffers too late.
   int64_t total;
   napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
   return buffer;

@@ -18,7 +18,7 @@ struct WeightsOptions {
   std::string path;
   /** Set if the file is an exported program. */
   std::optional<Program> program;
-  /** Set for an exported program, and for a package that sconce compiled from one. */
+  /** Set for an exported program, and for a compiled package that was made from one. */
   std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
@@ -26,16 +26,14 @@ struct WeightsOptions {
   std::vector<int64_t> input_ranks;
   std::vector<std::string> outputs;
   /**
-   * Whether only `call` is used, not `run`; names are then not compared. Otherwise a TorchScript module is frozen,
-   * which folds constants and drops all methods but `forward`. A module for `call` is frozen only if it has no other
-   * methods and modifies no attributes.
+   * True if only `call` is used, not `run`. Then names are not checked, and all methods of a TorchScript module stay.
    */
   bool callable = false;
   /** Most batches that run at once on these weights. Further batches wait. */
   size_t instances = 1;
-  /** Least rows that a compiled package states to take; a smaller batch is filled up. */
+  /** Smallest batch that a compiled package accepts. Smaller batches are padded. */
   int64_t min_rows = 1;
-  /** Whether layers may pack their weights for oneDNN; see `pack_layers`. */
+  /** Whether layers may rearrange their weights for the processor. */
   bool pack = true;
 };
 
@@ -47,9 +45,8 @@ class Weights {
  public:
   virtual ~Weights() = default;
   /**
-   * Runs a batch on the current stream, with tensors on the weights' device. Returns an unchecked tensor for each
-   * declared output, in order; a device with streams may still be computing them. Throws `weights_invalid` if names or
-   * counts differ from the declaration, and libtorch's errors.
+   * Runs a batch on the current stream. Returns a tensor for each declared output, in order; a GPU may still be
+   * computing them. Throws `weights_invalid` if names or counts differ from the declaration, and libtorch's errors.
    */
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;
   /**
@@ -62,7 +59,7 @@ class Weights {
    * TorchScript that was opened for one instance answers false without a check.
    */
   virtual bool keeps_state() const { return true; }
-  /** Count of layers with packed weights. */
+  /** Number of layers whose weights are rearranged for the processor. */
   virtual size_t packed_layers() const { return 0; }
 };
 
@@ -85,8 +82,8 @@ std::string processor_needs_of(const std::string& path);
 std::string device_of_package(const std::string& path);
 
 /**
- * The index of each declared name among the names that the weights give. Throws `weights_invalid` if a name is missing
- * on either side.
+ * For each declared output, its index among the outputs that the weights give. Throws `weights_invalid` if a name is
+ * missing on either side.
  */
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given);
 

@@ -26,7 +26,7 @@ struct Image {
   std::array<size_t, 4> row_bytes{};
 };
 
-/** JPEGs of one batch. On an H200, batches of 16 are as fast as larger ones. */
+/** Most JPEGs in one batch. Larger batches are not faster. */
 constexpr size_t kMaxBatch = 32;
 /** Buffers above this size are freed after each use. */
 constexpr size_t kMaxKept = size_t{16} << 20;
@@ -139,7 +139,7 @@ class Unit {
     require(call_.create_event(&finished_, kSleepingEvent), "cuEventCreate");
   }
 
-  /** Decodes into the request's buffers. A thread decodes the requests of all waiting threads. */
+  /** Decodes into the request's buffers. One thread at a time decodes, also for the threads that wait. */
   void decode(Request& request) {
     {
       const std::lock_guard lock(mutex_);

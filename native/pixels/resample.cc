@@ -12,9 +12,7 @@ namespace {
 /** Fixed-point weights have this many fractional bits. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/**
- * Memory limit in bytes for resampled rows that are kept for reuse. Extreme shapes exceed it, and compute rows again.
- */
+/** Memory limit in bytes for resampled rows that are kept for reuse. For extreme shapes, rows are computed again. */
 constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {
@@ -93,7 +91,7 @@ WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-/** @param known the count of weights if the loop is unrolled for it; else 0 */
+/** Unrolls the loop for `known` weights, if `known` is not 0. */
 template <int known>
 [[gnu::always_inline]] inline void resample_row_of(const int32_t* row, const Axis& axis, int32_t* result) {
   const int64_t count = known == 0 ? axis.count : known;
@@ -124,7 +122,8 @@ WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* resul
 }
 
 /**
- * Rows that are added in one pass over the sums. Each pass reads and writes all sums, so one row a pass would be slow.
+ * Rows that are added in one pass over the sums. A pass for each row would be slow, because each pass reads and writes
+ * all sums.
  */
 constexpr int kTogether = 4;
 
@@ -185,7 +184,7 @@ class Resampler {
   }
 
  private:
-  /** The source rows of target row `y`, from the `i`th on, with their weights; at most `kTogether`. */
+  /** The next source rows of target row `y`, from the `i`th on, with their weights; at most `kTogether`. */
   Weighted weighted(int64_t y, int64_t i) {
     Weighted part;
     for (int64_t j = 0; j < kTogether; ++j) {

@@ -34,7 +34,7 @@ std::array<float, 256> table_of(float mean, float std) {
   return table;
 }
 
-/** Copies one channel of a row, in a loop that compilers vectorize. */
+/** Copies one channel of a row. Compilers can vectorize the simple loop. */
 WITH_AVX2 void write_plane(const uint8_t* __restrict from, int64_t count, uint8_t* __restrict result) {
   for (int64_t x = 0; x < count; ++x) result[x] = from[x * 4];
 }

@@ -1,10 +1,10 @@
-/** Learns the gaps between arrivals of items. */
+/** Learns the gaps in time between items that arrive in the queue. */
 
 /** The histogram has two bins for each doubling of the gap, from 1/32 ms to 8 s. */
 const STEPS_PER_OCTAVE = 2;
 const SHORTEST_MS = 1 / 32;
 const BINS = 18 * STEPS_PER_OCTAVE;
-/** Each new gap weighs 1 % more than the gap before it, so the newest hundred decide. */
+/** Each new gap weighs 1 % more than the gap before it, so mostly the newest hundred count. */
 const GROWTH = 1.01;
 const MAX_KEYS = 1024;
 /** Shortest wait in milliseconds: timers are no finer. */
@@ -54,10 +54,7 @@ export class Arrivals {
     return nowMs - (this.#lastAtMs.get(key) ?? -Infinity);
   }
 
-  /**
-   * Expected count of items within `withinMs`, if the last item came `silentMs` ago: the next item, and more that
-   * follow at usual gaps.
-   */
+  /** Expected count of items within `withinMs`, if the last item came `silentMs` ago. */
   followers(silentMs: number, withinMs: number): number {
     const next = this.#gaps(binOf(silentMs), silentMs + withinMs);
     const { share, meanMs } = this.#gaps(0, withinMs);
@@ -66,9 +63,8 @@ export class Arrivals {
   }
 
   /**
-   * How long to wait for the next item, counted from the newest arrival in milliseconds: the wait with the greatest
-   * expected gain. The gain is the time that the next item saves, less the time that the waiting items lose. 0 without
-   * an expected gain.
+   * Milliseconds to wait for the next item, counted from the newest arrival: the wait with the greatest expected gain.
+   * The gain is the time that the next item saves, less the time that the waiting items lose. 0 if no wait gains time.
    */
   waitMs({ items, silentMs, followers, savedMs, addedMs }: WaitQuestion): number {
     const first = binOf(silentMs);

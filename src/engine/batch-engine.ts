@@ -1,4 +1,4 @@
-/** Runs checked items of all predictions in batches, on the runners of this process. */
+/** Runs the inputs of all predictions in batches, on the runners of this process. */
 
 import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -26,8 +26,8 @@ export interface BatchEngineListener<T extends BatchItem> {
   finished(items: readonly T[], outputs: readonly Tensor[]): void;
   failed(item: T, error: SconceError): void;
   /**
-   * The batch yielded a part. @param rows one tensor for each tensor that the model yields, with a row for each item,
-   * in order
+   * The model yielded partial outputs of the batch.
+   * @param rows one tensor for each tensor that the model yields, with a row for each item, in order
    */
   part(items: readonly T[], rows: readonly Tensor[]): void;
   /** Whether a client needs the output of at least one of the items. */
@@ -42,7 +42,7 @@ export interface BatchEngineOptions<T extends BatchItem> {
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
-  /** False while results of this process are still unsent. The owner then calls `pump` once they are sent. */
+  /** Whether all results of this process have been sent to the server. After it was false, the owner calls `pump`. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Called when a lack of device memory limits the batches of a shape for a time. */
@@ -55,7 +55,10 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
-  /** The extra runner for small predictions. The first express batch opens it; undefined if opening fails. */
+  /**
+   * The express runner, an extra runner for small predictions. The first batch for it opens it; undefined if that
+   * fails.
+   */
   #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
@@ -88,7 +91,7 @@ export class BatchEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since the longest silent runner began its batch or yielded a part; 0 if no batch runs. */
+  /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
     return this.#batcher.runningForMs;
   }
@@ -100,7 +103,7 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // `settle` may free a runner. Reading more items from the socket first may take longer than the running batch.
+      // `settle` ends finished batches now. The event loop may first read many items from the socket.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }
@@ -118,7 +121,7 @@ export class BatchEngine<T extends BatchItem> {
     return this.#batcher.remove(lane);
   }
 
-  /** Dispatches waiting items. Call it when all results have left this process, after `isHeard` returned false. */
+  /** Dispatches waiting items. Call this once all results are sent, if `isHeard` was false. */
   pump(): void {
     this.#batcher.pump();
   }

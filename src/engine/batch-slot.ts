@@ -1,20 +1,20 @@
-/** The running batch of one runner, and its committed batch: the next batch, handed over ahead of time. */
+/** The batches of one runner: the running batch, and the committed one, which the runner got ahead of time. */
 
-/** Runs a batch. Callers may pass a second batch meanwhile, which starts when the first ends. */
+/** Runs a batch. A call during a batch queues the next one. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** A runner has at most a running batch and a committed batch, which runs next. */
 const MAX_IN_FLIGHT = 2;
-/** A running batch shorter than this many milliseconds is no reason to use the express runner. */
+/** Small predictions wait for a running batch that is shorter than this many milliseconds. */
 const LONG_MS = 2;
 /** A prediction counts as large if a batch has at least this many of its items. */
 const MANY = 4;
 
-/** Shortest lead time: timers have whole milliseconds. */
+/** A runner gets its next batch at least this many milliseconds before the running batch ends. Timers are no finer. */
 const LEAST_LEAD_MS = 2;
-/** Longest lead time. Items cannot join a committed batch, so a longer lead costs more than an idle device. */
+/** A runner gets its next batch at most this many milliseconds early, because items cannot join it afterwards. */
 const MOST_LEAD_MS = 20;
-/** Timer delays and early ends of batches count towards the lead time for this many milliseconds. */
+/** Milliseconds for which the delay of a timer or the early end of a batch is remembered. */
 const RECENT_MS = 2000;
 
 class RecentMaximum {
@@ -33,9 +33,8 @@ class RecentMaximum {
 }
 
 /**
- * How long before the end of the running batch its runner gets the next one, so that the device does not wait for the
- * event loop. From 2 ms with an idle event loop to 20 ms with a busy one, by recent delays of timers and early ends of
- * batches.
+ * How long before the end of the running batch a runner gets the next one, so that the device does not wait for the
+ * event loop. It grows with recent delays of timers and early ends of batches.
  */
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();
@@ -68,7 +67,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
   /** The running batch, then the committed batch, which runs next. */
   readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
-  /** When the running batch last yielded partial outputs, as a streaming model does. */
+  /** When the running batch last yielded partial outputs. */
   #yieldedAtMs = 0;
   #last = { size: 0, ms: 0, isBulk: false };
 
@@ -120,7 +119,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
   }
 
-  /** Notes that a batch yielded a part. @returns whether the batch runs on this runner */
+  /** Notes that a batch yielded partial outputs. @returns whether the batch runs on this runner */
   yielded(batch: readonly T[], nowMs: number): boolean {
     const isHere = this.#given[0]?.batch === batch;
     if (isHere) this.#yieldedAtMs = nowMs;
@@ -136,7 +135,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);
     const size = this.#given.shift()?.batch.length ?? 0;
-    // Only full batches are committed ahead, so only batches of the same size say how early a batch may end.
+    // The time of a batch with another size does not show whether this batch ended early.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;

@@ -23,16 +23,15 @@ interface Known {
   weight: number;
   /** Estimated milliseconds at the device's usual speed. */
   ms: number;
-  /** The estimate after pooling with neighbouring sizes (see `BatchTimes`), and the total weight of the pool. */
+  /** Estimate and total weight after merging with neighbouring sizes, so that no larger size has a shorter time. */
   monotoneMs: number;
   poolWeight: number;
 }
 
 /**
- * An exponentially weighted estimate for each size. Estimates are monotone: sizes that contradict their neighbours are
- * pooled (isotonic regression by pool-adjacent-violators, Ayer et al. 1955). Lines between sizes complete the curve, so
- * the steps in the batch times of GPUs are learned. The speed of the device is a separate estimate, so that sizes
- * without recent batches follow it.
+ * An exponentially weighted estimate for each size, with straight lines between sizes. No larger size has a shorter
+ * time: sizes that contradict this are merged (isotonic regression by pool-adjacent-violators, Ayer et al. 1955). The
+ * speed of the device is a separate estimate, so that sizes without recent batches follow it.
  */
 export class BatchTimes {
   #known: Known[] = [];

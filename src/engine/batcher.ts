@@ -1,4 +1,4 @@
-/** Decides which items form a batch, and when the batch starts. Pure logic over a clock, runners and a policy. */
+/** Decides which items form a batch, and when the batch starts. */
 import type { Clock } from "../base/clock.ts";
 import type { BatchCause } from "../base/labels.ts";
 import type { BatchPolicy } from "./batch-policy.ts";
@@ -11,8 +11,8 @@ import { type NextBatch, WaitingItems } from "./waiting-items.ts";
 /** Receives exactly one result for each queued item; removed items get none. */
 export interface BatchListener<T, R> {
   /**
-   * The items' batch starts, or the items were deprioritised; either way they leave the queue. Items of a failed batch
-   * are dispatched again.
+   * The items leave the queue: their batch starts, or their prediction now waits behind all others. Items of a failed
+   * batch may be dispatched again.
    */
   dispatched(items: readonly T[], cause: BatchCause): void;
   finished(items: readonly T[], result: R): void;
@@ -36,8 +36,8 @@ export interface BatcherOptions<T, R> {
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
   /**
-   * False while results of this process are still unsent. An item with `isAlone` may kill the process, so it waits for
-   * them. The owner calls `pump` once they are sent.
+   * Whether all results of this process have been sent. An item that may crash the process waits for that. The owner
+   * calls `pump` once they are sent.
    */
   readonly isHeard?: (() => boolean) | undefined;
   /** Whether a batch that failed for `cause` runs again in parts. */
@@ -47,14 +47,11 @@ export interface BatcherOptions<T, R> {
 }
 
 /**
- * A free runner gets up to `maxBatchSize` ready items at once, unless the policy waits for more. Predictions take
- * turns.
- * A busy runner gets its next batch ahead of time only if the batch is full, and as late as possible, so that new
- * predictions get their turn.
- * A failed batch runs again in parts, until the bad item fails alone; its prediction then goes after all others.
- * An item with `isAlone` may have killed an engine process, so it has all runners to itself.
- * The express runner is an extra runner. It takes a few new items while all other runners run long batches of large
- * predictions.
+ * Gives each free runner up to `maxBatchSize` items at once, unless the policy waits for more. Predictions take turns.
+ * - A busy runner gets its next batch early only if the batch is full.
+ * - A failed batch runs again in parts, until the bad item fails alone.
+ * - An item that may have crashed an engine process runs while all runners are idle.
+ * - While all runners run long batches of large predictions, an extra runner takes new small ones.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -73,7 +70,7 @@ export class Batcher<T extends Queued, R> {
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#waiting = new WaitingItems({ ...options, mostOf: (key) => this.#sizes.of(key, options.clock.now()) });
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // Express batches are small, so their times must not change the lead time of other batches.
+    // Batches of the extra runner are small, so their times must not change the lead time of other batches.
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
@@ -86,7 +83,7 @@ export class Batcher<T extends Queued, R> {
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
-  /** Milliseconds since the longest silent runner began its batch or yielded a part; 0 if no batch runs. */
+  /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
     return Math.max(...this.#allSlots.map((slot) => slot.silentForMs(now)));
@@ -114,7 +111,7 @@ export class Batcher<T extends Queued, R> {
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
     const items = [...alone, ...this.#waiting.remove(lane)];
-    // The removed item may have kept all runners reserved for itself.
+    // All runners may have been waiting for the removed item to run alone.
     if (alone.length > 0) this.pump();
     return items;
   }
@@ -215,8 +212,8 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * The runner gets its next batch before the listener gets results, so the device never waits. Before an item that
-   * runs alone, results go first: the item may kill this process.
+   * Starts the next batch before the listener gets results, so that the device does not wait. With `isReportedFirst`,
+   * results come first, because the next item may crash this process.
    */
   #pumpAnd(report: () => void, isReportedFirst: boolean): void {
     if (isReportedFirst) report();
@@ -228,7 +225,7 @@ export class Batcher<T extends Queued, R> {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
-    // The express batch lacked memory beside other batches, but may fit on a normal runner.
+    // The extra runner lacked memory beside other batches. The batch may fit on a normal runner.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
     if (wasBeside) {
@@ -261,8 +258,8 @@ export class Batcher<T extends Queued, R> {
 }
 
 /**
- * Splits a failed batch in two: between predictions if it has several, so that a bad item soon affects its own
- * prediction only.
+ * Splits a failed batch in two, between predictions if it has several: a bad item should soon affect only its own
+ * prediction.
  */
 function partsOf<T extends Queued>(batch: readonly T[]): T[][] {
   const lanes = [...Map.groupBy(batch, ({ lane }) => lane).values()];

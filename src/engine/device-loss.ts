@@ -18,7 +18,9 @@ const texts = [
   "unspecified launch failure",
 ];
 
-/** Hooks add their name to an error. Only the begin counts, because the rest of a message may be a client's text. */
+/**
+ * Matches only the start of a message, because the rest may be a client's text. Hooks put their name before an error.
+ */
 const pattern = new RegExp(`^(?:\\w+ failed: )?CUDA error: (?:${texts.join("|")})`);
 
 /** Whether the GPU refuses all further work of this process after the error. */

@@ -6,7 +6,7 @@ import { openNativeFile } from "../base/native-file.ts";
 import { cudaDeviceCount } from "./native/binding.ts";
 import { compiledDevice } from "./native/program.ts";
 
-/** The device that the operator asks for; without it, the author's; without both, `auto`. */
+/** The requested device: the operator's choice, else the author's, else `auto`. */
 export interface AskedDevice {
   readonly operator?: string | undefined;
   readonly author?: string | undefined;
@@ -40,7 +40,7 @@ export async function resolveDevices(
 }
 
 async function anyForCpu(weights: readonly string[]): Promise<boolean> {
-  // One file at a time: weights inside an executable are first copied to disk.
+  // One file at a time, because weights inside an executable are copied to disk to be read.
   for (const path of weights) {
     await using file = await openNativeFile(path);
     if (compiledDevice(file.path) === "cpu") return true;

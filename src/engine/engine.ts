@@ -1,7 +1,4 @@
-/**
- * Interface of the engine, which runs inputs through the model in batches. Arguments are names and plain bytes, so the
- * engine may be another process.
- */
+/** Interface of the engine, which runs inputs through the model in batches. The engine may be another process. */
 
 import type { Tensor } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";
@@ -21,11 +18,11 @@ export interface Item {
 
 /** Receives the result of each submitted item exactly once, and no result of a cancelled prediction. */
 export interface EngineListener<T extends Item = Item> {
-  /** The items' batch starts, or the items were deprioritised; either way they leave the queue. */
+  /** The items leave the queue: their batch starts, or their prediction now waits behind all others. */
   dispatched(items: readonly T[]): void;
-  /** The item yielded a part of its outputs. If a failed batch runs again, the parts come again from the first. */
+  /** The model yielded partial outputs of the item. If a failed batch runs again, they come again from the first. */
   part?(item: T, rows: Rows): void;
-  /** The item has its result. @param rows the item's outputs, in memory that no other item shares */
+  /** @param rows the item's outputs, in memory that no other item shares */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
   /** A new engine process is ready. Its batch size and instances may differ from the previous process. */

@@ -25,14 +25,10 @@ function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
 
 /**
  * Items of similar lengths share a batch, so that padding is small (length bucketing, as `bucket_by_sequence_length` of
- * tf.data).
- * The oldest item of the next prediction leads the batch, so no item waits for similar lengths. The items nearest in
- * length follow; predictions with equally near items take turns. An item does not join if the batch would then compute
- * fewer useful elements per second, according to measured batch times of this key.
- * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7. Padding stays
- * below 0.3 of long items.
+ * tf.data). The oldest item of the next prediction leads the batch. The items nearest in length follow.
+ * - An item does not join if the batch would then compute fewer useful elements per second, by measured batch times.
+ * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7.
  * - The padded batch has at most `maxBytes`. A single item may have more.
- * - A batch may have fewer than `max` items while more items of its group wait.
  * - A new prediction goes before the predictions of the last batch.
  */
 export class FairQueue<T extends Queued> {
@@ -98,9 +94,9 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes all items of small predictions that no batch has served yet, up to `max` items of one shape key and similar
-   * lengths. Predictions that do not fit as a whole are skipped. @param isDue whether a prediction with `count` items,
-   * the oldest of them `first`, need not wait for more
+   * Takes all items of small predictions from which no batch has taken an item: up to `max` items of one shape key and
+   * similar lengths.
+   * @param isDue whether a prediction with `count` items, the oldest of them `first`, need not wait for more
    */
   takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];

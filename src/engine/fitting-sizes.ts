@@ -3,13 +3,11 @@
 interface Size {
   most: number;
   sinceMs: number;
-  /** The lowest limit that `tooLarge` returned, so that it returns each new low once. */
+  /** The lowest limit that `tooLarge` has returned. */
   reported: number;
 }
 
-/**
- * Milliseconds until a lowered limit doubles: other programs may have freed memory. Otherwise one batch fails again.
- */
+/** Milliseconds until a lowered limit doubles, because other programs may have freed memory. */
 const RETRY_MS = 60_000;
 /** Limit of remembered shape keys: clients choose the sizes of free dimensions. */
 const MAX_KEYS = 1000;
@@ -34,9 +32,9 @@ export class FittingSizes {
   }
 
   /**
-   * Notes that a batch of `items` items did not fit. A batch above the limit was committed before the limit fell, and
-   * does not count.
-   * @returns the new limit, if it is the lowest limit of this key so far
+   * Notes that a batch of `items` items did not fit. A batch above the limit is ignored: it was formed before the limit
+   * fell.
+   * @returns the new limit if it is the lowest of this key so far, otherwise undefined
    */
   tooLarge(key: string, items: number, nowMs: number): number | undefined {
     const size = this.#sizes.get(key) ?? { most: this.#maxBatchSize, sinceMs: nowMs, reported: Infinity };

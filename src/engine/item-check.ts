@@ -19,9 +19,9 @@ export interface CheckedItem extends ShapeKey {
 export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
-  /** The padded sizes by the name of the dimension. Items of similar sizes share a batch. */
+  /** The size of each padded dimension, by its name. Items of similar sizes share a batch. */
   readonly padded: ReadonlyMap<string, number>;
-  /** The product of the padded sizes; 0 where nothing is padded. */
+  /** The product of the padded sizes; 0 without padded dimensions. */
   readonly length: number;
 }
 

@@ -104,10 +104,7 @@ export class Lanes<T extends Queued> {
   readonly #byKey = new WeakMap<object, Lane<T>>();
   /** Predictions without an item in the last batch. They go first. */
   readonly unserved = new Ring<Lane<T>>();
-  /**
-   * Predictions with an item in the last batch. They go after all others, and after those that arrive before the next
-   * batch.
-   */
+  /** Predictions with an item in the last batch. They go after all others. */
   readonly #served = new Ring<Lane<T>>();
   readonly groups = new Map<string, Group<T>>();
   #length = 0;
@@ -152,7 +149,7 @@ export class Lanes<T extends Queued> {
     });
   }
 
-  /** Takes the first item of a line. If items are left, the line and its prediction wait for all others. */
+  /** Takes the first item of a line. If items are left, the line and its prediction go after all others. */
   takeFirst(line: Line<T>): T {
     const { lane, bucket, items } = line;
     const item = items.shift();

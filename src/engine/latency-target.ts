@@ -1,14 +1,14 @@
-/** The policy for a latency target: how large the next batch is, and how long it may wait for more items. */
+/** The batching policy for a latency target: how large the next batch is, and how long it waits for more items. */
 import { Arrivals } from "./arrivals.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
 /**
- * A smaller batch must beat this multiple of the throughput of a batch with all waiting items. It can, because batch
- * times of some devices rise in steps.
+ * A smaller batch is chosen if it has this many times the throughput of a batch with all waiting items. On some
+ * devices, batch times rise in steps.
  */
 const STEP = 1.25;
-/** A batch is halved if the half keeps at least this share of its throughput: it ends sooner. */
+/** A batch is halved if the half has at least this share of its throughput, because the half ends sooner. */
 const AS_GOOD = 0.95;
 /** Small batches must process at least this multiple of the arrival rate; otherwise the queue grows. */
 const KEEPS_UP = 1.1;
@@ -19,9 +19,8 @@ const OLDEST_SHARE = 0.3;
 const MEMORY = 2;
 
 /**
- * A batch has the size with the highest throughput, limited so that its oldest item meets the target. If such small
- * batches are slower than the arrivals, the queue would only grow; then the limit does not hold until the queue is
- * short again. (Servers that may drop items drop late items instead: "early drop" of Nexus, SOSP 2019.)
+ * A batch has the size with the highest throughput, limited so that its oldest item meets the target. The limit does
+ * not hold if such small batches would be slower than the arrivals, because the queue would then only grow.
  */
 export class LatencyTarget implements BatchPolicy {
   /** Target in milliseconds, from ready to the end of the batch. */

@@ -1,8 +1,8 @@
-/** Lengths of items on a logarithmic scale. Items that are few steps apart share a batch. */
+/** Lengths of items on a logarithmic scale, in steps. Items that are few steps apart share a batch. */
 
 /** Steps from a length to its double. Lengths in one step differ by less than a sixteenth. */
 const STEPS_PER_OCTAVE = 12;
-/** Count of adjacent steps that may share a batch: half an octave, so that no length is beyond √2 times another. */
+/** Adjacent steps that may share a batch: half an octave, so no length is more than √2 times another. */
 const MAX_SPAN = 6;
 /** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
 const BASE_LENGTH = 16;
@@ -53,8 +53,9 @@ export function placeOf(steps: Steps): string | number {
 }
 
 /**
- * Yields values near `middle` that may share a batch, nearest first. @param joins whether a value joins the batch;
- * `before` and `after` are the longest steps of the batch without and with it
+ * Yields values near `middle` that may share a batch, nearest first.
+ * @param joins whether a value joins the batch; `before` and `after` are the longest steps of the batch without and
+ * with the value
  */
 export function* near<T>(
   middle: Steps,

@@ -69,12 +69,12 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   const { weights, predict, inputs, outputs, parts = outputs, threads, instances, pack } = options;
   if (predict === undefined) {
     const [path, another] = Object.values(weights);
-    // `defineModel` has already refused this.
+    // `defineModel` refuses several weights without `predict`.
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    // One more session is for the express runner. Custom operators may not be safe for concurrent runs, so with them a
-    // single instance stays alone.
+    // One more session is for the extra runner of small predictions. Custom operators may not be safe for concurrent
+    // runs, so with them a single instance gets no extra runner.
     const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
     return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
   }

@@ -8,13 +8,11 @@ export type Rows = Readonly<Record<string, ModelTensor>>;
 export type RowParting = (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
 
 /**
- * Creates the function that splits a model's declared outputs.
- *
- * A padded dimension of an output has the name of an input's padded dimension. The function cuts this dimension to the
- * item's size, so other items of the batch do not change an item's shape.
- *
- * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of
- * other clients, and the author's code may transfer it. Call the function once for each row: it moves data in place.
+ * Creates the function that splits a model's outputs.
+ * A padded dimension of an output is cut to the size of the item's input dimension with the same name, so that the
+ * item's shape does not depend on other items of the batch.
+ * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory. Call it once
+ * for each row, because it moves data in place.
  */
 export function rowParting(specs: TensorSpecs): RowParting {
   const plans = Object.entries(specs).map(([name, { dims }]) => ({

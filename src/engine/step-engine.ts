@@ -1,4 +1,7 @@
-/** Advances the items of all lanes together, step by step (continuous batching): items join and leave between steps. */
+/**
+ * Runs a model's `step` function for the items of all predictions together (continuous batching): items join and leave
+ * between steps.
+ */
 
 import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -26,15 +29,15 @@ interface Slot<T> {
   readonly turn: Turn;
   running: Running<T>[];
   isBusy: boolean;
-  /** When the running call of the author's code began. */
+  /** When the running call of `begin` or `step` started. */
   sinceMs: number;
 }
 
 /**
- * A runner has at most `maxBatchSize` items. Waiting items join before each step, and predictions take turns. An item
- * with `isAlone` has all runners to itself, from its first step to the last. A step that fails runs again in halves,
- * until the bad item fails alone. An item that lacks memory beside others begins again beside half as many, and fails
- * only if it runs alone.
+ * A runner has at most `maxBatchSize` items. Waiting items join before each step, and predictions take turns.
+ * - A step that fails runs again in halves, until the bad item fails alone.
+ * - An item that lacks memory beside others begins again beside half as many. It fails only if it runs alone.
+ * - An item that may have crashed an engine process has all runners to itself.
  */
 export class StepEngine<T extends BatchItem> {
   readonly instances: number;
@@ -87,7 +90,7 @@ export class StepEngine<T extends BatchItem> {
    */
   cancel(lane: object): T[] {
     const items = this.#waiting.remove(lane);
-    // A removed item with `isAlone` may have kept other items waiting.
+    // Other items may have been waiting for the removed item to run alone.
     this.#pumpSoon();
     return items;
   }
@@ -127,7 +130,7 @@ export class StepEngine<T extends BatchItem> {
       } catch (error) {
         for (const each of slot.running) this.#failed(slot, each, error);
       }
-      // Idle runners take waiting items first.
+      // Lets idle runners take waiting items first.
       if (slot.running.length > 0) this.pump();
       joining = slot.running.length > 0 ? this.#joiners(slot) : [];
     } while (slot.running.length > 0);
@@ -224,7 +227,7 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     if (!hasCode(cause, "session_closed")) {
-      // Deprioritised items leave the count of queued items, so that new items find room.
+      // The prediction's other items now wait behind all others, and no longer count as queued.
       const waiting = this.#waiting.blame(item.lane);
       if (waiting.length > 0) listener.dispatched(waiting);
     }

@@ -1,4 +1,6 @@
-/** Items that wait to join runners with steps. Predictions take turns; lengths and shapes of items do not matter. */
+/**
+ * The queue of a model with a `step` function: items that wait to join the steps of a runner. Predictions take turns.
+ */
 
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";

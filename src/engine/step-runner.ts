@@ -70,8 +70,9 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   /**
-   * Runs a batch of items from their first to their last step, for trials. Outputs of all items must have equal sizes.
-   * @param parts receives the yielded parts of a batch of one item; other batches drop them
+   * Runs a batch of items from their first to their last step, for warm-up and measurements. Outputs of all items must
+   * have equal sizes.
+   * @param parts receives the partial outputs, if the batch has only one item
    * @throws SconceError `run_failed` if an item does not end within the limits
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {

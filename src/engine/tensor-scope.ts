@@ -1,6 +1,6 @@
 /**
- * The device tensors that a runner's calls returned, and their release at the end of a batch. A garbage collector does
- * not see how full a device is.
+ * The device tensors that calls of sessions returned to the model's code. They are freed at the end of a batch, because
+ * a garbage collector does not see how full a device is.
  */
 import { NativeTensor } from "./native/native-tensor.ts";
 
@@ -14,7 +14,7 @@ export class TensorScope {
     this.#tensors.add(new WeakRef(tensor));
   }
 
-  /** Finds the tensors in a state. Call it after each step; `free` relies on the result. */
+  /** Finds the tensors in a state, so that `free` can keep them. Call it after each step. */
   search(state: unknown): void {
     if (isObject(state)) this.#found.set(state, tensorsIn(state));
   }

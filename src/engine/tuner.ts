@@ -64,8 +64,8 @@ export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimi
 }
 
 /**
- * Tries the settings in turn, round after round, so that disturbances affect all settings alike. A setting is skipped if its batch would exceed the
- * time left, as smaller batches show. The first setting is always tried.
+ * Tries the settings in turn, round after round, so that disturbances affect all settings alike. A setting is skipped
+ * if the time left is too short for its batch, judging by smaller batches. The first setting is always tried.
  * @returns the working settings, fastest first. Settings with failed batches are left out.
  * @throws SconceError of the first failure for another reason than memory, if no setting works
  */

@@ -7,7 +7,9 @@ import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 
 /** No new batch starts once parts of failed batches have this many times `maxBatchSize` items. */
 const MAX_PART_BATCHES = 2;
-/** Size of an express batch, at most this share of the largest batch. */
+/**
+ * Most items of a batch on the express runner, as a share of `maxBatchSize`. This extra runner takes small predictions.
+ */
 const EXPRESS_SHARE = 1 / 4;
 
 export interface NextBatch<T> {
@@ -30,7 +32,7 @@ export class WaitingItems<T extends Queued> {
   #wasPart = false;
   readonly #deprioritised = new DeprioritisedItems<T>();
   readonly #express = new BatchQueue<T>();
-  /** When `forFreeRunner` last said that a waiting partial batch must start; Infinity if no batch waits. */
+  /** When the waiting partial batch must start, by the last call of `forFreeRunner`; Infinity if none waits. */
   dueAtMs = Infinity;
   isHurried = false;
 
@@ -43,8 +45,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Whether a busy runner may get its next batch early. Parts of failed batches run on idle runners only, and early
-   * batches would leave no runner idle.
+   * Whether a busy runner may get its next batch early. False while parts of failed batches wait, because these need an
+   * idle runner.
    */
   get mayCommit(): boolean {
     return this.#parts.length === 0 && this.#queue.length > 0;
@@ -120,8 +122,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Sets items of new small predictions aside for the express runner. If another runner is free, enough items for its
-   * full batch stay.
+   * Sets items of new small predictions aside for the express runner (an extra runner). If another runner is free,
+   * enough items for its full batch stay.
    */
   reserveExpress(nowMs: number, isRunnerFree: boolean): void {
     const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
@@ -133,10 +135,7 @@ export class WaitingItems<T extends Queued> {
     if (items.length > 0) this.#express.add(items);
   }
 
-  /**
-   * Whether a new batch goes before the next part of a failed batch. Too many waiting parts go first; otherwise they
-   * pile up when batches fail faster than halving finds their bad items.
-   */
+  /** Whether a new batch goes before the next part of a failed batch. They alternate, unless too many parts wait. */
   get #isNewNext(): boolean {
     if (this.#parts.length === 0) return true;
     return this.#wasPart && this.#parts.length < MAX_PART_BATCHES * this.#options.maxBatchSize;

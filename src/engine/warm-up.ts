@@ -16,13 +16,12 @@ const WARM_UP_BUDGET_MS = 1500;
 /** Runs of each batch size. On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
 /**
- * Most runs of a short batch: the native addon compares packed and plain layers in its first runs, see
- * native/faster_form.h.
+ * Most runs of a short batch. In its first runs, the native addon measures which of two ways to run layers is faster.
  */
 const SHORT_RUNS = 33;
-/** Milliseconds that all runs of one batch size take together, after which runs beyond `RUNS` stop. */
+/** After `RUNS` runs of a batch size, more runs follow only until all together took this many milliseconds. */
 const SHORT_RUNS_MS = 40;
-/** Runs that take this many milliseconds together are enough, once all code is compiled. */
+/** Runs of a batch size stop once they took this many milliseconds together, if all code is compiled. */
 const ENOUGH_MS = 200;
 /** Threads are doubled if a forward pass then takes less than this share of its time. */
 const WORTH_MORE_THREADS = 0.9;

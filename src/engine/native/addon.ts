@@ -77,7 +77,7 @@ export interface Addon {
     share: Handle | undefined;
     program: Program | undefined;
     guards: ProgramGuards | undefined;
-    /** Least rows that a compiled package takes; a smaller batch is filled up. */
+    /** Smallest batch that a compiled package accepts. Smaller batches are padded. */
     minRows: number;
     keepMs: number;
     pack: boolean;
@@ -85,7 +85,7 @@ export interface Addon {
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
   /** Stacks and pads a batch into new arrays. (`run` stacks into the memory of its session.) */
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
-  /** Runs a method of the weights. Held tensors on the session's device are not copied. */
+  /** Calls a method of the weights. Tensors that are already on the session's device are not copied. */
   call(session: Handle, method: string, args: readonly NativeArgument[]): Promise<NativeResult>;
   readTensor<D extends DType>(session: Handle, tensor: HeldTensor): Promise<ArrayOf<D>>;
   /**
@@ -124,12 +124,12 @@ export interface NativeBatch {
 /** A typed array for each declared tensor, then the shape of each tensor with named sizes. */
 export type NativeTensors = (TensorData | number[])[];
 
-/** Path of the addon, and the fix for the error message if loading fails. */
+/** Path of the addon, and advice for the error message if the addon cannot be loaded. */
 export interface NativeLocation {
   readonly path: string;
   readonly fix: string;
   /**
-   * Only in an executable that can compile other executables: the libtorch build, and the archive that has the addon
+   * Only in an executable that can compile other executables: the libtorch version, and the archive that has the addon
    * and libtorch.
    */
   readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
@@ -151,7 +151,7 @@ export function loadNative(): Addon {
   return loaded;
 }
 
-/** The error for an addon of another version, whose exports or results do not fit the types in this file. */
+/** The error for an addon of another sconce version, which does not fit the types in this file. */
 export function otherVersion(): SconceError {
   return new SconceError(
     "native_unavailable",

@@ -73,14 +73,14 @@ export class BatchPacker {
 }
 
 /**
- * Whether copying is cheaper than passing the array. Empty arrays are passed: the addon reports one whose buffer was
- * transferred.
+ * Whether copying is cheaper than passing the array. Empty arrays are passed, because the addon detects transferred
+ * buffers.
  */
 function isSmall({ length, byteLength }: TensorData): boolean {
   return length > 0 && byteLength <= SMALL_BYTES;
 }
 
-/** False for an array of another type, which goes to the addon uncopied, because the addon has the error message. */
+/** Whether the array has the type for the dtype. If not, the array is passed to the addon, which throws the error. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
 }

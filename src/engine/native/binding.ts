@@ -32,8 +32,8 @@ export interface SessionOptions {
   /** Shares the weights of this open session, but runs on another thread. `path` is then not read. */
   readonly share?: NativeSession;
   /**
-   * Milliseconds to keep unused batch memory (default 10,000): after no batch has needed half of it for this long, it
-   * is freed.
+   * Milliseconds to keep unused batch memory (default 10,000). It is freed once no batch has needed half of it for this
+   * long.
    */
   readonly keepMs?: number;
   /**
@@ -47,7 +47,7 @@ const KEEP_MS = 10_000;
 
 interface StatedFacts {
   readonly mostRows: number;
-  /** Undefined for TorchScript: the addon knows it after loading. */
+  /** Undefined for TorchScript, because only the addon knows it, after loading. */
   readonly keepsState?: boolean;
 }
 

@@ -32,7 +32,7 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Exponents of sizes that are translated: TorchScript has no integer power, so `x**3` becomes `x * x * x`. */
+/** Supported exponents of sizes. TorchScript has no integer power, so `x**3` becomes `x * x * x`. */
 const PRODUCT = /^[1-4]$/;
 const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 

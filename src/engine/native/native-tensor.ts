@@ -7,7 +7,7 @@ import { copied } from "../item-check.ts";
 import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult, ResultTensor } from "./addon.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 
-/** Lists nested deeper than this go to the addon unconverted, and it refuses them. */
+/** Lists that are nested deeper go to the addon unconverted. The addon refuses them. */
 const MAX_DEPTH = 64;
 
 export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
@@ -77,7 +77,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     this.#free();
   }
 
-  /** Copies the elements to memory of the result. The tensor stays open. */
+  /** Returns a copy of the elements. The tensor stays open. */
   async copy(): Promise<Tensor> {
     const { dtype, shape } = this;
     const held = this.#held;
@@ -144,8 +144,8 @@ function isList(given: object): given is readonly NativeResult[] {
 }
 
 /**
- * Whether the addon made this tensor. A dict with a key `held` is no tensor: values of a dict are no opaque objects of
- * the addon.
+ * Whether the addon made this tensor. A dict with a key `held` is no tensor, because its values are no external
+ * objects.
  */
 function isTensor(given: object): given is ResultTensor {
   return "held" in given && isExternal(given.held);

@@ -28,7 +28,10 @@ export function changedBuffers(path: string): string[] {
   return [...new Set(tensors.values())].filter((name) => changed.has(name));
 }
 
-/** @param tensors buffers and views of buffers, by the names of their values in the graph */
+/**
+ * Names of the buffers that the nodes write.
+ * @param tensors buffers and views of buffers, by the names of their values in the graph
+ */
 function written(nodes: readonly Node[], tensors: Map<string, string>): string[] {
   return nodes.flatMap(({ target, inputs, outputs }) => {
     const names = inputs.map(({ arg }) => named.safeParse(arg.as_tensor).data?.name);

@@ -10,10 +10,7 @@ import {
   notTensor,
 } from "./program-schema.ts";
 
-/**
- * An assertion on a tensor's dtype, which the translation drops: the guards check the inputs, and no other dtype can
- * vary.
- */
+/** An assertion on a tensor's dtype. The translation drops it, because the guards check the dtypes of the inputs. */
 export const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
 export function guardsOf({

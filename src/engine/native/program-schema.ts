@@ -88,7 +88,7 @@ export type ExportedProgram = z.infer<typeof programSchema>;
 
 const knownSize = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
 
-/** The index of a folder in the archive: its tensors with raw bytes. */
+/** The JSON index of a folder in the archive, which lists its tensors. */
 export const payloadSchema = z.object({
   config: z.record(
     z.string(),

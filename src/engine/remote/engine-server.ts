@@ -1,6 +1,6 @@
 /**
- * The engine process's end of its socket. Batches mix items of all fronts (HTTP processes), and each front gets its
- * outputs.
+ * The server in the engine process. HTTP processes ("fronts") send it items through a Unix socket, and get the outputs.
+ * Batches mix items of all HTTP processes.
  */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
@@ -33,7 +33,7 @@ export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
   readonly parts?: TensorSpecs;
-  /** Properties of the engine that each front gets, together with batch size and instances. */
+  /** Properties of the engine that each HTTP process gets, besides batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
 }
 
@@ -54,7 +54,7 @@ interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
   readonly lanes: OpenMap<number, Lane>;
-  /** Memory shared with the front for large tensors; undefined without it. */
+  /** Memory shared with the HTTP process for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
   isHurried: boolean;
   isClosed: boolean;
@@ -69,7 +69,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   readonly #partFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
-  /** Size and times of the last batch, until a frame takes them to a front. */
+  /** Size and times of the last batch, until they are sent to an HTTP process. */
   #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
@@ -92,7 +92,7 @@ export class EngineServer {
           this.#observation = observation;
         },
       },
-      // An item that runs alone may end the process, so all results are sent first.
+      // The next item may crash the process, so all results are sent first.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
         return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
@@ -100,7 +100,7 @@ export class EngineServer {
     });
   }
 
-  /** Accepts connections of fronts. Call this after warm-up. */
+  /** Accepts connections of HTTP processes. Call this after warm-up. */
   listen(path: string): void {
     this.#listener = Bun.listen({
       unix: path,
@@ -116,7 +116,7 @@ export class EngineServer {
     });
   }
 
-  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
+  /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
     return this.#engine.runningForMs;
   }
@@ -143,7 +143,7 @@ export class EngineServer {
     front.outbox.flush();
   }
 
-  /** Removes the waiting items of a front, and drops the results of its running items. */
+  /** Removes the waiting items of an HTTP process, and drops the results of its running items. */
   #disconnected(socket: Socket): void {
     const front = this.#fronts.get(socket);
     if (front === undefined) return;
@@ -225,12 +225,12 @@ export class EngineServer {
     send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
   }
 
-  /** Starts partial batches without a wait once no front will submit more items. */
+  /** Starts partial batches without a wait once no HTTP process will submit more items. */
   #hurryIfAll(): void {
     if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
-  /** Tells the fronts which items run now. The frames are written at once, because the batch may end this process. */
+  /** Tells the HTTP processes which items run now. Writes at once, because the batch may crash this process. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
@@ -253,7 +253,7 @@ export class EngineServer {
     }
   }
 
-  /** Sends the times of a step in which no item ended to the first front, for metrics. */
+  /** Sends the times of a step in which no item ended to an HTTP process, for metrics. */
   #observed(): void {
     const observation = this.#observation;
     const [front] = this.#fronts.values();
@@ -280,8 +280,8 @@ export class EngineServer {
   }
 
   /**
-   * Ends this process, so that the supervisor starts another one. The fronts then run the items of the failed batch one
-   * by one, and only the item that caused the error fails.
+   * Ends this process, so that another one starts. The HTTP processes send it the items of the failed batch, which then
+   * run one by one. Only the item that caused the error fails.
    */
   #endProcess({ message }: SconceError): never {
     log.error(`The GPU refuses further work of this process, which ends now: ${message}`);
@@ -303,14 +303,12 @@ function send({ outbox }: Front, { block, from }: Frame): void {
   outbox.flushSoon();
 }
 
-/** Numbers of the items at the indexes `places`; of all items without `places`. */
+/** Numbers of the items at the indexes `places`; of all items if `places` is undefined. */
 function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
-/**
- * The connected fronts with items in a batch, and the indexes of these items. Undefined means all items of the batch.
- */
+/** For each connected HTTP process with items in the batch: the indexes of its items. Undefined means all items. */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
   const first = items[0]?.lane.front;
   if (first === undefined) return [];

@@ -1,18 +1,20 @@
 /**
- * The protocol of fronts and the engine process: frames on a Unix stream socket, in the byte order of the machine.
+ * The protocol between HTTP processes ("fronts") and the engine process: frames on a Unix stream socket, in the byte
+ * order of the machine.
  *
- * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have 32 bits. The first word is the
- * length in units of 8 bytes; the second is the kind, with flags above 8 bits. The rest depends on the kind:
+ * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have
+ * 32 bits. The first word is the length in units of 8 bytes; the second is the kind, with flags above 8 bits. The rest
+ * depends on the kind:
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number, sizes of the free dimensions; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
  * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
- * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
+ * | finished | engine | item count, batch size and cause, wait and run ms (float64), item numbers, sizes; rows |
  * | part | engine | as `finished`: rows that `predict` yielded |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |
@@ -61,7 +63,7 @@ export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): numbe
   return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
 }
 
-/** Properties of the engine after warm-up. A front gets them when it connects. */
+/** Properties of the engine after warm-up. An HTTP process gets them when it connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
   /** Count of instances on all devices together. */
@@ -71,7 +73,7 @@ export const engineInfoSchema = z.object({
   torch: z.string(),
   pid: z.int(),
   threads: z.int(),
-  /** Count of layers of one instance with weights rearranged for the processor. */
+  /** Number of layers of one instance whose weights are rearranged for the processor. */
   packedLayers: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
   forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
@@ -95,7 +97,7 @@ export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): 
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-/** @param at byte offset of the frame in `memory`, which the handler may keep */
+/** Handles a frame at the byte offset `at` of `memory`. The handler may keep the memory. */
 export type FrameHandler = (memory: FrameMemory, at: number) => void;
 
 /** Extracts frames from the chunks of a socket. */

@@ -1,4 +1,4 @@
-/** The frame that brings one item from a front to the engine process. */
+/** The frame that brings one item from an HTTP process to the engine process. */
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";

@@ -1,6 +1,6 @@
 /**
- * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that a
- * full socket refused before.
+ * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that
+ * did not fit into the socket before.
  */
 import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";

@@ -29,8 +29,7 @@ interface Lane<T extends Item> {
 }
 
 /**
- * The frame `dispatched` may be lost with the process. So an item runs alone after this many losses, even without that
- * frame.
+ * An item runs alone after it was pending at the end of this many engine processes, because it may have crashed them.
  */
 const MAX_LOSSES = 2;
 /** Item and lane numbers wrap around here, far above the count of pending items. */

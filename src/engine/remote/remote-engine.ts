@@ -201,14 +201,14 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#sendWords(frameKinds.hurry);
   }
 
-  /** Whether items wait for a result. */
+  /** Whether items wait for a result, so that the engine process is needed. */
   get isNeeded(): boolean {
     return this.#pending.size > 0;
   }
 
   /**
-   * Disconnects from the process, which may then end. Later items wait for the next process. @returns false, without
-   * effect, while items wait for a result, or `connect` waits for the process
+   * Disconnects from the process, which may then end. Later items wait for the next process.
+   * @returns false, without effect, while items wait for a result or the process is not ready
    */
   release(): boolean {
     if (this.isNeeded) return false;
@@ -234,10 +234,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 
-  /**
-   * Room in shared memory for a large item; undefined if there is none. The first large item creates the memory for
-   * later ones.
-   */
+  /** A range of shared memory for a large item; undefined if there is none. The first call only creates the memory. */
   #sharedPlace(bytes: number): SharedPlace | undefined {
     if (this.isReady && this.#shared.make()) this.#share();
     return this.#shared.take(bytes);
@@ -339,7 +336,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   #ended(connection: Connection): void {
     connection.outbox?.drop();
-    // `release` has closed this connection, which had no items.
+    // `release` has already disconnected this process, and no item waited for it.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
     this.#shared.laneEnded();

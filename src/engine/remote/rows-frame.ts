@@ -1,7 +1,4 @@
-/**
- * Frames with the outputs of a batch, or with parts that it yielded. The engine process writes them, a front reads
- * them.
- */
+/** Frames with the outputs or partial outputs of a batch, from the engine process to an HTTP process. */
 
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { aligned, setAt } from "../../author/tensor-memory.ts";
@@ -27,11 +24,11 @@ const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
 
-/** Outputs of one batch for the items of one front. */
+/** Outputs of one batch for the items of one HTTP process. */
 export interface RowsOfFront {
   /** Item numbers, in the order of the rows. */
   readonly numbers: readonly number[];
-  /** Indexes of the front's items in the batch; undefined for all items. */
+  /** Indexes of the HTTP process's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
   /** Size and times of the batch. Only one HTTP process gets them, so that metrics count each batch once. */
@@ -44,7 +41,10 @@ export class RowsFrames {
   readonly #sizes: number;
   readonly #kind: number;
 
-  /** @param outputs declared by the model: its outputs or, for the kind `part`, the tensors that it yields */
+  /**
+   * Writes and reads frames of one kind.
+   * @param outputs the model's outputs or, for the kind `part`, the tensors that it yields
+   */
   constructor(outputs: TensorSpecs, kind: number = frameKinds.finished) {
     this.#kind = kind;
     this.#plans = Object.values(outputs).map(({ dtype, dims }) => ({ dtype, rank: dims.length }));

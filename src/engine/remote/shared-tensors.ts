@@ -1,6 +1,6 @@
 /**
- * Memory that a front shares with the engine process. A large tensor is copied into it once, and does not pass through
- * the socket.
+ * Memory that an HTTP process shares with the engine process. A large tensor is copied into it once, and does not pass
+ * through the socket.
  */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, ftruncateSync } from "node:fs";
@@ -81,7 +81,8 @@ export class SharedTensors implements Disposable {
   }
 
   /**
-   * Frees the retired places of a prediction that the engine process has ended; without a number, of all predictions.
+   * Frees the retired places of a prediction, once the engine process no longer reads them; without a number, of all
+   * predictions.
    */
   laneEnded(lane?: number): void {
     for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
