@@ -8,7 +8,10 @@
 
 namespace sconce {
 
-/** Decides to free unused memory after a period whose largest batch is less than half of the largest batch before. */
+/**
+ * Says that unused memory should be freed, after a period whose largest batch is less than half of the largest batch
+ * before.
+ */
 class BatchNeed {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +39,7 @@ class BatchNeed {
   std::chrono::milliseconds period_;
   Clock::time_point ends_;
   size_t latest_ = 0;  // largest batch of this period, in bytes
-  size_t kept_ = 0;    // largest batch of earlier periods since memory was last freed, in bytes
+  size_t kept_ = 0;    // largest batch that memory is kept for, in bytes
 };
 
 }  // namespace sconce

@@ -16,7 +16,7 @@ namespace {
   throw CodedError("tensor_invalid", where + ": expected " + type->annotation_str() + ", received " + given);
 }
 
-/** Up to this number (2^53 - 1), a double can hold every integer. */
+/** 2^53: a double can hold every integer up to this number. */
 constexpr double kMaxWhole = 9007199254740992.0;
 
 bool is_whole(double number) { return std::trunc(number) == number && std::fabs(number) <= kMaxWhole; }

@@ -2,7 +2,9 @@
 
 namespace sconce {
 
-/** Returns freed memory to the system. By default malloc keeps it in this process; see src/engine/libtorch-env.ts. */
+/**
+ * Returns freed memory to the system. Otherwise malloc keeps it, because src/engine/libtorch-env.ts configures it so.
+ */
 void give_back_free_memory();
 
 }  // namespace sconce

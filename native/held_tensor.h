@@ -28,7 +28,7 @@ class HeldTensor {
   c10::Stream stream_;
 };
 
-/** Creates a JS external that owns the tensor. JS learns the tensor's size, and frees the tensor with the external. */
+/** Creates a JS external that owns the tensor. The tensor is freed when JS collects the external. */
 napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream);
 /** The tensor of a JS external. Throws `tensor_invalid` for any other value. */
 HeldTensor& held_from_js(napi_env env, napi_value value);

@@ -135,9 +135,9 @@ at::Tensor PackedLinear::plain_weight() const {
   return is_transposed_ ? weight.t().contiguous().t() : weight;
 }
 
-/** Times a single row, which gains least from packing: reading the weights takes most of its time. */
 bool PackedLinear::is_worth(const at::Tensor& weight) const {
   if (PlainForm::can_keep(weight.nbytes())) return true;
+  // A single row gains least from packing, because reading the weights takes most of its time.
   const auto row = at::zeros({1, columns_}, weight.options());
   return !is_slower([&] { run_packed(row); }, [&] { run_plain(row, weight); });
 }

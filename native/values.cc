@@ -30,8 +30,8 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
     return nullptr;
   }
   owner.release();
-  // Without the buffer's size, the garbage collector would free buffers too late.
   int64_t total;
+  // Without the buffer's size, the garbage collector would free buffers too late.
   napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
   return buffer;
 }

@@ -23,9 +23,8 @@ namespace {
 using Task = std::function<bool()>;
 
 /**
- * Runs a task on another thread, and keeps its two JS arrays alive. The promise resolves to false if the task could not
- * handle the picture. Otherwise it resolves to the milliseconds that the task waited for a thread, and its result for
- * the event loop.
+ * Runs a task on another thread. The promise resolves to false if the task could not handle the picture; otherwise it
+ * resolves to the milliseconds for which the task and its result waited.
  */
 class Work {
  public:

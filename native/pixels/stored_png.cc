@@ -27,7 +27,7 @@ class DataStream {
  public:
   DataStream(const uint8_t* png, size_t size) : next_(png + kSignature), end_(png + size) {}
 
-  /** Copies the next `count` bytes. `to` may overlap their place in the file if it is not after it. */
+  /** Copies the next `count` bytes to `to`, which may be an earlier place in the same file. */
   void read(uint8_t* to, size_t count) {
     while (count > 0) {
       if (left_ == 0) enter_chunk();

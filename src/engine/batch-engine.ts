@@ -103,7 +103,8 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // `settle` ends finished batches now. The event loop may first read many items from the socket.
+      // `settle` resolves the promises of finished batches now. The event loop may first read many items from the
+      // socket.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }

@@ -1,4 +1,4 @@
-/** Learns the fixed cost of a batch from batch times. Padding is worthwhile if it costs less than another batch. */
+/** Learns the fixed cost of a batch, from the times of batches with different numbers of elements. */
 import { type Lengths, paddedElements } from "./length-steps.ts";
 
 /** Count of batches that the weighted means cover. */

@@ -114,7 +114,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
 
-  /** Milliseconds since the running batch began, or last yielded a part; 0 without a batch. */
+  /** Milliseconds since the running batch began or last yielded partial outputs; 0 without a batch. */
   silentForMs(nowMs: number): number {
     return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
   }

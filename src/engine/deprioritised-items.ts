@@ -29,7 +29,7 @@ export class DeprioritisedItems<T extends Queued> {
     return this.length > 0 && this.#others >= OTHERS_BETWEEN;
   }
 
-  /** When deprioritised items may start even though no batch of other predictions was dispatched. */
+  /** When deprioritised items may start, if no batch of other predictions is dispatched before. */
   get idleAtMs(): number {
     return this.#otherAtMs + IDLE_MS;
   }

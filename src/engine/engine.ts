@@ -22,7 +22,10 @@ export interface EngineListener<T extends Item = Item> {
   dispatched(items: readonly T[]): void;
   /** The model yielded partial outputs of the item. If a failed batch runs again, they come again from the first. */
   part?(item: T, rows: Rows): void;
-  /** @param rows the item's outputs, in memory that no other item shares */
+  /**
+   * The item has its outputs.
+   * @param rows the outputs by name, in memory that no other item shares
+   */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
   /** A new engine process is ready. Its batch size and instances may differ from the previous process. */

@@ -1,6 +1,6 @@
 /**
- * The queue of ready items. Lanes (one for each prediction) take turns, items of a lane keep their order, and items of
- * a batch have similar lengths.
+ * The queue of ready items. Predictions take turns, items of a prediction keep their order, and items of a batch have
+ * similar lengths.
  */
 
 import { BatchOverheads } from "./batch-overheads.ts";
@@ -14,7 +14,8 @@ export type { Group, Queued } from "./lanes.ts";
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
 /**
- * Limits the padded bytes of a new batch. @returns a function that adds the first item of a line if it fits, and
+ * Limits the padded bytes of a new batch.
+ * @returns a function that adds the first item of a line (one prediction's items of similar lengths) if it fits, and
  * returns whether it did. The first item of a batch always fits.
  */
 function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
@@ -44,8 +45,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * The groups, each with all items of one shape key. Groups of the lane whose turn is next come first; within a lane
-   * the group with the oldest item.
+   * All groups, each with the items of one shape key. Groups of the prediction whose turn is next come first; within a
+   * prediction, the group with the oldest item.
    */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
@@ -61,8 +62,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items of `group`: the oldest item of the next lane, then the items nearest in length; lanes take
-   * turns.
+   * Takes up to `max` items of `group`: the oldest item of the next prediction, then the items nearest in length.
+   * Predictions take turns.
    * @param maxBytes limit for the padded inputs; a single item may have more
    */
   take(group: Group<T>, max: number, maxBytes = MAX_PADDED_BYTES): T[] {

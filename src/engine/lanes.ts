@@ -1,7 +1,4 @@
-/**
- * The queued items of the fair queue. Each item is in a line: the items of one lane (prediction) in one bucket of
- * similar lengths.
- */
+/** Data structures of the fair queue. Each queued item is in a line: one prediction's items of similar lengths. */
 
 import { Fifo } from "../base/collections/fifo.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
@@ -67,7 +64,7 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
  */
 export class Bucket<T extends Queued> {
   readonly group: Group<T>;
-  /** Length of the items, as a step of length-steps.ts for each padded dimension. */
+  /** Range of lengths of the items: a step on a logarithmic scale for each padded dimension. */
   readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
   length = 0;

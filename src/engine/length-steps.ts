@@ -15,7 +15,7 @@ const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 /** Padded sizes of an item, by which items of similar lengths are found. */
 export interface Lengths {
   readonly padded?: ReadonlyMap<string, number> | undefined;
-  /** The product of the padded sizes, used if `padded` is undefined; 0 or undefined without padding. */
+  /** The product of the padded sizes; 0 or undefined without padded dimensions. */
   readonly length?: number;
 }
 

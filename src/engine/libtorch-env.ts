@@ -12,9 +12,8 @@ export const keptMemory: Readonly<Record<string, string>> = {
 };
 
 /**
- * Limits how long a libgomp thread without work spins before it sleeps: half a millisecond, not 10 ms, because it
- * blocks a core that the HTTP processes need. ResNet-18 on two threads is as fast, and 6 % faster than with 1000 turns,
- * the default for more threads than cores.
+ * Limits how long a libgomp thread without work spins before it sleeps: half a millisecond instead of 10 ms, because it
+ * blocks a core that the HTTP processes need. ResNet-18 on two threads is as fast.
  */
 function openMp(): Record<string, string> {
   return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "20000" } : {};

@@ -44,8 +44,8 @@ export function batchSizeFor([runner]: readonly Runner[], asked: number): number
 }
 
 /**
- * Opens `instances` runners on each device. If one fails, all are closed. @returns runners in an order that alternates
- * devices, so that few batches use all devices
+ * Opens `instances` runners on each device. If one fails, all are closed.
+ * @returns the runners, alternating between the devices, so that even two batches use two devices
  */
 export async function openRunners(options: OpenOptions): Promise<Runner[]> {
   for (const path of options.operators) await loadOperators(path);

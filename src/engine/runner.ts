@@ -34,8 +34,9 @@ export interface Stepper {
 /** Runs batches one after the other. Callers may hand over the next batch while one runs. */
 export interface Runner {
   /**
+   * Runs a batch.
    * @param items the input tensors of each item, in the order of the declared names
-   * @param parts receives parts before the outputs; by default parts are dropped
+   * @param parts receives partial outputs; by default they are dropped
    * @returns one tensor for each declared output, with the items as first dimension
    * @throws SconceError `canceled` if `parts.isOver`
    */

@@ -5,7 +5,7 @@
 import { NativeTensor } from "./native/native-tensor.ts";
 
 export class TensorScope {
-  /** Weak references let tensors that the model's code dropped be collected during a long batch. */
+  /** Weak references, so that tensors that the model's code no longer uses can be collected during a batch. */
   readonly #tensors = new Set<WeakRef<NativeTensor>>();
   /** The tensors that `search` last found in the state of each item. */
   readonly #found = new WeakMap<object, readonly NativeTensor[]>();

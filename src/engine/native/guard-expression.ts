@@ -6,7 +6,7 @@
 import { comparison, requireInt64 } from "./program-literals.ts";
 import { sizeFunctions } from "./symbolic-call.ts";
 
-/** @returns the TorchScript text for an input of this path; undefined if the program has no such input */
+/** Gives the TorchScript text for the input at a path; undefined if the program has no such input. */
 export type InputText = (path: readonly string[]) => string | undefined;
 
 const token =

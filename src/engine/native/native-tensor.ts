@@ -44,7 +44,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return this.#data === undefined ? this.#device : "cpu";
   }
 
-  /** Whether the end of the batch frees the tensor: it is not read, freed or kept. */
+  /** Whether the end of the batch frees the tensor. False once the tensor was read, freed or kept. */
   get isTemporary(): boolean {
     return this.#held !== undefined && !this.#isKept;
   }

@@ -53,7 +53,7 @@ export function programText(program: ExportedProgram): ProgramText {
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
-  // New tensors go to the device of the inputs, not to the device of the export that the program names.
+  // The program names the device of the export. New tensors go to the device of the inputs instead.
   const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph)];
   const results = graph.outputs.filter((_, i) => kinds[i] !== "token");
   const outputs = results.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));

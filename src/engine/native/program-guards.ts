@@ -113,7 +113,7 @@ function condition(guard: string, names: readonly string[]): Condition {
   }
 }
 
-/** The function argument for a path into the inputs of the Python call. */
+/** The TorchScript name of the tensor at a path in the inputs of the Python call; undefined if there is none. */
 function inputText(path: readonly string[], names: readonly string[]): string | undefined {
   const [first, second] = path;
   const isFlat = first === "flat_args" && path.length === 2;

@@ -132,7 +132,7 @@ export function guardSourceOf(path: string): GuardSource {
   });
 }
 
-/** The tensors of a folder in the archive, whose bytes are uncompressed, with their names. */
+/** Names and positions of the tensors in a folder of the archive. */
 function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
   const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
   const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));

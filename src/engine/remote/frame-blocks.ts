@@ -25,7 +25,10 @@ export class FrameBlocks {
     this.#shared.holders = 1;
   }
 
-  /** A block with room for a frame. The caller writes at `end`, moves it, and counts as a holder until `release`. */
+  /**
+   * A block with room for a frame. The caller writes at `end`, and moves it. Each user of the frame increments
+   * `holders`, and later calls `release`.
+   */
   withRoomFor(bytes: number): Block {
     if (bytes > MAX_SHARED_BYTES) return this.#newBlock(Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes))));
     if (this.#shared.end + bytes > BLOCK_BYTES) {

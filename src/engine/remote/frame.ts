@@ -87,7 +87,7 @@ export const failureSchema = z.object({
   message: z.string(),
   clientMessage: z.string().optional(),
   field: z.union([z.string(), z.array(z.union([z.string(), z.number()])).readonly()]).optional(),
-  /** Stack frames in the author's code. */
+  /** Lines of the stack trace that are in the author's code. */
   stack: z.string().optional(),
 });
 

@@ -17,7 +17,7 @@ interface Range {
   readonly bytes: Uint8Array;
   from: number;
   to: number;
-  /** The block with the bytes, which counts this range as a holder; undefined for other memory. */
+  /** The block that has the bytes; undefined for other memory. */
   readonly block: Block | undefined;
 }
 
