@@ -23,7 +23,7 @@ const MEMORY = 2;
  * not hold if such small batches would be slower than the arrivals, because the queue would then only grow.
  */
 export class LatencyTarget implements BatchPolicy {
-  /** Target in milliseconds, from ready to the end of the batch. */
+  /** Target in milliseconds, from the time when an item is ready to the end of its batch. */
   readonly ms: number;
   readonly times = new BatchTimes();
   readonly #arrivals: Arrivals;

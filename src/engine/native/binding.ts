@@ -259,9 +259,8 @@ export async function loadOperators(path: string): Promise<void> {
 }
 
 /**
- * Processor that compiled weights need, from their metadata: architecture and features as GCC's -m flags, e.g. "x86_64
- * avx2 fma". Undefined for TorchScript, which runs anywhere. A session on a processor without these features is
- * refused.
+ * Processor that compiled weights need: architecture and features as GCC's -m flags, e.g. "x86_64 avx2 fma". Undefined
+ * for TorchScript, which runs anywhere. A session on a processor without these features is refused.
  * @throws SconceError `weights_invalid`
  */
 export function processorNeeds(path: string): string | undefined {
