@@ -4,7 +4,7 @@
 const NEWEST_SHARE = 0.1;
 /** Share of the newest batch in the estimate of the device's current speed. */
 const SPEED_SHARE = 0.05;
-/** After this many batches of a size, an unexpected time counts as a change of the device's speed. */
+/** After this many batches of a size, its estimate counts as reliable. */
 const FAMILIAR = 8;
 /**
  * Largest deviation that counts, as a logarithm: twice or half of the expected time. Other programs disturb single
