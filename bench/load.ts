@@ -31,7 +31,6 @@ const answerSchema = z.object({
   answered: z.number(),
   failed: z.number(),
   seconds: z.number(),
-  /** Percentiles 50 and 99 of the latency, in milliseconds. */
   p50Ms: z.number(),
   p99Ms: z.number(),
   arrivals: z.array(z.number()),
@@ -52,9 +51,8 @@ export interface BinaryBodies {
 }
 
 interface Requests {
-  /** URL of the POST requests. */
   readonly url: string;
-  /** Path of a file with one request body a line; unused with `binary`. */
+  /** Path of a file with one request body in each line; unused with `binary`. */
   readonly bodies: string;
   readonly requests?: RequestPattern;
   readonly binary?: BinaryBodies | undefined;

@@ -53,7 +53,6 @@ const ANSWER_MS = 60_000;
 const TOLERANCE = 1e-4;
 const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema]) });
 
-/** `POST /predictions` of sconce. */
 export const sconceApi: Api = {
   path: "/predictions",
   body: (input) => [input],

@@ -7,7 +7,6 @@ import type { Network } from "./networks.ts";
 import { areClose, type Server, type Target } from "./target.ts";
 
 export interface BinaryInput {
-  /** Rows in each request. */
   readonly rows: number;
   /** Name of the model's input. In the JSON requests its value is a data URI with the bytes of a row. */
   readonly input: string;

@@ -176,9 +176,8 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
 }
 
 /**
- * Options that run several test files at a time: two more than cores, because many tests wait for processes and timers,
- * but at most four. Workers load modules once: with Bun's default of a fresh global for each file, one process would
- * load the addon many times.
+ * Options that run several test files at a time: two more than cores, at most four, because many tests wait for
+ * processes and timers. With `--no-isolate`, each worker process loads the addon only once.
  */
 function parallel(): string[] {
   return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];

@@ -71,8 +71,8 @@ checks.positive_data_acceptance.enabled = false
 `;
 
 /**
- * The document of a server, with two changes. Event streams get a schema for each event, which OpenAPI has only since
- * 3.2; otherwise schemathesis compares each event with the schema of the whole stream. Cancel-After is removed, because
+ * The document of a server, with two changes. Event streams get a schema for each event, as in OpenAPI 3.2; otherwise
+ * schemathesis would compare each event with the schema of the whole stream. Cancel-After is removed, because
  * schemathesis reports a number in a header as a wrong type.
  */
 async function documentOf({ client }: TestServer): Promise<unknown> {

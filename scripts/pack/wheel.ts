@@ -56,7 +56,6 @@ export interface WheelOptions {
   readonly level?: number;
 }
 
-/** Writes the wheel to a folder. @returns the path of the wheel */
 export async function packWheel(folder: string, options: WheelOptions): Promise<string> {
   const { executable, addons, level = 9 } = options;
   await using work = await tempDir();

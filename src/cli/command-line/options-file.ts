@@ -64,7 +64,7 @@ export class OptionsFile {
    * Opens the file that --config names, or the default file in the working directory.
    * @param given the value of --config
    * @param options options by their names in the file
-   * @returns undefined without --config, if the working directory has no such file
+   * @returns undefined if --config is not given and the default file does not exist
    * @throws SconceError `usage` for a file that cannot be read
    */
   static open(

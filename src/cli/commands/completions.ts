@@ -13,7 +13,6 @@ const listModels = "sconce models 2>/dev/null | sed '1d;s/ .*//'";
 type Completed = ReturnType<typeof completedOf>;
 type Flag = ReturnType<typeof flagsOf>[number];
 
-/** The command `completions`. @param commands the commands to complete, by name */
 export function completionsCommand(commands: Commands): Command {
   const known = Object.keys(shells).join(", ");
   return command({

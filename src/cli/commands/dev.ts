@@ -7,7 +7,7 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
-/** `shared` has the options of `serve` that make sense for one folder that is not packaged. */
+/** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
 const {

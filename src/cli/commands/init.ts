@@ -16,7 +16,6 @@ import { linkTypes, typesConfig } from "./init/types-link.ts";
 import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
-/** Name of the model in the template. */
 const templateName = "colours";
 
 export const init = command({
@@ -159,7 +158,6 @@ async function ofTemplate(file: string): Promise<Buffer> {
 /** Matches the model's name in the template's files, but not the word "colours" in prose. */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
 
-/** Quotes a path for the shell. */
 function quoted(path: string): string {
   return /^[\w./~+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

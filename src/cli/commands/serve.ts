@@ -86,9 +86,8 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
 const REPEAT_MS = 1000;
 
 /**
- * Handles signals. The first SIGTERM or SIGINT drains, the second ends the process at once. Before the server is ready
- * there is nothing to drain. SIGHUP starts a newer server, but in a terminal it stops the server, because the end of
- * the terminal session sends it.
+ * Handles signals. The first SIGTERM or SIGINT finishes accepted requests, the second ends the process at once. SIGHUP
+ * starts a newer server. In a terminal SIGHUP stops the server, because the terminal sends it when the session ends.
  */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;

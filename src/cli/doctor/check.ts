@@ -5,7 +5,6 @@ export interface Check {
   /** The result. With `warning`, serving still works. */
   readonly state: "ok" | "warning" | "fault";
   readonly found: string;
-  /** The fix; undefined if none is needed. */
   readonly fix?: string;
 }
 

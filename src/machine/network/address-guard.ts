@@ -28,8 +28,7 @@ export class AddressGuard {
 
   /**
    * Looks a host up once and returns its allowed addresses, in the order to try them. Callers must connect only to
-   * these addresses, because a second look-up could return others. Of a host with public and private addresses, only
-   * the public ones are returned.
+   * these addresses, because a second look-up could return others.
    * @param hostname `URL.hostname`: a name, an IPv4 address, or an IPv6 address in brackets
    * @param signal cancels the look-up
    * @throws SconceError `file_refused` for a private address, `file_unavailable` for a name without a public address;

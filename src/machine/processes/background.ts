@@ -36,11 +36,10 @@ export class Background implements Disposable {
   }
 
   /**
-   * Moves this process to the background. Child processes start there too. If the background gets hardly any time on a
-   * core, all of them leave it.
-   * @returns undefined if the system would not let them leave, or if the process has another policy, such as
-   * SCHED_BATCH,
-   * which `leave` would not restore
+   * Moves this process to the background, with the child processes that it will start. All of them leave it if they get
+   * hardly any time on a core.
+   * @returns undefined if the process stays: the system would not let it leave the background, or it has another
+   * policy, such as SCHED_BATCH, which `leave` would not restore
    */
   static enter(): Background | undefined {
     // A process that `start` has started has the policy SCHED_IDLE.

@@ -20,15 +20,12 @@ const EXAMPLE_ROWS = 32;
 
 /**
  * Python script that compiles an exported program.
- * `enlarged` exports the program again with the rows of the example repeated, and without arguments and results that
- * are no tensors: compiled code has tensors only. `enlarged` keeps the program if that is impossible: with a fixed batch,
- * or if the program's guards refuse the example.
- * `with_dtypes` gives scalar tensors the dtype of the program. Inductor would make an int64 tensor of an integer, and
- * PyTorch makes a float32 tensor.
- * Compiled code usually refuses sizes below 2. `backed_size_oblivious` compiles for them where the program declares
- * such a size.
- * `precompile_headers` pays off only for many packages.
- * On a CPU, freezing repacks weights for the processor, and layout optimization chooses the memory format that
+ * - `enlarged` repeats the rows of the example and exports the program again, with only tensors as arguments and
+ * results. If that fails, the program stays unchanged.
+ * - `with_dtypes` gives scalar tensors the dtype of the program, because Inductor would make int64 tensors of integers.
+ * - `backed_size_oblivious` lets the compiled code accept sizes below 2, if the program declares such a size.
+ * - `precompile_headers` is off, because it pays off only for many packages.
+ * - On a CPU, freezing rearranges weights for the processor, and layout optimization chooses the memory format that
  * convolutions prefer. Linear layers then take less than half the time.
  */
 const script = `import inspect, sys, torch, torch._inductor.config as config

@@ -27,7 +27,7 @@ export function inputsOfSource(source: string): TensorInput[] | undefined {
   const inputs = slots.flatMap((slot, i) => {
     const name = named[i - byOrder] ?? `input${i}`;
     const checks = checksOf(source, i);
-    // Sizes with the same symbol are always equal.
+    // The symbols of the input's sizes. Sizes with the same symbol are always equal.
     const symbols = new RegExp(`assert_size_stride\\(${slot}, \\{([^}]*)\\}`).exec(source)?.[1]?.split(/,\s*/) ?? [];
     const dtype = dtypes[/\(at::(\w+)\)/.exec(checks)?.[1] ?? ""];
     if (dtype === undefined) return [];

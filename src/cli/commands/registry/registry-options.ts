@@ -8,6 +8,5 @@ export const registryOptions = {
   }),
 } as const;
 
-/** Help text about credentials for registries. */
 export const credentialsHelp =
   "Credentials come from docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are used without TLS.";

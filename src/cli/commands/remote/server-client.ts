@@ -35,12 +35,11 @@ export const serverOptions = {
 export class ServerClient {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;
-  /** The client's certificate and its key. */
   readonly #tls: { readonly cert: string; readonly key: string } | undefined;
 
   /**
-   * @param url address of the server; `http://` is added to a URL without a scheme @throws SconceError `usage` for a
-   * malformed URL, or a file that cannot be read
+   * @param url address of the server; `http://` is added to a URL without a scheme
+   * @throws SconceError `usage` for a malformed URL, or a file that cannot be read
    */
   constructor(url: string, { key, clientCert, clientKey }: OptionValues<typeof serverOptions>) {
     const base = URL.parse(url.includes("://") ? url : `http://${url}`);

@@ -6,7 +6,6 @@ import type { Figures } from "./figures.ts";
 
 const BAR = 24;
 
-/** The lines of the view. @param url address of the server */
 export function linesOf(figures: Figures, url: string): string[] {
   const { device, version, requests, predictions, latencyMs, inputs, batches, models, memory, queue } = figures;
   const model = models.length === 0 ? figures.model : `${models.length} models`;

@@ -24,7 +24,6 @@ export interface Examination {
   /** The smallest batch size with nearly the best throughput. */
   proposedBatchSize: number | undefined;
   differences: Differences | undefined;
-  /** Result of the comparison with PyTorch. */
   reference: ComparedReference | undefined;
   weightsBytes: number | undefined;
   device: string | undefined;
