@@ -66,6 +66,6 @@ Measured ${new Date().toISOString().slice(0, 10)} on ${machine}.
 
 ${formatTable(["CASE", "REQUESTS", "MACHINE", "ABSOLUTE, HERE AND NOW"], absolute)}
 
-What is compared was measured in turns. Failed requests got no prediction that succeeded. Cores: the speed of the slower of two while
-nothing else was measured, as a share of the best in this run; where it is far below 1, others used the machine, and the row says little.`;
+Compared programs were measured alternately. Failed requests have no succeeded prediction. Cores: the speed of the slower of two cores
+while nothing else was measured, as a share of its best speed in this run. Far below 1, other programs used the machine, and the row says little.`;
 }

@@ -16,7 +16,6 @@ import { isDone, perform, state, withLock } from "./setup/step.ts";
 export interface SetupOptions {
   /** Whether to show the output of all commands, and not only of failed ones. */
   verbose?: boolean;
-  /** Called with the name of each finished step. */
   onDone?: (name: string) => void;
 }
 

@@ -30,7 +30,6 @@ const program = join(root, ".sconce", "program", "sconce");
 /** Maximum length of a failure's message in the summary, in characters. */
 const MAX_MESSAGE = 3000;
 
-/** Characters for XML's entities. */
 const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 interface Counts {

@@ -102,7 +102,6 @@ interface Trial extends Scenario {
   readonly url: URL;
   /** A key of `scenarios`: a revision of the protocol, or `tasks`. */
   readonly version: string;
-  /** Folder for the report. */
   readonly out: string;
 }
 

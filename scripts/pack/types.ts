@@ -41,7 +41,6 @@ export async function writeTypes(folder: string): Promise<void> {
   }
 }
 
-/** Adds a declaration file and the files that it imports, directly or not. */
 function addImports(path: string, found: Set<string>): void {
   if (found.has(path)) return;
   found.add(path);

@@ -86,7 +86,6 @@ export function pythonVariables({ path }: { readonly path: string | null }): Rec
   return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
 }
 
-/** The found libtorch, with a text about its source. */
 type Found = Libtorch & { source: string };
 
 function fromVariable(value: string, python: Python | undefined): Found {

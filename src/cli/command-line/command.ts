@@ -18,7 +18,6 @@ import {
 import { commonOptions } from "../../server/config.ts";
 import { type FileUse, OptionsFile } from "./options-file.ts";
 
-/** Help texts of a command, besides the texts of its options. */
 export interface HelpTexts {
   /** Explanation below the usage line: paragraphs, separated by empty lines. */
   readonly details?: string;
@@ -100,7 +99,6 @@ export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
-/** Arguments of a call as citty parses them. */
 export interface CittyArguments {
   readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
   readonly rawArgs: readonly string[];

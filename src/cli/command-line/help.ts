@@ -94,7 +94,6 @@ export function defaultText(option: Option<unknown>): string | undefined {
   return isSwitch(option) ? (option.default ? "on" : "off") : String(option.default);
 }
 
-/** The description of an option, with its default and its environment variables. */
 function optionText(option: Option<unknown>): string {
   const stated = defaultText(option);
   const facts = [

@@ -18,7 +18,6 @@ export interface Program {
   readonly commands: Commands;
   /** The command that runs if the command line names none. Without a default, help is printed. */
   readonly default?: string;
-  /** Output of `--version`. */
   version(): string | Promise<string>;
   /** Functions that run in child processes, by role. Help does not list the roles. */
   readonly roles: Roles;
@@ -129,7 +128,6 @@ async function printHelp(program: Program, [given = "", ...others]: readonly str
   print(commandHelp(await found.load(), { ...(chosen === program.default ? whole : own), width, isAll }));
 }
 
-/** Finds a command by name. @throws SconceError `usage` */
 function commandOf({ commands }: Program, name: string): ListedCommand {
   const found = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (found !== undefined) return found;

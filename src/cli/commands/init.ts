@@ -110,7 +110,6 @@ async function pathHint(): Promise<string> {
   return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
 }
 
-/** Derives a model's name from the folder's name. */
 export function nameFrom(dir: string): string {
   const name = basename(dir)
     .toLowerCase()

@@ -181,8 +181,8 @@ function repositoryOf(reference: string | undefined): string | undefined {
 }
 
 /**
- * Names for the models. A name is the repository, with the tag if the server has several builds of it. @throws
- * SconceError `usage`
+ * Names for the models: the listed name, otherwise the repository, with the tag if the server has several builds of it.
+ * @throws SconceError `usage` for two equal names
  */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
   const own = found.filter(({ listed }) => !listed.isShadow);

@@ -79,7 +79,6 @@ async function quitWithin(ms: number, keys: QuitKey | undefined): Promise<boolea
 /** The keys q, Ctrl-C and Ctrl-D as a terminal in raw mode sends them. */
 const quitKeys: ReadonlySet<string> = new Set(["q", "Q", "\x03", "\x04"]);
 
-/** Waits for the keys that end `top`: q, Ctrl-C and Ctrl-D. */
 class QuitKey implements Disposable {
   readonly #pressed = Promise.withResolvers<void>();
   readonly #onData = (data: Buffer) => {

@@ -62,7 +62,6 @@ export function tuneCommand(source: ModelSource, example: string): Command {
 
 /** Largest batch to try. A larger `batchSize` of the model replaces it. */
 const DEFAULT_MAX_BATCH = 64;
-/** Milliseconds between progress lines. */
 const PROGRESS_MS = 5000;
 
 type TuneConfig = { readonly seconds: number } & Pick<

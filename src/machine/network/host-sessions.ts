@@ -10,7 +10,6 @@ const keepAlive = { idleTimeout: 30, maxIdleSockets: 16 };
 export class HostSessions implements Disposable {
   readonly #sessions = new Map<string, Bun.FetchSession>();
 
-  /** The fetch session for the origin of a URL. */
   of({ origin }: URL): Bun.FetchSession {
     const session = this.#sessions.get(origin) ?? new Bun.FetchSession({ keepAlive });
     this.#sessions.delete(origin);

@@ -33,7 +33,6 @@ export class NameResolver {
     this.#maxLookups = maxLookups;
   }
 
-  /** Number of running look-ups and number of waiting callers. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
@@ -88,5 +87,4 @@ export class NameResolver {
   }
 }
 
-/** The resolver that all code of this process shares. */
 export const nameResolver = new NameResolver();

@@ -17,7 +17,6 @@ export class Changes implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Watches a folder, with its subfolders if `recursive` is set. */
   add(folder: string, { recursive }: { recursive: boolean }): void {
     if (this.#watchers.has(folder)) return;
     try {

@@ -85,7 +85,6 @@ export class DevServer {
   #current: Generation | undefined;
   /** The previous HTTP process, which may still be finishing requests. */
   #retired: Supervised | undefined;
-  /** The HTTP process that is starting. */
   #next: Supervised | undefined;
   #leaving: Promise<unknown> = Promise.resolve();
   #declaring: Child | undefined;

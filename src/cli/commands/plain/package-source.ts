@@ -3,7 +3,6 @@ import { z } from "zod";
 import type { DType } from "../../../author/tensor.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
-/** dtypes by their names in C++. */
 const dtypes: Readonly<Record<string, DType>> = {
   kFloat: "float32",
   kDouble: "float64",

@@ -80,7 +80,6 @@ function exampleRows(inputs: readonly TensorInput[]): number | string {
 }
 
 export interface WrittenModel {
-  /** Names of the written files. */
   readonly files: readonly string[];
   /** The only batch size that the weights or --input allow; undefined if several are allowed. */
   readonly fixedRows: number | undefined;

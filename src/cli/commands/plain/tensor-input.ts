@@ -30,7 +30,6 @@ export function specsOf(inputs: readonly TensorInput[]): TensorSpecs {
   return Object.fromEntries(specs);
 }
 
-/** An input given with `--input`, and its text. */
 export interface GivenInput extends TensorInput {
   readonly text: string;
 }

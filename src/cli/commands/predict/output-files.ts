@@ -9,7 +9,6 @@ import { usage } from "../../command-line/command.ts";
 import { filePaths } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
-/** The path in `-o` that means standard output. */
 const standardOutput = "-";
 
 export interface OutputFile {
@@ -18,7 +17,6 @@ export interface OutputFile {
   readonly dataUri: string;
 }
 
-/** A parsed value of `-o`. */
 interface Target {
   /** Path in the JSON of the output. Undefined in `-o FILE`, for an output with only one file. */
   readonly name: string | undefined;

@@ -43,7 +43,6 @@ export function localName({ host, repository, tag, digest }: RemoteReference): L
   };
 }
 
-/** Pulls a model to the store and shows the progress. */
 export async function pullModel(options: PullModelOptions): Promise<PullResult> {
   const { store, remote, name, plainHttp, withoutWeights = false, stored } = options;
   const title = formatRemote(remote);

@@ -73,7 +73,6 @@ export function figuresOf(before: Samples, after: Samples): Figures {
     const found = 1000 * quantileBetween("sconce_prediction_seconds", share, before, after, labels);
     return Number.isNaN(found) ? undefined : found;
   };
-  /** The figures of predictions with some labels, such as those of one model. */
   const predictions = (labels: Labels) => ({
     succeeded: rate("sconce_predictions_total", { ...labels, status: "success" }),
     failed: rate("sconce_predictions_total", { ...labels, status: "failed" }),

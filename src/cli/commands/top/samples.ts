@@ -44,7 +44,6 @@ export class Samples {
     return sums;
   }
 
-  /** The labels of each series. */
   labels(name: string): Labels[] {
     return this.#matching(name, {}).map(({ labels }) => labels);
   }

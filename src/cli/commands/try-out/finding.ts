@@ -24,7 +24,6 @@ function found(error: SconceError, mistake: ExportMistake | undefined, inputs: r
   return { mistake: mistake?.name ?? "model", error, python: mistake?.python(inputs) };
 }
 
-/** Adds findings to a list. */
 export class Findings {
   readonly #list: Finding[];
   readonly #inputs: readonly string[];

@@ -147,7 +147,10 @@ export function deviceOverride({ settings: { device } }: Model): string | undefi
 
 type Declared = Pick<SourceModel, "model" | "batchSize" | "examples">;
 
-/** The config for a package: facts about the model that a reader gets without loading the model. */
+/**
+ * The config for a package: the declared config, the version of torch, and the processor features that compiled weights
+ * need.
+ */
 export function configOf({ model, batchSize, examples, pathOf }: Declared & Pick<SourceModel, "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
