@@ -1,10 +1,10 @@
 /**
- * The reason why a model cannot be served, for clients. Only the log has the whole message, which may contain paths of
- * the server or texts of the model's code.
+ * Shortens the reason why a model cannot be served: clients must not see the server's paths or texts of the model's
+ * code.
  */
 import { codedError, type ErrorCode } from "../base/errors.ts";
 
-/** Reasons for clients, by error code: messages with these codes contain paths or addresses. */
+/** Texts that clients get for errors with these codes. The messages of these errors contain paths or addresses. */
 const short: Partial<Record<ErrorCode, string>> = {
   store_corrupt: "files of the model are damaged or missing",
   weights_invalid: "the weights cannot be used",

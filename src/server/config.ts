@@ -1,7 +1,4 @@
-/**
- * The options of `serve`, from flags, `SCONCE_…` variables and an options file. Their names, units, defaults and limits
- * are in serving-options.ts and work-options.ts.
- */
+/** The options of `serve`, from flags, `SCONCE_…` variables and an options file. */
 import { type LogFormat, type LogLevel, logFormats, logLevels } from "../base/log.ts";
 import { choice, type OptionValues, option } from "../base/option.ts";
 import { servingOptions } from "./serving-options.ts";
@@ -27,7 +24,7 @@ export const commonOptions = {
 /** All options of `serve`, in the order in which `--help` lists them. */
 export const serveOptions = { ...servingOptions, ...workOptions } as const;
 
-/** The headings of `serve --help`, each keyed by the first option below it. */
+/** The headings of `serve --help`, by the first option below each heading. */
 export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions | "cacheDir", string>> =
   {
     port: "Serving",
@@ -56,7 +53,7 @@ export const fixedLimits: FixedLimits = {
 interface FixedLimits {
   /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
-  /** Share of an overloaded server's turns for predictions whose clients poll instead of waiting. */
+  /** Fraction of an overloaded server's work for predictions whose clients poll for the result. */
   readonly pollShare: number;
   /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;

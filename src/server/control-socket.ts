@@ -1,6 +1,6 @@
 /**
- * The Unix socket of a server's port for upgrades. A newer server connects to it and takes over from the older one.
- * Messages are lines of JSON.
+ * The control socket of a server: a Unix socket through which a newer server takes over the port. Messages are lines of
+ * JSON.
  */
 import { chmodSync, lstatSync, mkdirSync, readlinkSync, rmSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
@@ -10,11 +10,11 @@ import { z } from "zod";
 import { log } from "../base/log.ts";
 import { offerSchema } from "./offer.ts";
 
-/** Version of the messages. It changes when older servers would misread a message. */
+/** Version of the messages. It increases when older servers would misread a message. */
 export const PROTOCOL = 2;
 
 export const handoverMessage = z.union([
-  // Newer server: asks to take over. `network` is its network namespace. Protocol 1 had no `offer`.
+  // From the newer server: asks to take over. `network` is its network namespace.
   z.object({
     kind: z.literal("hello"),
     protocol: z.int(),
@@ -22,13 +22,13 @@ export const handoverMessage = z.union([
     pid: z.int(),
     network: z.string(),
     offer: offerSchema.default({ models: [], answersClients: false }),
-    // Whether the operator permits the loss of models (--replace).
+    // Whether the newer server may lack models of the older server (--replace).
     replaces: z.boolean().default(false),
     // Id of the process that started the newer server for an upgrade.
     starter: z.int().optional(),
   }),
-  // Older server: accepts the upgrade. `server` is its name in the store. `fronts` has one Unix socket for each of its
-  // HTTP processes. Each process listens on the port with `socketsPerFront` sockets.
+  // From the older server: accepts the upgrade. `server` is its name in the store. `fronts` has a Unix socket for each
+  // of its HTTP processes, each with `socketsPerFront` sockets on the port.
   z.object({
     kind: z.literal("welcome"),
     server: z.string(),
@@ -37,14 +37,14 @@ export const handoverMessage = z.union([
     offer: offerSchema,
   }),
   z.object({ kind: z.literal("refused"), reason: z.string() }),
-  // Newer server: has opened the port. `steered`: all new connections reach it.
+  // From the newer server: it has opened the port. `steered`: all new connections reach it.
   z.object({ kind: z.literal("opened"), fronts: z.array(z.string()), steered: z.boolean() }),
-  // Older server: has closed its control socket, so the newer server may open its own.
+  // From the older server: it has closed its control socket, so the newer server may open one.
   z.object({ kind: z.literal("left") }),
-  // Older server: one of its processes has closed the port, and `open` processes have not.
+  // From the older server: one of its HTTP processes has closed the port; `open` more have not.
   z.object({ kind: z.literal("closed"), open: z.int() }),
   z.object({ kind: z.literal("steered") }),
-  // Newer server: does not start.
+  // From the newer server: it does not start.
   z.object({ kind: z.literal("failed"), reason: z.string() }),
 ]);
 export type HandoverMessage = z.infer<typeof handoverMessage>;
@@ -108,7 +108,7 @@ export class HandoverLink {
   }
 }
 
-/** Identifies the network namespace: one port number in two namespaces is two ports. Empty if it is unknown. */
+/** Identifies the network namespace, since a port number can be in use once in each namespace. Empty if unknown. */
 export function networkOf(): string {
   try {
     return readlinkSync("/proc/self/ns/net");
@@ -127,7 +127,7 @@ export function controlPath({ host, port }: { readonly host: string; readonly po
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const { uid: owner, mode } = lstatSync(folder);
-    // Another user may have created the folder before.
+    // Another user may have created the folder.
     if (owner !== uid || (mode & 0o077) !== 0) return undefined;
     return join(folder, `${host.replaceAll(/[^\w.-]/g, "_")}-${port}.sock`);
   } catch {
@@ -143,7 +143,7 @@ export async function connectTo(path: string): Promise<HandoverLink | undefined>
   return promise;
 }
 
-/** Listens for newer servers. Replaces a socket file that a server without a clean end has left. */
+/** Listens for newer servers. Replaces a socket file that a killed server has left. */
 export class ControlSocket {
   readonly #path: string;
   readonly #onLink: (link: HandoverLink) => void;

@@ -1,7 +1,4 @@
-/**
- * An earlier build of a model finishes the predictions that it accepted before its server was killed. The build has a
- * separate HTTP process and engine process, which do not listen on the port.
- */
+/** Runs an earlier build of a model, which finishes the predictions that it accepted before its server was killed. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
@@ -19,7 +16,7 @@ export interface EarlierLaunch {
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }
 
-/** The earlier builds with predictions in the stores, when a server starts. */
+/** The earlier builds that have unfinished predictions in the stores when a server starts. */
 export class EarlierBuilds {
   readonly #launch: EarlierLaunch;
   readonly #builds: EarlierBuild[] = [];
@@ -70,7 +67,7 @@ export class EarlierBuilds {
       const ended = (unavailable: RelativesNews["unavailable"]) => {
         const relatives = this.#news.relatives.filter((each) => each !== build.relative);
         this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };
-        // When the server stops, the next start continues unfinished predictions.
+        // A stopping server ends a build before it has finished. The next server continues it.
         if (!this.#isStopping) changed(this.#news);
       };
       build.run().then(
@@ -78,7 +75,7 @@ export class EarlierBuilds {
         (error: unknown) => {
           const { message } = codedError(error);
           log.error(`${build.relative.build} does not start, and does not finish its predictions: ${message}`);
-          // Clients see this reason. The message of the error is only logged, because it may have paths.
+          // Clients see this short reason, because the message of the error may have paths.
           ended({ [build.relative.build]: "does not start" });
         },
       );

@@ -1,4 +1,4 @@
-/** The connection of a front (HTTP process) to the engine process, through restarts of the engine process. */
+/** The connection of an HTTP process to the engine process, through restarts of the engine process. */
 import { jpegUnit } from "../author/jpeg-unit.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
@@ -22,15 +22,15 @@ export interface EngineEvents {
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;
-  /** True: the engine process gives no answer. False: it answers again. */
+  /** The engine process has stopped answering, or answers again. */
   silent(isSilent: boolean): void;
 }
 
 export type EngineState = ModelState;
 
 /**
- * A front's request to its supervisor (the parent process): to load a model for a prediction (`need`) or for a client,
- * or to unload it.
+ * A request of an HTTP process to its parent process: to load a model for a prediction (`need`) or for a client, or to
+ * unload it.
  */
 export type EngineMove = "need" | "load" | "unload";
 
@@ -45,7 +45,7 @@ export class EngineLink implements EngineEvents {
   reason: string | undefined;
   /** Called when a load has failed, with the reason. */
   onFailed: (reason: string) => void = () => {};
-  /** Milliseconds since this front last had a prediction of the model; 0 while it has one. */
+  /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;
   readonly #ask: (move: EngineMove) => void;
   #socket: string | undefined;
@@ -57,8 +57,9 @@ export class EngineLink implements EngineEvents {
   readonly #waiting = new Set<() => void>();
 
   /**
+   * Starts without a connection.
    * @param isPreloaded whether the server loads the model at its start
-   * @param ask sends a request for a load or unload to the supervisor
+   * @param ask sends a request for a load or unload to the parent process
    */
   constructor(isPreloaded = true, ask: (move: EngineMove) => void = () => {}) {
     this.state = isPreloaded ? "loading" : "unloaded";
@@ -77,7 +78,7 @@ export class EngineLink implements EngineEvents {
     this.#engine?.engineEnded(`the engine process ${reason}`);
   }
 
-  /** Notes that the engine process could not be started. */
+  /** Records that the engine process could not be started. */
   failed(reason: string): void {
     this.reason = reason;
     this.changed("failed");
@@ -92,7 +93,7 @@ export class EngineLink implements EngineEvents {
     this.#isAsked = false;
     for (const wake of [...this.#waiting]) wake();
     if (state === "unloaded") this.#settled.resolve();
-    // Items were submitted while the model was being unloaded.
+    // Loads the model again if inputs arrived while it was being unloaded.
     if (state === "unloaded" && this.#engine?.isNeeded) this.need();
   }
 
@@ -100,7 +101,7 @@ export class EngineLink implements EngineEvents {
     if (this.#engine !== undefined) this.#engine.isSilent = isSilent;
   }
 
-  /** Asks the supervisor to load the model, unless it is loaded or already asked for. */
+  /** Asks the parent process to load the model, unless it is loaded or already asked for. */
   need(): void {
     if (this.#isAsked || this.state === "ready" || this.state === "loading") return;
     this.#isAsked = true;
@@ -110,7 +111,7 @@ export class EngineLink implements EngineEvents {
   /** Loads the model, and waits. @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
     if (this.state !== "ready") {
-      // A new load begins, so an earlier failure does not count.
+      // Replaces the state `failed` of an earlier load, which would end the wait below.
       this.changed("loading");
       this.#ask("load");
     }
@@ -118,7 +119,7 @@ export class EngineLink implements EngineEvents {
     if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
   }
 
-  /** Asks the supervisor to unload the model once no prediction runs. Resolves when the model is unloaded. */
+  /** Asks the parent process to unload the model once no prediction runs. Resolves when the model is unloaded. */
   async unload(): Promise<void> {
     if (this.isUnloadedByClient) return;
     this.#ask("unload");
@@ -145,8 +146,8 @@ export class EngineLink implements EngineEvents {
   }
 
   /**
-   * Runs the model's `setup` and connects to the engine process. Resolves when the engine process is ready. For a model
-   * that is loaded later, it does not wait for the engine process.
+   * Runs the model's `setup` and connects to the engine process. Waits until it is ready, unless the model is loaded
+   * later.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
@@ -176,7 +177,7 @@ export class EngineLink implements EngineEvents {
       this.changed("ready");
       this.#settled.resolve();
     } catch (error) {
-      // The engine process has ended. The supervisor reports that, and starts another one.
+      // The engine process has ended. The parent process reports that, and starts another one.
       log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
     }
   }

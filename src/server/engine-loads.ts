@@ -1,7 +1,4 @@
-/**
- * Loads and unloads the engine processes of models: for predictions, for requests of clients, and when memory does not
- * suffice for all models.
- */
+/** Loads and unloads models by starting and stopping their engine processes. */
 
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { codedError, messageOf } from "../base/errors.ts";
@@ -19,15 +16,18 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-/** The HTTP processes (fronts) that serve a model. They learn of loads and unloads. */
+/** The HTTP processes that serve a model, with their connections to its engine process. */
 export interface LoadedFronts {
   /** The model is being loaded, or was unloaded. @param isByClient whether a client asked for the unload */
   changed(state: "unloaded" | "loading", isByClient?: boolean): void;
   /** The model could not be loaded. */
   failed(reason: string): void;
-  /** Milliseconds since any front had a prediction of the model; 0 while one has. */
+  /** Milliseconds since any of them had an unfinished prediction of the model; 0 while one has. */
   idleMs(): Promise<number>;
-  /** Disconnects all fronts from the engine process. @returns false, without effect, if one has a prediction */
+  /**
+   * Disconnects all of them from the engine process. @returns false, without effect, if one has an unfinished
+   * prediction
+   */
   release(): Promise<boolean>;
 }
 
@@ -57,7 +57,7 @@ interface Entry {
 
 /** Polling interval in milliseconds while a load or an unload waits until a model is idle. */
 const LOOK_MS = 50;
-/** Longest polling interval in milliseconds for idle models. */
+/** Longest interval in milliseconds between checks for idle models. */
 const MAX_IDLE_LOOK_MS = 1000;
 /** Bytes that a process with libtorch takes without weights. */
 const PROCESS_BYTES = 300 * 2 ** 20;
@@ -66,7 +66,7 @@ export class EngineLoads {
   readonly #options: EngineLoadsOptions;
   readonly #clock: Clock;
   readonly #entries: readonly Entry[];
-  /** Settles after the last search for memory: only one model at a time makes room for itself. */
+  /** Settles when the last model has memory, because models free memory for themselves one after another. */
   #roomy: Promise<unknown> = Promise.resolve();
   #cancelLook: () => void = () => {};
   #isStopping = false;
@@ -86,14 +86,14 @@ export class EngineLoads {
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
   }
 
-  /** Loads or unloads a model for a front. */
+  /** Loads or unloads a model for an HTTP process. */
   move(model: number, move: EngineMove): void {
     const moving = move === "unload" ? this.unload(model) : this.load(model, move === "load");
     moving.catch((error: unknown) => log.error(error));
   }
 
   /**
-   * Starts the engine process of a model, unless it runs. A failure is also reported to the fronts.
+   * Starts the engine process of a model, unless it runs. A failure is also reported to the HTTP processes.
    * @throws SconceError the failure of the load
    */
   async start(model: number, isPreload = false): Promise<void> {
@@ -125,7 +125,7 @@ export class EngineLoads {
   }
 
   /**
-   * As `start`, but for a front: a failure is logged and not thrown.
+   * Like `start`, but logs a failure and does not throw it.
    * @param isUrgent whether to try at once after an earlier failure, instead of some seconds later
    */
   async load(model: number, isUrgent: boolean, isPreload = false): Promise<void> {
@@ -143,7 +143,7 @@ export class EngineLoads {
     }
   }
 
-  /** Stops the engine process of a model for a client, as soon as it is loaded and no front has a prediction of it. */
+  /** Stops the engine process of a model for a client, once it is loaded and no HTTP process has a prediction of it. */
   async unload(model: number): Promise<void> {
     const entry = this.#entries[model];
     if (entry === undefined) return;
@@ -174,7 +174,7 @@ export class EngineLoads {
    * Unloads idle models, the least recently used first, until the model fits. Waits while all other models run
    * predictions.
    * @param isPreload whether the server loads this model at its start; then it unloads no other model
-   * @returns false if such a model does not fit
+   * @returns false if a preloaded model does not fit
    */
   #makeRoom(entry: Entry, isPreload: boolean): Promise<boolean> {
     const making = this.#roomy.then(async () => {
@@ -211,7 +211,7 @@ export class EngineLoads {
     return false;
   }
 
-  /** Unloads a model. @returns false if a front has a prediction of it */
+  /** Unloads a model. @returns false if an HTTP process has a prediction of it */
   async #tryUnload(entry: Entry): Promise<boolean> {
     if (entry.state !== "ready") return entry.state === "unloaded";
     entry.state = "unloading";

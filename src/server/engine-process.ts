@@ -1,6 +1,4 @@
-/**
- * The engine process: loads libtorch, opens the weights, and runs batches with inputs of all fronts (HTTP processes).
- */
+/** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all HTTP processes. */
 import { z } from "zod";
 import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
@@ -22,7 +20,7 @@ const engineStart = modelStart.extend({
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
-  /** Metadata stamps of the files whose digests the supervisor has checked; undefined with --no-verify. */
+  /** Metadata stamps of the files whose digests the parent process has checked; undefined with --no-verify. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;
@@ -34,7 +32,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     const { argv, name, isOneOfSeveral, reference, config, split, isShadow, socket, verified } =
       engineStart.parse(start);
     if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
-    // A shadow runs copies of other predictions. No client waits for it, unless it also has a share of the traffic.
+    // No client waits for a shadow, which runs copies of predictions, unless it also gets a share of the traffic.
     if (isShadow && split === undefined) lowerPriority();
     const source = sourceOf(argv);
     await source.prepareLibraries();

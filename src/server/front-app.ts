@@ -1,4 +1,4 @@
-/** Creates the HTTP app of a model, and collects the facts that it reports about the model. */
+/** Creates the HTTP app of a model, with the facts that it reports about the model. */
 import { version } from "../../package.json";
 import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
 import { foundFields, type OpenAi } from "../author/openai.ts";
@@ -23,7 +23,7 @@ interface ModelAppOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   /** State of the model; for the app at the root, the state of the server. */
   readonly lifecycle: Lifecycle;
-  /** Page that browsers get at the root of the model, if it is not the model's own. */
+  /** Path to which browsers at the root of the app are redirected. Default: the page of the model. */
   readonly home?: string | undefined;
   /** The predictions that the routes create and read. Default: the predictions of this model. */
   readonly predictions?: Predictions | undefined;
@@ -122,7 +122,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
   };
 }
 
-/** The declared fields for OpenAI's API, or else fields that its schemas suggest. */
+/** The fields that OpenAI's API uses: declared by the model, or else guessed from its schemas. */
 function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel): OpenAi {
   const { openai = foundFields(packaged.config) } = model;
   const { embeddings } = openai;

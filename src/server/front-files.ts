@@ -1,4 +1,4 @@
-/** The files that all fronts (HTTP processes) of a server share: counters, and the paths of their sockets. */
+/** Creates the files that all HTTP processes of a server share: counters, and the paths of their sockets. */
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { keyNumbers } from "./access/api-keys.ts";
@@ -6,7 +6,7 @@ import type { ServeConfig } from "./config.ts";
 import { counterNames } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 
-/** Creates the files. @returns their paths, and the supervisor's counters */
+/** Creates the files. @returns their paths, and the parent process's counters */
 export function shareFiles({
   config,
   folder,
@@ -22,9 +22,9 @@ export function shareFiles({
   readonly models: number;
 }) {
   const counters = folder.join("counters");
-  // Counters of metrics are never cleared, so that they include the counts of killed fronts.
+  // Counters of metrics are never cleared, so that they include the counts of killed processes.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
-  // The last row is the supervisor's.
+  // The last row belongs to the parent process.
   const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
   const supervisorCounts = counts.map(create);
   const serverCounts = models > 1 ? folder.join("counts") : (counts[0] ?? "");
@@ -43,7 +43,7 @@ export function shareFiles({
       keys,
     },
     counts,
-    /** Rows of the supervisor in the counter files, by model. */
+    /** Rows of the parent process in the counter files, by model. */
     supervisorCounts,
   };
 }

@@ -9,7 +9,6 @@ import { gpusFor } from "./metrics/gpus.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 import type { Replica } from "./queue/replica.ts";
 
-/** Reads the current values of the gauges. */
 export function gaugesOf(front: FrontModel): Gauges {
   const { options, parts, shared } = front;
   const { processes } = shared.options;

@@ -1,4 +1,4 @@
-/** Opens all parts of a model in a front (HTTP process): its code, its store, its engine and its predictions. */
+/** Opens all parts of a model in an HTTP process: its code, its store, its engine and its predictions. */
 import type { Model } from "../author/define.ts";
 import { paramsOf } from "../author/params.ts";
 import type { SconceError } from "../base/errors.ts";
@@ -41,16 +41,16 @@ export interface FrontTools {
 export interface FrontModelOptions {
   /** Name in paths and metrics. */
   readonly name: string;
-  /** Tag in the reference that the server was started with. Paths may name it after the model's name. */
+  /** Tag in the reference that the server was started with. Paths may name the model as `NAME:TAG`. */
   readonly tag: string;
   readonly packaged: PackagedModel;
-  /** Options of the server, with the model's own options in front. */
+  /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
   /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
   readonly split?: SplitShare | undefined;
   /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
   readonly isShadow?: boolean | undefined;
-  /** Counters of this model in memory that all fronts share. Default: the counters of the front. */
+  /** Counters of this model in memory that all HTTP processes share. Default: the process's counters. */
   readonly metrics?: Metrics;
   /** Connection to the model's engine process; undefined without one. */
   readonly engine?: EngineLink | undefined;
@@ -162,7 +162,7 @@ function engineRefusal(engine: EngineLink | undefined): SconceError | undefined 
   return engine.refusal;
 }
 
-/** Decides which unfinished predictions of other builds fail instead of running here. */
+/** Decides which unfinished predictions of other builds fail, because this build does not run them. */
 export class Refusals {
   readonly #version: ModelVersion | undefined;
   readonly #takesOver: boolean;

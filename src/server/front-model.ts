@@ -1,7 +1,4 @@
-/**
- * A model in a front (HTTP process): starts, stops, and continues predictions of other servers of the model
- * (relatives).
- */
+/** A model in an HTTP process: resumes unfinished predictions at a start, and finishes predictions at a stop. */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { FrontModelOptions, ModelParts } from "./front-model-parts.ts";
@@ -30,7 +27,7 @@ export class FrontModel {
     this.parts = parts;
   }
 
-  /** Continues predictions of an earlier process, and begins to take predictions from the queue. */
+  /** Continues predictions of an earlier process, and begins to take predictions from the queue in Redis. */
   async start(): Promise<void> {
     const { parts, shared } = this;
     const { service, running, replica } = parts;
@@ -53,8 +50,8 @@ export class FrontModel {
   }
 
   /**
-   * Makes this model a shadow, which runs copies of the predictions of other builds. Undefined if this front runs no
-   * predictions.
+   * Makes this model a shadow, which runs copies of the predictions of other builds. Undefined in a process that runs
+   * no predictions.
    */
   openShadow(): Shadow | undefined {
     const { parts, options, shared } = this;
@@ -74,14 +71,17 @@ export class FrontModel {
     });
   }
 
-  /** Whether this front runs a prediction with this id, or its store has one. */
+  /** Whether this process runs a prediction with this id, or its store has one. */
   has(id: string): Promise<boolean> {
     // All replicas of a queue know all predictions.
     const { replica, service } = this.parts;
     return service === undefined || replica !== undefined ? Promise.resolve(true) : service.has(id);
   }
 
-  /** Continues the predictions of relatives that are missing from the new list. */
+  /**
+   * Replaces the list of relatives: other servers with predictions of this model. Continues predictions of servers that
+   * are not in the new list.
+   */
   async changeRelatives(next: RelativesNews): Promise<void> {
     const before = this.#relatives;
     this.#follow(next);
@@ -109,8 +109,8 @@ export class FrontModel {
   }
 
   /**
-   * Finishes accepted predictions. After that, clients have the linger time to read results, and receivers have it to
-   * take webhooks.
+   * Finishes accepted predictions. Then waits up to the linger time until clients have read results and receivers have
+   * webhooks.
    * @returns end of the linger time, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
@@ -131,7 +131,7 @@ export class FrontModel {
 
 const noRelatives: RelativesNews = { relatives: [], unavailable: {} };
 
-/** Whether the other server of an upgrade runs. That server finishes the predictions that it has accepted. */
+/** Whether the other server of an upgrade runs, which finishes the predictions that it has accepted. */
 function hasServer({ relatives }: RelativesNews): boolean {
   return relatives.some(({ build }) => build === undefined);
 }

@@ -1,5 +1,5 @@
 /**
- * The ports of a front (HTTP process). Until the front is ready, they answer health checks, and all other requests with
+ * The ports of an HTTP process. Until its models are ready, the ports answer health checks, and other requests with
  * 503.
  */
 
@@ -54,8 +54,8 @@ export class FrontPort implements AsyncDisposable {
   }
 
   /**
-   * Answers all requests with these functions from now on. Opens the ports if they are closed. @returns the server's
-   * URL
+   * Answers all requests with these functions from now on. Opens the ports if they are closed.
+   * @returns the server's URL
    */
   serve(fetch: Fetch, adminFetch: Fetch): URL {
     const listener = this.#listener ?? this.open();

@@ -1,4 +1,6 @@
-/** A front: a process that answers HTTP clients. Several fronts share one port and one engine process. */
+/**
+ * The role `front`: a process that answers HTTP clients. Several share one port and one engine process for each model.
+ */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { SconceError } from "../base/errors.ts";
@@ -28,27 +30,27 @@ import { openStore } from "./predictions/open-store.ts";
 import { reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
-  /** Port that all fronts of the server share. */
+  /** Port that all HTTP processes of the server share. */
   port: z.int(),
-  /** Admin port that all fronts share; undefined without one. */
+  /** Admin port that all HTTP processes share; undefined without one. */
   adminPort: z.int().optional(),
-  /** Number of sockets with which this front listens on each port (default 1). */
+  /** Number of sockets with which this process listens on each port (default 1). */
   portSockets: z.int().optional(),
-  /** Unix socket on which this front listens instead of the port. */
+  /** Unix socket on which this process listens instead of the port. */
   unix: z.string().optional(),
   index: z.int(),
-  /** Whether other fronts already answer at the port. */
+  /** Whether other HTTP processes already answer at the port. */
   isRestart: z.boolean(),
-  /** Whether an earlier process of this front was ready. */
+  /** Whether an earlier process with this index was ready. */
   wasReady: z.boolean().optional(),
   count: z.int(),
-  /** Unix sockets of all fronts, by index. */
+  /** Unix sockets of all HTTP processes, by index. */
   sockets: z.array(z.string()),
-  /** File with the counters of unfinished work that all fronts share. */
+  /** File with the counters of unfinished work that all HTTP processes share. */
   counters: z.string(),
   /** File with counters of requests that no model answers. With one model it is also the file of the model. */
   counts: z.string(),
-  /** File with the numbers of API keys that all fronts share; undefined without keys. */
+  /** File with the counters of API keys that all HTTP processes share; undefined without keys. */
   keys: z.string().optional(),
   models: z.array(
     modelStart.extend({
@@ -64,22 +66,25 @@ const frontStart = roleStart.extend({
   ),
   /** Name of the server in the stores of predictions. */
   server: z.string(),
-  /** Whether the front waits for a message of the supervisor before it opens the port. */
+  /** Whether this process waits for a message of its parent process before it opens the port. */
   waitsToListen: z.boolean(),
   /** Whether a newer server has taken over the port. */
   isRetiring: z.boolean().optional(),
   /**
-   * Reference of an earlier build. The front then only finishes the predictions of this build, and ends after the last
-   * one.
+   * Reference of an earlier build. The process then only finishes the predictions of this build, and ends after the
+   * last one.
    */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
-  /** File that records running hooks, and whether one of them blocked the previous process of this front. */
+  /** File that records running hooks, and whether one of them blocked the previous process with this index. */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
-/** The role of a front. @param sourceOf returns the model store and libraries that a command line names */
+/**
+ * Returns the code of an HTTP process.
+ * @param sourceOf returns the model store and libraries that a command line names
+ */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
@@ -150,7 +155,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
     const metricsIn = (path: string) => {
-      // The last row is the supervisor's.
+      // The last row belongs to the parent process.
       const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
       return new Metrics(
         [...indices, count].map((row) => counted.row(row)),
@@ -219,7 +224,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(shared, { row: index, count }),
       ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
-      // The process id is 0 while a front restarts.
+      // The process id is 0 while an HTTP process restarts.
       processes: () => ({
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
@@ -246,7 +251,7 @@ function runningHooksIn({ path, hasHeld }: { path: string; hasHeld: boolean }): 
   return hooks;
 }
 
-/** Counters of accepted, unfinished work and of memory: this front's own, with the sums of the other fronts. */
+/** Counters of unfinished work and of memory: this process's values, with the sums of the other HTTP processes. */
 function sharedCounts(
   counters: SharedCounters<(typeof counterNames)[number]>,
   { row, count }: { row: number; count: number },

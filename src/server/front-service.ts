@@ -1,6 +1,4 @@
-/**
- * Opens the prediction service of a front (HTTP process), with the flow of inputs, the limits, and the log of failures.
- */
+/** Opens the prediction service of a model in an HTTP process. */
 
 import type { Model } from "../author/define.ts";
 import { authorStack, messageWithLine } from "../base/author-line.ts";
@@ -27,7 +25,7 @@ export interface FrontService {
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
-/** Most inputs of a demo: people look at its outputs, and more inputs only slow the page. */
+/** Most inputs of a demo, a prediction from the model's page: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
 export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {

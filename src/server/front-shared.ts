@@ -1,6 +1,4 @@
-/**
- * The parts that a front (HTTP process) has once for all its models: the port, the memory account, API keys, downloads.
- */
+/** The parts that all models of an HTTP process share: the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import type { KeyCounts } from "./access/api-key.ts";
@@ -29,48 +27,49 @@ export interface FrontOptions {
   readonly config: ServeConfig;
   readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
   readonly control: ServerControl;
-  /** Prefix of the ids of predictions that this front creates. */
+  /** Prefix of the ids of predictions that this process creates. */
   readonly owner: string;
   /**
-   * Whether this front continues the predictions of an owner (id prefix) after a restart; by default it continues all.
+   * Whether this process continues the predictions of an owner (id prefix) after a restart; by default it continues
+   * all.
    */
   readonly isOwn?: (owner: string) => boolean;
-  /** Counters of requests and of the event loop, in memory that the fronts share. */
+  /** Counters of requests and of the event loop, in memory that the HTTP processes share. */
   readonly metrics?: Metrics;
   /** Process ids of the server by their names in metrics; engine processes are not included. */
   readonly processes: () => Readonly<Record<string, number>>;
-  /** Whether this front reports the size of the store. Only one of the fronts that share a database reports it. */
+  /** Whether this process reports the size of the store. Only one of the processes that share a database reports it. */
   readonly countsStore?: boolean;
-  /** Whether an earlier process of this front was ready. */
+  /** Whether an earlier process with this index was ready. */
   readonly wasReady?: boolean | undefined;
-  /** Whether to open the port only when this front is ready, because other fronts already answer. */
+  /** Whether to open the port only when this process is ready, because other processes already answer. */
   readonly listensLate?: boolean;
-  /** Called when this front is ready to open the port; it waits for the promise first. Needs `listensLate`. */
+  /** Called when this process is ready to open the port; it waits for the promise first. Needs `listensLate`. */
   readonly mayListen?: () => Promise<void>;
-  /** How to reach the other fronts of this server. */
+  /** How to reach the other HTTP processes of this server. */
   readonly siblings?: SiblingsOptions;
-  /** Reference of an earlier build. The front then only finishes the predictions of this build. */
+  /** Reference of an earlier build. This process then only finishes the predictions of this build. */
   readonly onlyBuild?: string | undefined;
-  /** Other servers that have predictions of the same clients, when this front starts. */
+  /** Other servers that have predictions of the same clients, when this process starts. */
   readonly relatives?: RelativesNews;
   /**
-   * Called when this front has finished its accepted work. It keeps listening until the promise resolves, which waits
-   * for the other fronts.
+   * Called when this process has finished its accepted work. The promise resolves when all processes have; until then,
+   * it keeps listening.
    */
   readonly othersDone?: () => Promise<void>;
-  /** Accepted, unfinished work of this front, in memory that other fronts read. */
+  /** Accepted, unfinished work of this process, in memory that other processes read. */
   readonly unfinished?: Unfinished;
-  /** Sums of the accepted, unfinished work of the other fronts. */
+  /** Sums of the accepted, unfinished work of the other HTTP processes. */
   readonly others?: () => Readonly<Unfinished>;
-  /** Numbers of the API keys, in memory that the fronts share. By default only this process has them. */
+  /** Counters of the API keys, in memory that the HTTP processes share. Default: counters of this process alone. */
   readonly keyCounts?: KeyCounts;
-  /** Counters of the memory that fronts hold for clients, in shared memory. */
+  /** Counters of the bytes that HTTP processes hold for clients, in shared memory. */
   readonly memory?: MemoryAccountOptions["siblings"];
   /** Called before other work begins. The port is open then, unless `listensLate`. */
   readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
-  /** Records running hooks in a file, so that a supervisor can restart a front that a hook blocks. */
+  /** Records running hooks in a file, so that the parent process can log which hook blocked this process. */
   readonly runningHooks?: RunningHooks | undefined;
 }
 
@@ -116,15 +115,15 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const lag = watchLag(metrics, opened);
   const all: FrontShared["all"] = { metrics };
   const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
-  // The metrics of an earlier build that finishes its predictions do not belong to the server's.
+  // Only one process exports metrics, and never a process of an earlier build.
   const exportsMetrics = options.countsStore !== false && options.onlyBuild === undefined;
   const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
   return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
 }
 
 /**
- * Starts OpenTelemetry if its variables ask for it. @param read the metrics of the whole server; undefined in processes
- * that do not export them
+ * Starts OpenTelemetry if its variables ask for it.
+ * @param read the metrics of the whole server; undefined in processes that do not export them
  */
 async function openTracing(
   read: (() => Promise<readonly Family[]>) | undefined,

@@ -1,7 +1,4 @@
-/**
- * A front: a process that answers HTTP clients. It opens the port, sets up the models, accepts predictions, and drains
- * when it stops.
- */
+/** An HTTP process (front): opens the port, sets up the models, accepts predictions, and drains when it stops. */
 import { until } from "../base/until.ts";
 import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
@@ -30,13 +27,13 @@ export interface OpenFront extends Front {
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   ended(): Promise<void>;
   changeRelatives(news: RelativesNews): Promise<void>;
-  /** During an upgrade, whether this front leaves new work to the newer server. */
+  /** During an upgrade, whether this process leaves new work to the newer server. */
   retire(isRetiring: boolean): void;
   readonly port: FrontPort;
 }
 
 /**
- * Opens the port, then sets up the models; resolves when the front accepts predictions.
+ * Opens the port, then sets up the models; resolves when predictions are accepted.
  * @throws SconceError `address_in_use`, `predictions_unusable`, or an error of a model's set-up
  */
 export async function openFront(options: FrontOptions): Promise<OpenFront> {
@@ -82,7 +79,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     },
     ended: async () => void (await Promise.all(models.opened.map(({ parts }) => parts.service?.live.drain()))),
     async changeRelatives(news) {
-      // Fronts learn the new sockets first, so that no id is unknown for a moment.
+      // Sets the new sockets before the models change, so that each id is found at any time.
       if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
       await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
     },

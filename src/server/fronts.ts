@@ -1,4 +1,4 @@
-/** The HTTP processes (fronts) of a server, as seen from their supervisor, the parent process. */
+/** Starts, instructs and stops the HTTP processes (fronts) of a server, in their parent process. */
 
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
@@ -46,14 +46,13 @@ export interface FrontsOptions {
   readonly server: string;
   /** The server from which this one takes over the port; undefined without an upgrade. */
   readonly older?: Pick<OlderServer, "relative" | "portSockets"> | undefined;
-  /** Reference of an earlier build. The fronts then open no port, and only finish the predictions of this build. */
+  /**
+   * Reference of an earlier build. The HTTP processes then open no port, and only finish the predictions of this build.
+   */
   readonly onlyBuild?: string | undefined;
 }
 
-/**
- * Time limit for processes that stop, in milliseconds: longer than any drain takes. A second signal ends all processes
- * at once.
- */
+/** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front, UpgradedFronts {
@@ -65,17 +64,16 @@ export class Fronts implements Front, UpgradedFronts {
   readonly sockets: readonly string[];
   readonly socketsPerFront: number;
   readonly #prepared = Promise.withResolvers<void>();
-  /** In an upgrade, the fronts that can open the port. */
+  /** During an upgrade, the HTTP processes that are ready to open the port. */
   readonly #ready = new Set<Supervised>();
-  /** Whether fronts wait for a `listen` message before they open the port. */
+  /** Whether the HTTP processes wait for a `listen` message before they open the port. */
   #waitsToListen: boolean;
   #isRetiring = false;
-  /** Whether `stop` was called. */
   isStopping = false;
   #other: Relative | undefined;
   #relatives: RelativesNews;
   readonly #models: readonly ModelFronts[];
-  /** Called when a front needs the engine of a model, or when a client asks to load or unload it. */
+  /** Called when an HTTP process needs the engine of a model, or when a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};
 
   /** Called when a client asks for an upgrade to a newer server. */
@@ -85,7 +83,7 @@ export class Fronts implements Front, UpgradedFronts {
   constructor({ models, config, argv, folder, count, relatives, server, older, onlyBuild }: FrontsOptions) {
     this.#relatives = relatives;
     this.#other = older?.relative;
-    // With fewer sockets than the older server, the places of the newer sockets would be unknown in the end.
+    // The newer server needs at least as many sockets as the older server: see OlderServer.#socketsWhileClosing().
     this.socketsPerFront = Math.ceil(Math.max(1, (older?.portSockets ?? 0) / count));
     this.#waitsToListen = older !== undefined;
     const opensPort = older === undefined && onlyBuild === undefined;
@@ -122,13 +120,14 @@ export class Fronts implements Front, UpgradedFronts {
       let starts = 0;
       let wasReady = false;
       let hasHeld = false;
-      // Predictions in memory end with their process, so a hook that blocked it does not run again.
+      // Predictions in memory end with their process, so the record of a hook that blocked it is of no use.
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
         name: nameOf(index, { count, onlyBuild }),
         start: (): FrontStart => {
-          // The process buffers messages until it can handle them.
+          // Messages are dropped until this function has returned. The process buffers messages until it can handle
+          // them.
           queueMicrotask(() => {
             for (const each of this.#models) each.repeat(front);
           });
@@ -164,22 +163,22 @@ export class Fronts implements Front, UpgradedFronts {
     );
   }
 
-  /** Starts the fronts. Resolves when all accept predictions, which needs ready engine processes. */
+  /** Starts the HTTP processes. Resolves when all accept predictions, which needs ready engine processes. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
-  /** Resolves, in an upgrade, when all fronts are ready to open the port. */
+  /** During an upgrade, resolves when all HTTP processes are ready to open the port. */
   get prepared(): Promise<void> {
     return this.#prepared.promise;
   }
 
-  /** Resolves when all fronts have finished their work, or have stopped. */
+  /** Resolves when all HTTP processes have finished their work, or have stopped. */
   get done(): Promise<void> {
     return this.#done.promise;
   }
 
-  /** Allows the fronts to open the port. */
+  /** Allows the HTTP processes to open the port. */
   listen(): void {
     this.#waitsToListen = false;
     this.#sendAll({ listen: true });
@@ -201,7 +200,7 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
-    // One front sets this for all sockets of the port. A front that has just died does not answer.
+    // One HTTP process sets this for all sockets of the port. A process that has just died does not answer.
     for (const front of this.#fronts) {
       if ((await front.ask({ steer: sockets } satisfies UpgradeQuestion)) === true) return true;
     }
@@ -220,8 +219,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   get #news(): RelativesNews {
     const { relatives, unavailable } = this.#relatives;
-    // The other server goes first: it creates predictions with ids that clients choose. An earlier build cannot create
-    // predictions.
+    // Requests with a new id go to the first server of the list. An earlier build cannot create predictions.
     return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
   }
 
@@ -237,7 +235,7 @@ export class Fronts implements Front, UpgradedFronts {
     return undefined;
   }
 
-  /** The fronts of a model: events of its engine process go there. */
+  /** The HTTP processes of a model, which get the events of its engine process. */
   ofModel(model: number): ModelFronts {
     const fronts = this.#models[model];
     if (fronts === undefined) throw new RangeError(`the server has no model ${model}`);
@@ -254,14 +252,14 @@ export class Fronts implements Front, UpgradedFronts {
     await Promise.all(this.#fronts.map(stopped));
   }
 
-  /** Kills the fronts, without finishing their predictions. */
+  /** Kills the HTTP processes, without finishing their predictions. */
   async end(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.stop(0)));
   }
 
   /**
-   * Notes that a front has finished its work. The last one lets all close the port, because clients read predictions of
-   * any front there.
+   * Records that an HTTP process has finished its work. All close the port only after the last one, because clients
+   * read predictions of any process there.
    */
   #onDone(front: Supervised): void {
     this.#working.delete(front);
@@ -271,7 +269,7 @@ export class Fronts implements Front, UpgradedFronts {
   }
 }
 
-/** The name of a front in logs. */
+/** The name of an HTTP process in logs. */
 function nameOf(index: number, { count, onlyBuild }: Pick<FrontsOptions, "count" | "onlyBuild">): string {
   if (onlyBuild !== undefined) return `front process of ${onlyBuild}`;
   return count === 1 ? "front process" : `front process ${index + 1}`;

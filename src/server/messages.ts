@@ -1,4 +1,4 @@
-/** Messages between the supervisor (parent process) of a server and its child processes. */
+/** Messages between the parent process (supervisor) of a server and its child processes. */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
 
@@ -6,7 +6,7 @@ const config = z.custom<ServeConfig>((value) => typeof value === "object" && val
 
 /** Fields of every process's start message. */
 export const roleStart = z.object({
-  /** The supervisor's command line, which names the locations of the libraries. */
+  /** The parent process's command line, which names the locations of the libraries. */
   argv: z.array(z.string()),
   config,
 });
@@ -19,7 +19,7 @@ export const modelStart = z.object({
   tag: z.string(),
   /** The build as `repository@sha256:…`. */
   reference: z.string(),
-  /** Options of the server, with the model's own options in front. */
+  /** Options of the server, overridden by the model's own options. */
   config,
   split: z.object({ name: z.string(), weight: z.number() }).optional(),
   isShadow: z.boolean().optional(),
@@ -29,8 +29,7 @@ export const modelStart = z.object({
 const model = z.int();
 
 /**
- * News about the engine process of a model: where it listens, why it ended or could not be started, or whether it
- * answers.
+ * News about the engine process of a model: its socket, why it ended or could not be started, or whether it answers.
  */
 const engineNews = z.union([
   z.object({ model, socket: z.string() }),
@@ -44,14 +43,14 @@ export type EngineNews = z.infer<typeof engineNews>;
 
 /** Questions about the engine process of a model. */
 const engineQuestion = z.union([
-  // Answer: milliseconds for which the front has had no prediction of the model.
+  // Answer: milliseconds since the HTTP process last had a prediction of the model.
   z.object({ model, ask: z.literal("idle") }),
-  // The front disconnects from the engine process, unless it has a prediction. Answer: whether it has disconnected.
+  // Disconnects from the engine process if no prediction of the model runs. Answer: whether it has disconnected.
   z.object({ model, ask: z.literal("release") }),
 ]);
 export type EngineQuestion = z.infer<typeof engineQuestion>;
 
-/** Another server that has predictions of the same clients. */
+/** Another server that has predictions of the same clients, such as the older server of an upgrade. */
 const relative = z.object({
   /** Unix sockets of its HTTP processes, by index. */
   sockets: z.array(z.string()),
@@ -61,8 +60,8 @@ const relative = z.object({
 export type Relative = z.infer<typeof relative>;
 
 /**
- * All relatives: servers that have predictions of the same clients. A front continues the predictions of a relative
- * that is missing from the next list.
+ * All other servers that have predictions of the same clients. HTTP processes continue the predictions of a server that
+ * is missing from the next list.
  */
 export const relativesNews = z.object({
   relatives: z.array(relative),
@@ -71,25 +70,25 @@ export const relativesNews = z.object({
 });
 export type RelativesNews = z.infer<typeof relativesNews>;
 
-/** Instructions to a front during an upgrade. */
+/** Instructions to an HTTP process during an upgrade. */
 const upgradeNews = z.union([
-  // A prepared front may open the port.
+  // Allows the process to open the port.
   z.object({ listen: z.literal(true) }),
-  // Older server: the front closes each connection after its next answer; false keeps connections open again.
+  // Older server: closes each connection after its next answer; false keeps connections open again.
   z.object({ retire: z.boolean() }),
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;
 
-/** Questions to a front during an upgrade. */
+/** Questions to an HTTP process during an upgrade. */
 const upgradeQuestion = z.union([
-  // Newer server: the system sends new connections to this server's sockets. Answer: whether the system can do so.
+  // Newer server: makes the system send new connections to this server's sockets. Answer: whether the system can do so.
   z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
-  // Older server: the front closes the port as soon as it has no connection, and then answers.
+  // Older server: closes the port as soon as it has no connection, and then answers.
   z.object({ closePort: z.literal(true) }),
 ]);
 export type UpgradeQuestion = z.infer<typeof upgradeQuestion>;
 
-/** Messages of a front to its supervisor. */
+/** Messages of an HTTP process to its parent process. */
 export const fromFront = z.union([
   z.object({ prepared: z.literal(true) }),
   z.object({ model, move: z.enum(["need", "load", "unload"]) }),
@@ -100,8 +99,8 @@ export const fromFront = z.union([
 export type FromFront = z.infer<typeof fromFront>;
 
 /**
- * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it
- * to every front, and the fronts close the port.
+ * A stopping HTTP process sends this when its predictions have ended. After the last one, the parent process sends it
+ * to all, and they close the port.
  */
 export const allDone = { done: true } as const;
 

@@ -1,4 +1,4 @@
-/** The engine process of one model, as seen from the supervisor (parent process). */
+/** Starts and stops the engine process of one model, in the parent process. */
 import { rmSync } from "node:fs";
 import { libtorchEnv } from "../engine/libtorch-env.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
@@ -17,7 +17,7 @@ export interface ServedOptions {
   /** Name in paths and metrics. */
   readonly name: string;
   readonly packaged: PackagedModel;
-  /** Options of the server, with the model's own options in front. */
+  /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
   /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
   readonly split?: SplitShare | undefined;
@@ -80,8 +80,8 @@ export class ModelEngine {
       },
     });
     this.#process = supervised;
-    // The supervisor verifies the weights, so that the engine process need not hash them at each restart. It also
-    // unpacks the libraries, because it can remove the files after a signal.
+    // The parent process verifies the weights, so that a restarted engine process need not hash them. It unpacks the
+    // libraries, because it can remove the files after a signal.
     [this.#verified] = await Promise.all([
       this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
       source?.unpackLibraries(),
@@ -95,7 +95,7 @@ export class ModelEngine {
 
   #start(): EngineStart {
     const { argv, name, packaged, config, split, isShadow, folder, socketName, isOneOfSeveral } = this.#options;
-    // Each start uses a new path, so that a front never reaches an earlier process.
+    // Each start uses a new path, so that no HTTP process reaches an earlier engine process.
     this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
     return {
       argv: [...argv],

@@ -1,4 +1,4 @@
-/** The fronts (HTTP processes) of one model: they get news about its engine process, and answer questions about it. */
+/** The HTTP processes of one model: sends them news about its engine process, and asks them questions about it. */
 import type { RestartCause } from "../base/labels.ts";
 import type { Supervised } from "../machine/processes/supervised.ts";
 import type { EngineEvents } from "./engine-link.ts";
@@ -52,7 +52,7 @@ export class ModelFronts implements EngineEvents, LoadedFronts {
     this.#send(this.#load);
   }
 
-  /** Repeats the last news for a front that starts. */
+  /** Repeats the last news for an HTTP process that starts. */
   repeat(front: Pick<Supervised, "send">): void {
     if (this.#socket !== undefined) {
       front.send({ model: this.#options.model, socket: this.#socket } satisfies EngineNews);
@@ -77,7 +77,7 @@ export class ModelFronts implements EngineEvents, LoadedFronts {
     for (const front of this.#options.fronts) front.send(news);
   }
 
-  /** Asks all fronts. @returns their answers; undefined for a front whose process does not run */
+  /** Asks all HTTP processes. @returns their answers; undefined for a process that does not run */
   #ask(ask: EngineQuestion["ask"]): Promise<unknown[]> {
     const question: EngineQuestion = { model: this.#options.model, ask };
     return Promise.all([...this.#options.fronts].map((front) => front.ask(question)));

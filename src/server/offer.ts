@@ -1,6 +1,6 @@
 /**
- * The offer of a server: the models that its clients use. A newer server replaces an older one only if it offers every
- * model of the older one.
+ * The models that a server offers its clients. A newer server takes over a port only if it offers all models of the
+ * older one.
  */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
@@ -8,7 +8,7 @@ import type { ServedOptions } from "./model-engine.ts";
 
 export const offerSchema = z.object({
   models: z.array(z.object({ name: z.string(), tag: z.string() })),
-  /** Whether the server has routes for predictions. */
+  /** Whether the server has routes for predictions; false with --role worker. */
   answersClients: z.boolean(),
 });
 export type Offer = z.infer<typeof offerSchema>;
@@ -48,7 +48,7 @@ function namesOf({ models }: Offer): string[] {
   return [...new Set(models.map(({ name }) => name))];
 }
 
-/** Two builds of one repository have names with their tags. A colon before a slash is part of a host: `host:5000/digits`. */
+/** Removes the tag from a name such as `digits:v1`. In `host:5000/digits`, the colon belongs to the host. */
 function withoutTag(name: string): string {
   return name.replace(/:[^/:]*$/, "");
 }

@@ -1,4 +1,4 @@
-/** The older server of an upgrade, from the side of the newer server. */
+/** The older server of an upgrade, as the newer server sees it. */
 import { version } from "../../package.json";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -16,24 +16,23 @@ import { freePort } from "./http/listener.ts";
 import type { Relative } from "./messages.ts";
 import { type Offer, offerText } from "./offer.ts";
 
-/** The functions of a server's fronts (HTTP processes) that an upgrade calls. */
+/** The functions of a server's HTTP processes that an upgrade calls. */
 export interface UpgradedFronts {
-  /** Unix sockets of the fronts, by index. */
+  /** Unix sockets of the HTTP processes, by index. */
   readonly sockets: readonly string[];
-  /** Number of sockets with which each front listens on the port. */
+  /** Number of sockets with which each HTTP process listens on the port. */
   readonly socketsPerFront: number;
   /**
    * Makes the system send new connections only to some sockets of the port: `count` sockets from index `first` on.
    * @returns whether the system can do so
    */
   steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean>;
-  /**
-   * With true, the fronts close each connection after its next answer; with false, they keep connections open again.
-   */
+  /** With true, closes each connection after its next answer; with false, keeps connections open again. */
   retire(isRetiring: boolean): void;
   /**
-   * Closes the port in one front after another, from the last on, each when it has no connections. `onClosed` gets the
-   * count of fronts that are still open; with several fronts, it is also called before the first one closes.
+   * Closes the port in one HTTP process after another, from the last on, each when it has no connections.
+   * @param onClosed gets the count of processes with an open port; with several, it is also called before the first one
+   * closes
    */
   closePorts(onClosed: (open: number) => Promise<void>): Promise<void>;
   /** Sets the other server of the upgrade; undefined removes it. */
@@ -144,9 +143,10 @@ export class OlderServer {
   }
 
   /**
-   * The sockets for new connections while `open` fronts of the older server listen. The kernel moves the last socket to
-   * the place of a closed one, and the order of the older sockets is unknown. All places behind them have sockets of
-   * the newer server. The last places are left out, because the next front that closes the port empties them.
+   * The sockets for new connections while `open` HTTP processes of the older server listen. The kernel moves the last
+   * socket to the index of a closed one, so the older server's sockets may have any lower index. From `portSockets` on,
+   * all sockets belong to the newer server. The last indices are left out, because the next process that closes the
+   * port empties them.
    */
   #socketsWhileClosing(open: number, count: number): { first: number; count: number } {
     if (open === 0) return { first: 0, count };

@@ -21,8 +21,8 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
 }
 
 /**
- * Limit in bytes for the padded inputs of a batch: at most an eighth of `--max-memory`. The memory account ignores
- * padding, and a batch is in memory as stacked inputs, activations and outputs at once.
+ * Limit in bytes for the padded inputs of a batch: at most an eighth of `--max-memory`, because the memory account
+ * ignores padding, and activations and outputs need memory at the same time.
  */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
@@ -44,8 +44,9 @@ export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
 }
 
 /**
- * Milliseconds that a front (HTTP process) may give no answer. A blocking hook is interrupted sooner, except in native
- * code and after an `await`. Without isolation, `predict` may block the process for as long as a batch may run.
+ * Milliseconds after which an HTTP process that does not answer is killed. A blocking hook is interrupted sooner,
+ * except in native code and after an `await`. Without isolation, `predict` may block the process for as long as a batch
+ * may run.
  */
 export function heldAfterMs(config: ServeConfig): number {
   const hookMs = 2000 * config.hookTimeout;

@@ -1,4 +1,4 @@
-/** A model of a front, open or broken, and its names in requests. */
+/** A model in an HTTP process, and its names in requests. A model with broken code answers with an error. */
 import { codedError, messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -18,13 +18,13 @@ import type { SplitShare } from "./predictions/split.ts";
 
 export type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
-/** A model of the server. A model with broken code has no front model. */
+/** A model of the server. `front` and `served` are undefined for a model with broken code. */
 export interface Entry {
   readonly options: FrontModelOptions;
   readonly metrics: Metrics;
   readonly front: FrontModel | undefined;
   readonly served: ServedModel | undefined;
-  /** Why clients cannot use the model. */
+  /** Why clients cannot use the model; undefined for a usable model. */
   readonly fault: string | undefined;
   /** The apps of the model by the path before their routes, each made at its first request. */
   readonly apps: Map<string, Promise<Answer>>;
@@ -57,7 +57,7 @@ export async function openEntry(
     return { options, metrics, front, served, fault: undefined, apps: new Map() };
   } catch (error) {
     const { models, mayListen } = shared.options;
-    // A newer server leaves a model that it cannot serve to the older one, unless only the model's store is damaged.
+    // A newer server does not take over with a broken model, unless only the model's store is damaged.
     const isLeft = mayListen !== undefined && codedError(error).code !== "predictions_unusable";
     if (models.length === 1 || isLeft) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
@@ -69,7 +69,7 @@ export async function openEntry(
 
 /**
  * The model under each name that requests may use; empty for a worker.
- * @param split the split of the model; the name of the split means this model in requests of some clients
+ * @param split common name of versions that share traffic; `isFor` tells which requests mean this version
  */
 export function namesOf(
   { front, served, metrics, options, fault }: Entry,
@@ -86,12 +86,12 @@ export function namesOf(
   return split === undefined ? [own] : [{ ...own, model: { ...own.model, name: split.name }, isFor: split.isFor }, own];
 }
 
-/** The model under the name of a split. */
+/** Gives a version the common name of versions that share traffic. */
 export function renamed(model: ServedModel, name: string): ServedModel {
   return {
     ...model,
     name,
-    // The batch size may change later.
+    // Not a copy, because the batch size may change later.
     get batchSize() {
       return model.batchSize;
     },

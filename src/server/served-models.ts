@@ -1,4 +1,4 @@
-/** The models of a front (HTTP process). Chooses the model that answers a request. */
+/** The models of an HTTP process. Chooses the model that answers a request. */
 import { generatedTag } from "../package/store/reference.ts";
 import { appOf, hindranceOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
@@ -114,7 +114,7 @@ export class ServedModels {
     return false;
   }
 
-  /** Answers a request. On a server with one model, a path without a model name costs one search in the URL. */
+  /** Answers a request. A search in the URL is cheaper than parsing the path, which few requests need. */
   readonly fetch: Answer = (request, context) => {
     const { url } = request;
     const namesModel = url.includes("/models") || (this.#isSeveral && url.includes("/v2/repository"));
@@ -190,7 +190,7 @@ export class ServedModels {
       ).fetch;
       const usable = isRoot ? this.#entries.find((entry) => entry.served !== undefined) : undefined;
       if (usable === undefined) return broken;
-      // Requests to this API may name the other models.
+      // Some APIs name the model in the body, so the app of a usable model answers them.
       const app = await this.#appOf(usable, basePath);
       return (request, context) => {
         const path = withoutPrefix(pathOf(request), basePath);

@@ -1,4 +1,4 @@
-/** Requests of an operator to a whole server, through any of its HTTP processes: to end, or to start a newer server. */
+/** Requests of an operator to a whole server, through any of its HTTP processes: to end it, or to start a newer one. */
 import { z } from "zod";
 
 /** Result of a request to start a newer server. */

@@ -1,4 +1,4 @@
-/** The stores of the models of a server, in its supervisor. */
+/** The stores of the predictions of a server's models, in the parent process. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { EarlierBuilds } from "./earlier-build.ts";
@@ -6,11 +6,13 @@ import type { FrontsModel } from "./fronts.ts";
 import { openStore } from "./predictions/open-store.ts";
 import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 
-/** Keeps the stores open until the server stops, so that no other server takes the files while fronts restart. */
+/**
+ * Keeps the stores open until the server stops, so that no other server takes the files while HTTP processes restart.
+ */
 export class ServerStores implements AsyncDisposable {
   readonly #models: readonly FrontsModel[];
   readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
-  /** Why stores cannot be opened or read. */
+  /** Why stores cannot be opened or read, by model. */
   readonly faults = new Map<FrontsModel, string>();
   readonly #closing = new AbortController();
 
@@ -35,7 +37,7 @@ export class ServerStores implements AsyncDisposable {
   }
 
   /**
-   * Opens, reads and closes the stores of all models. In an upgrade, the older server still has their locks.
+   * Opens, reads and closes the stores of all models, without the locks that the older server of an upgrade has.
    * @throws SconceError `predictions_unusable` if no store can be opened
    */
   async check(): Promise<void> {
@@ -56,7 +58,7 @@ export class ServerStores implements AsyncDisposable {
   }
 
   /**
-   * Does work on a model's store. An error is only recorded, so that the other models are served, unless all stores
+   * Does work on a model's store. Records an error, so that other models are served, and throws it only if all stores
    * fail.
    */
   async #try(model: FrontsModel, work: () => Promise<unknown>): Promise<void> {

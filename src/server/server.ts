@@ -1,6 +1,6 @@
 /**
- * Serves packaged models. This process is the supervisor of HTTP processes (fronts) and engine processes. With
- * --no-isolate, it does all the work itself.
+ * Serves packaged models: starts and supervises HTTP processes and engine processes. With --no-isolate, this process
+ * does all the work itself.
  */
 import { availableParallelism } from "node:os";
 import { codedError, SconceError } from "../base/errors.ts";
@@ -165,8 +165,7 @@ async function openBeside(
   // An older server started this process in the background and has ended since, so the process leaves the background.
   if (older === undefined && starterPid() !== undefined) Background.leaveAlone();
   let upgradable: Upgradable | undefined;
-  // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
-  // the first process stays alive.
+  // Deferred first, so that it runs last: the newer server then continues the unfinished predictions.
   opened.defer(() => upgradable?.end());
   const folder = opened.use(await makeRunFolder());
   const server = older?.nextServer ?? "";

@@ -1,4 +1,4 @@
-/** Upgrades on one host: a newer server starts beside the server of its port, and takes over the port and the store. */
+/** Upgrades on one host: a newer server starts beside a running one, and takes over its port and its stores. */
 import { version } from "../../package.json";
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -150,7 +150,7 @@ export class Upgradable implements Disposable {
       return `its sconce (${version}) and this one (${other}) know other upgrades; stop it first`;
     if (network !== networkOf()) return "the server that is known for it is in another network namespace";
     if (this.#isBusy) return `its server is ${BUSY}`;
-    // The operator of this server has changed its list of models, and then started the newer server from this one.
+    // This server started the newer server, so its operator has changed the list of models on purpose.
     if (replaces || startsNewer(starter)) return undefined;
     return lossOf(this.#offer, offer);
   }
@@ -182,7 +182,7 @@ export class Upgradable implements Disposable {
     if (!hasEnded) return this.#stop();
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
-    // The port may be open again in a front that had closed it.
+    // An HTTP process that had closed the port may have opened it again, so all sockets get connections.
     await this.#fronts.steer({ first: 0, count: portSockets(this.#fronts) });
     this.#newer = undefined;
     await this.#goOn();

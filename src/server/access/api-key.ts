@@ -1,20 +1,19 @@
-/** An API key: its permissions, its limits, and the counts that they limit. */
+/** An API key with its permissions, its limits and its counters in shared memory. */
 import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
 /**
- * Each key has three numbers in the row of a process: the number of the current rate window, the requests in this
- * window, and the unfinished predictions.
+ * Counters of a key in each HTTP process: index of the rate window, requests in this window, unfinished predictions.
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
-/** The id of a key's prediction ends with a dot and this many characters of the hash of the key's name: 36 bits. */
+/** Characters of the suffix that a key adds to the ids of its predictions, in base64url: 36 bits. */
 const TAG_LENGTH = 6;
 
-/** Counts of all keys: a row of numbers for each HTTP process. */
+/** Counters of all keys in shared memory: a row for each HTTP process. */
 export interface KeyCounts {
   readonly rows: readonly Float64Array[];
-  /** Index of this process's row, the only one that it changes. */
+  /** Index of this process's row. Other processes only read this row. */
   readonly own: number;
 }
 
@@ -25,10 +24,10 @@ export class ApiKey {
   readonly idSuffix: string;
   readonly #entry: KeyEntry;
   readonly #counts: KeyCounts;
-  /** Index of this key's first number in the list of numbers of each process. */
+  /** Index of the key's first counter in each row. */
   readonly #at: number;
 
-  /** @param slot position of the key's numbers in a row, equal in all processes */
+  /** Creates a key. @param slot the key's index in each row, equal in all processes */
   constructor(entry: KeyEntry, slot: number, counts: KeyCounts) {
     this.name = entry.name;
     this.share = entry.share;
@@ -42,13 +41,13 @@ export class ApiKey {
     return this.#entry.only.includes(permission);
   }
 
-  /** The full id of a prediction of this key. A client may leave out the suffix. */
+  /** Adds the key's suffix to an id if the client left it out. */
   ownId(id: string): string {
     return id.endsWith(this.idSuffix) ? id : id + this.idSuffix;
   }
 
   /**
-   * Counts a request that starts a prediction.
+   * Admits a request that starts a prediction, and counts it towards the key's rate.
    * @throws SconceError `key_limit` above the key's rate, or with too many unfinished predictions
    */
   admit(nowMs = Date.now()): void {

@@ -7,9 +7,9 @@ import { fileStamp } from "../../machine/files/file-stamp.ts";
 import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
 import { hashOfSecret, parseKeys } from "./key-file.ts";
 
-/** Most names of keys in a file. Each name has a slot of numbers in shared memory. */
+/** Most distinct names of keys in a file. Each name has a slot in shared memory. */
 export const MAX_KEYS = 1024;
-/** Names of the numbers in shared memory, as `SharedCounters` needs them. */
+/** Names of the counters in shared memory: `0`, `1`, … */
 export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));
 const RELOAD_MS = 1000;
 /** Longest accepted secret, in characters. */
@@ -38,15 +38,15 @@ export class ApiKeys implements Disposable {
   }
 
   /**
-   * The key of a request: `Authorization: Bearer SECRET` or `X-API-Key: SECRET`. Undefined without a secret, and for an
-   * unknown one.
+   * The key whose secret a request has, as `Authorization: Bearer SECRET` or `X-API-Key: SECRET`; undefined without a
+   * known secret.
    */
   find(headers: Headers): ApiKey | undefined {
     const secret = secretOf(headers);
     if (secret === undefined || secret.length > MAX_SECRET) return undefined;
     const hash = hashOfSecret(secret);
     let found: ApiKey | undefined;
-    // All keys are compared, so that the time does not reveal anything about a secret.
+    // No early exit: the time of the search must not depend on the secret.
     for (const each of this.#keys) if (timingSafeEqual(each.hash, hash)) found = each.key;
     return found;
   }
@@ -61,8 +61,8 @@ export class ApiKeys implements Disposable {
     const entries = parseKeys(contentOf(this.#path), this.#path);
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
     const slots = slotsOf([...byName.keys()], this.#path);
-    // Two keys with one name are one client, so that a secret can be replaced without a gap. The limits of the last
-    // entry apply.
+    // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's limits
+    // apply.
     const keys = new Map(
       [...byName].map(([name, entry]) => [name, new ApiKey(entry, slots.get(name) ?? 0, this.#counts)]),
     );
@@ -77,7 +77,7 @@ export class ApiKeys implements Disposable {
     if (entries.length === 0) log.warn(`${this.#path} has no API key: all requests are refused`);
   }
 
-  /** Reads the key file again if it has changed. If the new file has a fault, the server keeps the keys that it has. */
+  /** Reads the key file again if it has changed. If the new file has a fault, the server keeps the old keys. */
   reload(): void {
     try {
       const stamp = fileStamp(this.#path);
@@ -105,8 +105,8 @@ function contentOf(path: string): string {
 }
 
 /**
- * A slot of shared numbers for each name: the hash of the name, or else the next free slot. The names are sorted, so
- * every process gets the same slots.
+ * Gives each name a slot in shared memory: its hash, or the next free slot. Sorted names give all processes the same
+ * slots.
  */
 function slotsOf(names: readonly string[], path: string): ReadonlyMap<string, number> {
   if (names.length > MAX_KEYS)

@@ -15,12 +15,11 @@ export interface Rate {
   readonly windowS: number;
 }
 
-/** A key as it stands in the file. */
 export interface KeyEntry {
   readonly name: string;
   /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
   readonly hash: Uint8Array;
-  /** Turns of the key's predictions for each turn of a key with share 1. */
+  /** Weight in fair scheduling: a key with share 2 gets twice the turns of a key with share 1. */
   readonly share: number;
   /** Limit for requests that start predictions; undefined: no limit. */
   readonly rate: Rate | undefined;
@@ -77,7 +76,7 @@ export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   return entries;
 }
 
-/** A fault of the file, such as `key 2: name is missing`. Keys are counted from 1. */
+/** Message for a fault of the file, such as `key 2: name is missing`. Keys are counted from 1. */
 function faultOf(issue: z.core.$ZodIssue): string {
   const [table, index, ...fields] = issue.path;
   const place = typeof index === "number" ? `key ${index + 1}` : "the file";
@@ -100,7 +99,6 @@ function rateOf(text: string): Rate {
   return { count: Number(count), windowS: unit === "h" ? windows.h : unit === "min" ? windows.min : windows.s };
 }
 
-/** Fields of a new key. */
 export interface NewKey {
   readonly name: string;
   readonly share?: number | undefined;
@@ -109,7 +107,7 @@ export interface NewKey {
   readonly only?: readonly Permission[] | undefined;
 }
 
-/** The fields of an entry, for another key of the same client. */
+/** Copies a key's name, limits and permissions, for a second secret of the same client. */
 export function fieldsOf({ name, share, rate, concurrent, only }: KeyEntry): NewKey {
   const unit = Object.entries(windows).find(([, windowS]) => windowS === rate?.windowS)?.[0];
   return {

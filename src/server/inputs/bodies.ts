@@ -1,4 +1,4 @@
-/** Decodes the body of a request into inputs. The body may come from a store. */
+/** Decodes the body of a request into inputs. */
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import type { LargeBodies } from "./large-bodies.ts";
@@ -9,7 +9,7 @@ export const LARGE_BYTES = 256 * 1024;
 /** Bytes of memory to count for each byte of a body: the body itself, and about two bytes of decoded inputs. */
 export const HELD_PER_BYTE = 3;
 
-/** A JSON list of inputs: one text, or the received chunks. Decoding transfers the memory of the chunks to a thread. */
+/** A JSON list of inputs, as text or as received chunks. Decoding may transfer the chunks' memory to another thread. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
 /** The text of a body. @throws SconceError `body_invalid` if it is not UTF-8 */
@@ -19,7 +19,7 @@ export function textOf(body: Body): string {
 
 export interface DecodedBody {
   readonly inputs: InputList;
-  /** The JSON list, for stores. A function creates it when it is needed. */
+  /** The JSON list for stores, or a function that creates it. */
   readonly body: string | Uint8Array<ArrayBuffer> | (() => string);
 }
 

@@ -1,4 +1,7 @@
-/** The JSON types that a schema accepts at each place of an input, so that wrong values can be found before they are parsed. */
+/**
+ * Finds the JSON types that a schema accepts in each part of an input, so that wrong values are refused before they are
+ * parsed.
+ */
 
 import * as z from "../../author/z.ts";
 import { defOf } from "../../author/zod-internals.ts";
@@ -14,7 +17,7 @@ export interface Expected {
   readonly items?: Expected | undefined;
   /** The JSON types of the first elements of a tuple, by index. */
   readonly first?: readonly Expected[] | undefined;
-  /** Number of elements that decide whether a list is too short or too long: further elements do not change that. Infinity: unknown. */
+  /** Elements to count in order to know whether a list is too short or too long. Infinity: all. */
   readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
   /** The JSON types of fields outside `fields`; undefined if the schema refuses such fields. */
@@ -45,12 +48,12 @@ export function expectedKinds(schema: z.ZodType): Expected {
     });
     return fromSchemaNode(SchemaNode.of(root));
   } catch {
-    // Only schemas in tests have no JSON Schema. defineModel() refuses such models.
+    // Happens only in tests: defineModel() refuses a schema without a JSON Schema.
     return anything;
   }
 }
 
-/** Whether a schema converts values of other JSON types, by coercion, by a transform before it, or by `catch`. */
+/** Whether a schema converts values of other JSON types: with coercion, `z.preprocess()` or `catch()`. */
 function convertsOtherKinds(schema: z.core.$ZodType): boolean {
   const def = defOf(schema);
   const isCoerced = "coerce" in def && def.coerce === true;
@@ -116,7 +119,10 @@ function fromSchemaNode(node: SchemaNode): Expected {
   return expected;
 }
 
-/** Accepts the values of all options. Knows elements and fields only if just one option is a list, or an object. */
+/**
+ * Accepts the values of all options. Elements and fields are checked only if exactly one option is a list, or an
+ * object.
+ */
 function fromOptions(options: readonly Expected[]): Expected {
   const lists = options.filter(({ kinds }) => kinds.has("array"));
   const objects = options.filter(({ kinds }) => kinds.has("object"));

@@ -12,7 +12,7 @@ export interface InputList {
   drop(index: number): void;
 }
 
-/** A list of inputs that are decoded already. It takes over the array. */
+/** Inputs that are decoded already. Takes over the array, and clears dropped elements. */
 export class ReadyInputs implements InputList {
   readonly #inputs: unknown[];
 
@@ -40,7 +40,7 @@ export function toArray(inputs: InputList): unknown[] {
   return Array.from({ length: inputs.length }, (_, index) => inputs.get(index));
 }
 
-/** The inputs of a large body, which are decoded in groups when a reader gets to them. */
+/** The inputs of a large body. `get` decodes a group of inputs at a time. */
 export class LazyInputs implements InputList {
   readonly length: number;
   readonly #bytes: Uint8Array;
@@ -74,7 +74,7 @@ export class LazyInputs implements InputList {
     this.#decodedInputs = first + count;
     const faults = new Faults();
     const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part) ?? [], first, faults);
-    // The schema may refuse inputs that it accepted before: its result may depend on more than the input, for example on the time.
+    // A schema may refuse an input that it accepted before, for example if it compares with the current time.
     if (inputs.length !== count) {
       throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
     }

@@ -4,8 +4,8 @@
 export interface ListScan {
   readonly count: number;
   /**
-   * Two numbers per part: the index of its first element, and the byte offset of that element. A part ends one byte before the next part begins. Two
-   * more numbers end the last part: the count of all elements, and the offset after the list.
+   * Two numbers per part: the index of its first element, and the byte offset of this element. A last pair has the
+   * count of all elements and the offset after the list.
    */
   readonly parts: Uint32Array;
   /** Index of the first part that is nested deeper than `MAX_LEVELS`. */
@@ -16,7 +16,7 @@ export const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 export const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
 
-/** Marks the bytes that the scan stops at. Most bytes belong to numbers and names. */
+/** 1 for bytes that the scan stops at. Most bytes belong to numbers and names, which it skips. */
 const isStructural = new Uint8Array(256);
 for (const byte of [QUOTE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT]) isStructural[byte] = 1;
 
@@ -133,7 +133,6 @@ function faultAt(text: string): number | { readonly deepAt: number } {
     isFresh = false;
     const first = text[at] ?? "";
     if (!isEmpty && (first === "[" || first === "{")) {
-      // Limits the list of open brackets. A body with more levels is refused for its depth.
       if (open.push(first) > MAX_LEVELS) return { deepAt: at };
       isFresh = true;
       at = spaceEnd(text, at + 1);

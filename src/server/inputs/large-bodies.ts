@@ -10,7 +10,7 @@ import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { LazyInputs, ReadyInputs } from "./input-list.ts";
 import type { ListScan } from "./json-text.ts";
 
-/** The bundle of the model's code. A thread loads it to get the schema of inputs. */
+/** The file with the model's bundled code, from which a worker thread gets the schema of inputs. */
 export interface BundleSource {
   readonly path: string;
   readonly digest: string;
@@ -39,7 +39,7 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
-/** First message of a thread. Has the thread's name in the operating system, if it is known. */
+/** First message of a thread, with its name in the operating system; undefined if unknown. */
 export interface Hello {
   readonly thread: string | undefined;
 }
@@ -130,7 +130,7 @@ export class LargeBodies {
     return answer.promise;
   }
 
-  /** Starts the check of the oldest waiting body, if a thread is idle or may be created. If memory is scarce, one body is checked at a time. */
+  /** Starts the next check if a thread is free and the memory suffices. If no check runs, one starts in any case. */
   #startNext(): void {
     const [task] = this.#queue;
     if (task === undefined || (this.#idle.length === 0 && this.#running.size >= this.#maxThreads)) return;
@@ -156,7 +156,7 @@ export class LargeBodies {
       if ("thread" in data) {
         this.#threads.set(worker, data.thread);
         const running = this.#running.get(worker);
-        // The CPU time of starting the thread does not count for the check.
+        // Starting the thread took CPU time that does not count for the check.
         if (running !== undefined) running.cpuStartMs = threadTimeMs(data.thread) ?? 0;
         return;
       }

@@ -10,13 +10,17 @@ import { checkLargeBody } from "./large-body.ts";
 
 declare const self: Worker;
 
-// Lowers the priority of this thread, so that small requests go first. Elsewhere than on Linux this would lower the priority of the whole process.
+// Small requests go before this thread. Elsewhere than on Linux, the call would lower the priority of the whole
+// process.
 if (process.platform === "linux") setPriority(10);
 
 const thread = thisThread();
 self.postMessage({ thread } satisfies Hello);
 
-/** Size of a body after which the thread collects garbage. Otherwise an idle thread would keep up to ten times this memory. */
+/**
+ * After a body of this size, the thread collects garbage: an idle thread would otherwise keep up to ten times its
+ * memory.
+ */
 const MIN_COLLECTED_BYTES = 4 * 2 ** 20;
 
 let decoder: Promise<InputDecoder> | undefined;

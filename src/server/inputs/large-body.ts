@@ -1,4 +1,4 @@
-/** Checks a large body in parts, so that only the bytes of the whole body are in memory, and never all its values. */
+/** Checks a large body in parts, so that its parsed values are never all in memory. */
 import {
   Faults,
   type InputDecoder,
@@ -15,7 +15,7 @@ import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Size of a part in bytes. Checking a part takes a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
-/** Only parts from this size on are searched for values of a wrong kind: such a part has a large input. */
+/** From this size of a part on, values of a wrong JSON type are removed before parsing: they would take much memory. */
 const LARGE_PART_BYTES = 4 * PART_BYTES;
 const SPACE = 0x20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. The values may take twenty times this memory. */
@@ -62,8 +62,10 @@ export function checkLargeBody(
 }
 
 /**
- * Validates a large part without its values of a wrong JSON type, whose memory would be forty times that of their text.
- * @returns whether the part has faults. The first thousand faults are the same with these values.
+ * Validates a large part without its values of a wrong JSON type, which would take forty times the memory of their
+ * text.
+ * @returns whether it found faults; false without a check for a small part. Parsing these values would not change the
+ * first `MAX_FAULTS` faults.
  */
 function hasFaultsOfKind(
   bytes: Uint8Array,
@@ -96,7 +98,7 @@ function countNested(text: Uint8Array): number {
   return count;
 }
 
-/** Refuses a body that is not a list of inputs. If the body is small enough, it is parsed for the parser's message. */
+/** Refuses a body that is not a list of inputs. Parses a body that is small enough, for the parser's message. */
 function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
   if (bytes.length <= MAX_WHOLE_BYTES) {
     decoder.body(utf8(bytes), maxInputs);

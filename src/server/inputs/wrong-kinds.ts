@@ -5,11 +5,10 @@ import { afterSpace, CLOSE_LIST, CLOSE_OBJECT, COMMA, endOfText, OPEN_LIST, OPEN
 const COLON = 0x3a;
 
 /**
- * Empties lists and objects where the schema expects another type. Cuts a list after `max + 1` elements of a wrong type. The first `max` faults stay
- * the same.
- *
+ * Empties lists and objects where the schema expects another type. Cuts a list after `max + 1` elements of a wrong
+ * type. The first `max` faults stay the same.
  * @param bytes elements of a list, separated by commas
- * @param element what the schema expects of each element
+ * @param element the JSON types that the schema accepts for each element
  * @returns undefined if there is nothing to remove, the text is not JSON, or its nesting overflows the stack
  */
 export function withoutWrongKinds(bytes: Uint8Array, element: Expected, max: number): Uint8Array | undefined {
@@ -157,7 +156,7 @@ class Cutter {
   }
 }
 
-/** For an unknown field: accepts no type. The field's name is the fault, whatever its value. */
+/** Accepts no type. Stands for an unknown field, which is a fault whatever its value. */
 const nothing: Expected = { kinds: new Set() };
 
 function kindOfValue(first: number): Kind {

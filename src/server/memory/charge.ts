@@ -1,4 +1,4 @@
-/** Bytes that one owner holds in the memory account. The owner disposes the charge to free them. */
+/** Bytes that one owner holds in the memory account until it disposes the charge. */
 import type { MemoryAccount, Part } from "./memory-account.ts";
 
 export class Charge implements Disposable {

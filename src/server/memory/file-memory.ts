@@ -1,12 +1,9 @@
-/**
- * Memory for the files of one input or demo. All its files are needed at once. If two inputs held some memory and
- * waited for the rest, they would deadlock. So at most one input holds memory while it waits.
- */
+/** Memory for all files of one input. At most one input waits while it holds memory: two such inputs would deadlock. */
 import { SconceError } from "../../base/errors.ts";
 import { Charge } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
 
-/** Thrown when the account has no room for one of several files. The caller must free all of them. */
+/** Thrown when one of an input's files does not fit. The caller must free all files of the input. */
 export class NoRoomNow extends Error {}
 
 export class FileMemory implements Disposable {
@@ -16,8 +13,9 @@ export class FileMemory implements Disposable {
   #asked = 0;
 
   /**
-   * @param isPatient whether files wait for room. Only one input with several files may be patient at a time; the
-   * caller ensures that.
+   * Creates an empty charge for each file.
+   * @param count number of files
+   * @param isPatient whether files wait for memory; true for at most one input with several files at a time
    */
   constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
     this.#account = account;
@@ -59,7 +57,6 @@ export class FileMemory implements Disposable {
   }
 }
 
-/** The charge of one file of an input. */
 export class FileCharge extends Charge {
   readonly #memory: FileMemory;
 

@@ -1,7 +1,4 @@
-/**
- * Counts the memory that a server holds for clients. `take` asks for memory, which may be refused or delayed; `add`
- * reports memory that exists already. Several processes share an account through shared counters.
- */
+/** Counts the bytes that a server holds for clients, in counters that all its processes share. */
 import { gcAndSweep } from "bun:jsc";
 import type { PictureBudget } from "../../author/decoding-gate.ts";
 import type { SharedCounter } from "../../machine/processes/shared-counters.ts";
@@ -9,25 +6,22 @@ import { Charge } from "./charge.ts";
 
 /**
  * Uses of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures
- * that are being decoded or encoded. tensors: tensors before their batch, and rows before `postprocess`. outputs:
- * outputs and logs of unfinished predictions. results: retained results, and undelivered webhooks. answers: answers
- * that are being sent.
+ * that are being decoded or encoded. tensors: input tensors before their batch, and output rows before `postprocess`.
+ * outputs: outputs and logs of unfinished predictions. results: retained results, and undelivered webhooks. answers:
+ * answers that are being sent.
  */
 export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];
 
-/**
- * Share of the account that pictures may always use. A single picture may use all of this share. Limits of other parts
- * do not count pictures.
- */
+/** Fraction of the limit that pictures may always use. The limits of other uses do not count pictures. */
 const PICTURES = 0.35;
 
-/** Share of the account that fetched files may always use. The files of one input may use all of this share. */
+/** Fraction of the limit that fetched files may always use. The files of one input may use all of it. */
 const FILES = 0.25;
 
 /**
- * A part gets memory while the account is filled up to this share. Later stages of a prediction have higher shares, so
- * that accepted work can end.
+ * Each use is refused or waits when the account is filled above its fraction of the limit. Later stages have higher
+ * fractions, so that accepted predictions can end.
  */
 const fullAt = {
   bodies: 0.4,
@@ -39,24 +33,21 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * A request for at most this share of the free memory succeeds although the part is full, so that large requests cannot
- * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998). A fixed reserve would need a
- * definition of "small".
+ * A request for at most this fraction of the free memory succeeds above `fullAt`, too, so that large requests cannot
+ * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
  */
 const OF_FREE = 1 / 256;
 
 /**
- * Share of the account that small outputs may always use. Checking a large body can fill the account, and accepted work
- * must still end.
+ * Fraction of the limit that counts as free for small outputs even in a full account, so that accepted predictions can
+ * end.
  */
 const FREE_FOR_OUTPUTS = 1 / 16;
 
-/** Bytes to charge for a byte of an output: two for its string, and one for the copy that is being sent. */
+/** Charged bytes for a byte of an output: two for the UTF-16 string, and one for the copy that is being sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
-/**
- * Bytes to charge for a byte of a tensor: the HTTP process's copy for a second run, the engine's copy, and the batch.
- */
+/** Charged bytes for a byte of a tensor: the HTTP process's copy for a second run, the engine's copy, and the batch. */
 export const HELD_PER_TENSOR_BYTE = 3;
 
 type Counter = Pick<SharedCounter, "sum" | "add">;
@@ -65,7 +56,7 @@ export interface MemoryAccountOptions {
   /** Limit of the account in bytes. Default: unlimited. */
   readonly maxBytes?: number;
   /**
-   * Counters in memory that all processes share: results, pictures, and everything else. By default this is the only
+   * Counters in memory that `count` processes share; `held` counts all uses except pictures and results. Default: one
    * process.
    */
   readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", Counter>>;
@@ -73,6 +64,7 @@ export interface MemoryAccountOptions {
 
 export interface FileTurn {
   readonly signal: AbortSignal;
+  /** Puts the file before all waiting files, because its input holds memory that they wait for. */
   readonly isNext: boolean;
 }
 
@@ -81,7 +73,7 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** Polling interval in milliseconds while something waits: other processes free memory without a notification. */
+/** Polling interval in milliseconds while a file waits: other processes free memory without a notification. */
 const POLL_MS = 50;
 
 /** Least garbage, in bytes, for a garbage collection, which takes milliseconds. */
@@ -109,7 +101,7 @@ export class MemoryAccount {
   #willWake = false;
   /** Bytes freed since the last full garbage collection. */
   #garbage = 0;
-  /** Bytes freed since the last request for a young collection. */
+  /** Bytes freed since the last young-generation collection. */
   #youngGarbage = 0;
   #willCollect = false;
   #poll: ReturnType<typeof setTimeout> | undefined;
@@ -137,7 +129,6 @@ export class MemoryAccount {
     return this.maxBytes / 4 / this.#processes;
   }
 
-  /** The account in the form that the decoder of pictures uses. */
   get pictures(): PictureBudget {
     return {
       maxBytes: (PICTURES * this.maxBytes) / this.#processes,
@@ -147,7 +138,7 @@ export class MemoryAccount {
     };
   }
 
-  /** Most bytes for the files of one input or demo. So many bytes fit when no other files are in memory. */
+  /** Most bytes for all files of one input. This many bytes fit whenever no other files are in memory. */
   get maxFileBytes(): number {
     return (FILES * this.maxBytes) / this.#processes;
   }
@@ -162,15 +153,14 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether more bytes fit. Any number fits if the account has nothing but results, which can be evicted. A small share
-   * of the free memory (OF_FREE) also fits, in parts whose requests are refused and not delayed.
+   * Whether more bytes fit. Any number fits if others hold nothing but results, which can be evicted.
    * @param own bytes that the caller already holds
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // Requests of these two parts wait for memory, so they need no exception for small ones.
+    // Files and tensors wait for memory and are not refused, so they need no exception for small requests.
     if (part === "files" || part === "tensors") return false;
     const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
     return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);
@@ -181,7 +171,7 @@ export class MemoryAccount {
     return this.hasRoom(part, bytes) ? this.add(part, bytes) : undefined;
   }
 
-  /** Charges memory that already exists; 0 bytes start an empty charge. */
+  /** Charges memory that is already in use, without a check of the limit. */
   add(part: Part, bytes: number): Charge {
     const charge = new Charge(this, part);
     charge.grow(bytes);
@@ -194,16 +184,13 @@ export class MemoryAccount {
     this.#pollLater();
   }
 
-  /**
-   * Calls the callback whenever the account is over its limit. The callback should free memory that is cheap to lose.
-   */
+  /** Calls `relieve` when bytes are added to an account over its limit, so that it frees memory. */
   onPressure(relieve: () => void): void {
     this.#relievers.add(relieve);
   }
 
   /**
-   * Charges a file when it fits, after all that waited before.
-   * @param isNext whether the file goes before all others that wait, because its input holds memory that they wait for
+   * Charges a file as soon as it fits, after the files that already wait.
    * @throws the reason of the signal
    */
   async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
@@ -237,7 +224,7 @@ export class MemoryAccount {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-      // The next ones in the queue may fit: they only waited for this one.
+      // Smaller files behind the removed file may fit.
       this.#wakeLater();
       reject(signal.reason);
     };
@@ -267,7 +254,7 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /** Notes bytes that became garbage, charged or not. Garbage stays in memory until a garbage collection. */
+  /** Counts bytes that became garbage, charged or not. Garbage stays in memory until a garbage collection. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
     this.#youngGarbage += bytes;
@@ -275,11 +262,9 @@ export class MemoryAccount {
   }
 
   /**
-   * Starts garbage collections. JavaScriptCore lets its heap double before it starts a full one by itself. This method
-   * starts one as soon as charges and garbage exceed the account: synchronously, because one turn of the event loop can
-   * produce a whole batch of outputs. From half of the account on, it requests a young collection, which runs beside
-   * this thread. A young collection misses objects that survived an earlier one, such as slowly fetched files, so it
-   * does not reset `#garbage`.
+   * Collects garbage before it exceeds the free memory; JavaScriptCore alone would let its heap double. The full
+   * collection is synchronous, because one turn of the event loop can produce a whole batch of outputs. A
+   * young-generation collection misses objects that survived an earlier one, so it does not reset `#garbage`.
    */
   #collect(): void {
     const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
@@ -306,7 +291,7 @@ export class MemoryAccount {
     });
   }
 
-  /** Wakes waiting files and listeners, once for each turn of the event loop. */
+  /** Wakes waiting files and listeners in one microtask, even after several freed charges. */
   #wakeLater(): void {
     if (this.#willWake || this.#listeners.size + this.#waiters.length === 0) return;
     this.#willWake = true;

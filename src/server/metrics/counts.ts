@@ -1,6 +1,6 @@
 /**
- * Counters and histograms as numbers in one array. An event adds to a number; a scrape formats the array. The fronts
- * (HTTP processes) of a server share the memory, with a row for each, so that the counts of a killed front remain.
+ * Counters and histograms as numbers in shared memory. Each HTTP process has a row, so the counts of a killed process
+ * remain.
  */
 import { z } from "zod";
 import {
@@ -19,12 +19,12 @@ import {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A metric with its series. Fronts send their gauges to each other in this form, as JSON. */
+/** A metric with its series. HTTP processes send their gauges to each other in this form, as JSON. */
 export const familySchema = z.object({
   name: z.string(),
   help: z.string(),
   type: z.enum(["counter", "gauge", "histogram"]),
-  /** How equal series of several fronts are merged into one. */
+  /** How equal series of several HTTP processes are merged. */
   aggregator: z.enum(["sum", "max", "first"]),
   values: z
     .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
@@ -47,7 +47,7 @@ export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 const declared: Declared[] = [];
-/** Name of the metric of each number in the array. All processes that share the memory have the same order. */
+/** For each number of a row, the name of its metric. */
 export const slots: string[] = [];
 
 /** Declares a counter with a number for each set of labels. @returns index of the first number */
@@ -171,7 +171,7 @@ export const places = {
   ),
 };
 
-/** How many numbers a histogram of seconds has for each set of labels. */
+/** Numbers of a histogram of seconds for each set of labels. */
 export const SECONDS_STRIDE = seconds.length + 2;
 
 export function observe(
@@ -191,7 +191,7 @@ export function add(numbers: Float64Array, place: number, count: number): void {
   numbers[place] = (numbers[place] ?? 0) + count;
 }
 
-/** Formats the sums of all rows as metrics. */
+/** Adds up the rows of all processes, and returns the sums as metrics. */
 export function familiesOf(rows: readonly Float64Array[]): Family[] {
   const sums = new Float64Array(slots.length);
   for (const row of rows) for (let i = 0; i < sums.length; i++) add(sums, i, row[i] ?? 0);

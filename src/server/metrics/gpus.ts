@@ -1,4 +1,4 @@
-/** Use of the GPUs of this machine. */
+/** Metrics of the machine's GPUs, read with NVIDIA's management library (NVML). */
 import { type GpuUsage, Nvml } from "../../machine/nvml.ts";
 import type { Family } from "./counts.ts";
 

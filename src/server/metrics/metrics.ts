@@ -1,4 +1,4 @@
-/** The metrics of a model or server, as Prometheus text. Their names follow Prometheus's conventions. */
+/** Counts the events of a model or server, and returns its metrics. */
 import {
   batchCauses,
   type FailureReason,
@@ -53,7 +53,6 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-/** The counts of an ended prediction. */
 export interface EndedPrediction {
   readonly count: number;
   readonly itemsSucceeded: number;
@@ -95,7 +94,7 @@ export class Metrics implements BatchObserver {
       this.#itemsEnded(reason, failed);
       unfinished -= failed;
     }
-    // Inputs that had no result when their prediction ended failed for the same reason.
+    // An input without a result failed for the prediction's reason.
     if (unfinished > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, unfinished);
   }
 
@@ -143,7 +142,7 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
   }
 
-  /** Takes a snapshot. @returns a function that sums the series of a metric with the given labels */
+  /** Takes a snapshot of the counters. @returns a function that sums the series of a metric with the given labels */
   reader(): (name: string, labels?: Labels) => number {
     const values = familiesOf(this.#rows).flatMap((family) =>
       family.values.map(({ metricName = family.name, labels, value }) => ({ metricName, labels, value })),
@@ -175,19 +174,18 @@ export class Metrics implements BatchObserver {
     return familiesOf(this.#rows);
   }
 
-  /** Process ids, and the use of the GPUs, from the gauges. */
   get machine(): Pick<Gauges, "processes" | "gpus"> {
     const { processes = {}, gpus = () => [] } = this.#gauges?.() ?? {};
     return { processes, gpus };
   }
 
-  /** Gauges of this process alone. Counters need no other process: they are in shared memory. */
+  /** Gauges of this process. Counters are in shared memory, so they include all processes. */
   gauges(): readonly Family[] {
     return this.#gauges?.().families ?? [];
   }
 }
 
-/** Metrics of processes and GPUs, each of them once, although several models name them. */
+/** Metrics of processes and GPUs, without duplicates from models that share them. */
 export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
   const machines = all.map(({ machine }) => machine);
   const processes = Object.assign({}, ...machines.map((machine) => machine.processes));

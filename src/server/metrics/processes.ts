@@ -15,8 +15,8 @@ interface Usage {
 }
 
 /**
- * Metrics of CPU time, memory and files. @param processes process ids by name; ended and unreadable processes are
- * skipped
+ * Metrics of CPU time, memory and files.
+ * @param processes process ids by name; ended and unreadable processes are skipped
  */
 export function processFamilies(processes: Readonly<Record<string, number>>): Family[] {
   const usages = Object.entries(processes).flatMap(([process, pid]) => {

@@ -3,9 +3,7 @@ import type { Family, Labels } from "./counts.ts";
 
 export const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
-/**
- * Formats metrics as text. @param families of one or more processes; series with equal names and labels are aggregated
- */
+/** Formats metrics as text. @param families metrics of one or more processes; equal series are aggregated */
 export function prometheusText(families: readonly Family[]): string {
   const byName = Map.groupBy(families, ({ name }) => name);
   return `${[...byName.values()].map(familyText).join("\n\n")}\n`;

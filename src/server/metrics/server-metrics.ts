@@ -16,7 +16,7 @@ export class ServerMetrics {
     this.#models = models;
   }
 
-  /** Gauges of this process alone. Counters need no other process: they are in shared memory. */
+  /** Gauges of this process. Counters are in shared memory, so they include all processes. */
   gauges(): Family[] {
     return this.#labelled((metrics) => metrics.gauges());
   }
@@ -54,8 +54,8 @@ function labelled(family: Family, model: string): Family {
 }
 
 /**
- * Whether the server itself counted anything. Otherwise each counter of a model would also have an unlabelled series
- * that stays at 0.
+ * Whether to show a counter of the whole server. An unlabelled series that stays at 0 beside the models' series is left
+ * out.
  */
 function hasCounted({ name, values }: Family): boolean {
   return ofServer.has(name) || values.some(({ value }) => value > 0);

@@ -1,6 +1,6 @@
 /**
- * Exports spans and metrics with OTLP. The exporters read more variables: endpoint, headers, compression, certificates,
- * timeout. See https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ * Exports spans and metrics with OTLP. The exporters themselves read the variables for endpoint, headers, compression,
+ * certificates and timeout.
  */
 import { hostname } from "node:os";
 import { DiagLogLevel, diag } from "@opentelemetry/api";

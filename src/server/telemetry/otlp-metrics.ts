@@ -42,7 +42,7 @@ function now(): HrTime {
   return [Math.floor(ms / 1000), (ms % 1000) * 1e6];
 }
 
-/** Converts a metric. @param families its parts from all processes, which have one name */
+/** Converts a metric. @param families metrics of one name, from one or more processes */
 function metricOf(families: readonly Family[], times: Times): MetricData {
   const [{ name = "", help = "", type = "gauge" } = {}] = families;
   const series = aggregated(families);

@@ -33,7 +33,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Reads the variables.
- * @returns undefined if no variable names an endpoint or an exporter
+ * @returns undefined if neither spans nor metrics are exported
  * @throws SconceError `usage` for an unknown value
  */
 export function telemetrySettings(env: Variables): TelemetrySettings | undefined {

@@ -1,6 +1,6 @@
 /**
- * Creates spans of requests, predictions, inputs and batches with OpenTelemetry's API. Other rooms import only the types,
- * so that only servers with telemetry load OpenTelemetry: open-telemetry.ts.
+ * Creates OpenTelemetry spans of requests, predictions, inputs and batches. Other folders import only types, so that
+ * servers without telemetry do not load OpenTelemetry.
  */
 import {
   type Attributes,
@@ -21,7 +21,7 @@ const MAX_TRACED_INPUTS = 16;
 /** Most links of a batch's span: the default limit of OpenTelemetry. */
 const MAX_LINKS = 128;
 
-/** Identifies a span of another or an earlier process, in the terms of W3C Trace Context. */
+/** Identifies a span of any process by the fields of W3C Trace Context. */
 export interface SpanIds {
   /** Undefined without a `traceparent` header. */
   readonly traceId: string | undefined;
@@ -116,8 +116,9 @@ export class PredictionSpan {
   }
 
   /**
-   * Records the span of a stage that ends now. @param beganMs in `performance.now()` milliseconds @param index index of
-   * the input; undefined for the whole prediction
+   * Records the span of a stage that ends now.
+   * @param beganMs start in `performance.now()` milliseconds
+   * @param index index of the input; undefined for the whole prediction
    */
   took(stage: Stage, beganMs: number, index?: number): void {
     if (index !== undefined && index >= MAX_TRACED_INPUTS) return;
@@ -162,7 +163,7 @@ export class BatchSpan {
     this.#span.addLink({ context: prediction.span.spanContext() });
   }
 
-  /** Records the time of an item in the batch, which ends now. @param beganMs in `performance.now()` milliseconds */
+  /** Records an item's forward pass, which ends now. @param beganMs start in `performance.now()` milliseconds */
   took(prediction: PredictionSpan, beganMs: number, index: number): void {
     if (index >= MAX_TRACED_INPUTS) return;
     const span = prediction.stage("forward", beganMs, index);

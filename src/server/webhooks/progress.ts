@@ -1,4 +1,6 @@
-/** Sends webhook messages about a running prediction. After each message there is a pause; the next message has all news since. */
+/**
+ * Sends webhook messages about a running prediction. A pause follows each message, so that several changes share one.
+ */
 import type { Text } from "../predictions/large-text.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
@@ -7,9 +9,9 @@ import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { WebhookEvent } from "./webhook.ts";
 import { type Delivery, MAX_DATA_LENGTH, TRUNCATED } from "./webhook-sender.ts";
 
-/** Milliseconds between two messages. */
+/** Pause in milliseconds after each message. */
 const PAUSE_MS = 500;
-/** Maximum characters of outputs in one message. The next message has the rest. */
+/** Above this many characters of outputs in a message, further outputs go into the next message. */
 const MAX_OUTPUTS_LENGTH = 2 ** 18;
 
 export interface ProgressOptions {
@@ -18,7 +20,7 @@ export interface ProgressOptions {
   readonly json: (record: PredictionRecord) => string;
   /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** Sends a message. @param data called when the message is sent; returns JSON, or undefined if there is nothing to send any more */
+  /** Sends a message. @param data creates its JSON just before it is sent; undefined cancels the message */
   readonly send: (event: WebhookEvent, data: () => Promise<string | undefined>) => Promise<Delivery | undefined>;
 }
 
@@ -26,7 +28,7 @@ export class Progress {
   readonly #options: ProgressOptions;
   readonly #id: string;
   readonly #kind: Kind;
-  /** Undefined after the end, so that the prediction is not kept in memory while its last outputs wait. */
+  /** Undefined after the prediction's end, so that garbage collection can free it while its last outputs wait. */
   #live: LivePrediction | undefined;
   readonly #sent = new SentOutputs();
   #wanted: readonly WebhookEvent[];
@@ -44,7 +46,7 @@ export class Progress {
     live.watch(this.#changed);
   }
 
-  /** Sends the outputs that were not sent before the end. */
+  /** Ends the messages about the running prediction: sends the remaining outputs, until a message fails. */
   async ended(): Promise<void> {
     this.#live = undefined;
     clearTimeout(this.#timer);

@@ -38,7 +38,9 @@ export interface SenderOptions {
 const TIMEOUT_MS = 15_000;
 /** Maximum messages that are sent to one host at the same time. */
 const MAX_OF_HOST = 4;
-/** Maximum messages that are sent at the same time to all hosts of a class. Hosts that do not answer cannot take the places of other hosts. */
+/**
+ * Maximum messages that are sent at the same time to a class of hosts. Silent hosts cannot take the slots of others.
+ */
 const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
 /** Maximum hosts whose class is remembered. The least recently used host is forgotten first. */
 const MAX_HOSTS = 10_000;
@@ -69,7 +71,11 @@ export class WebhookSender {
     this.#options = options;
   }
 
-  /** Sends a message when the host's turn comes. @param message called then; returns undefined if nothing is to be sent any more */
+  /**
+   * Waits for a free slot of the host, then sends a message.
+   * @param message creates the message at that time; undefined cancels it
+   * @returns undefined if nothing was sent
+   */
   async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
     const host = this.#hostOf(url);
     host.users += 1;
@@ -124,7 +130,7 @@ export class WebhookSender {
         host.class = "silent";
         throw error;
       });
-      // The status decides. The rest of the answer may come late or not at all.
+      // Whether the body arrives decides the host's class. The status alone decides about the delivery.
       const isWhole = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
         () => true,
         () => false,
@@ -140,7 +146,7 @@ export class WebhookSender {
   }
 }
 
-/** @param header value of Retry-After, in seconds or as a date */
+/** Pause that a receiver asks for, in milliseconds. @param header value of Retry-After, in seconds or as a date */
 function retryAfterMs(header: string | null): number {
   if (header === null) return 0;
   const afterMs = /^\d+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();

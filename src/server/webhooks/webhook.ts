@@ -38,7 +38,10 @@ export interface WebhookStore {
   add(id: string, webhook: string): Promise<void>;
   /** Removes a webhook whose message was delivered or given up. */
   remove(key: WebhookKey): void;
-  /** Undelivered webhooks of earlier processes, oldest first. @param owners selects predictions by the first character of their ids */
+  /**
+   * Undelivered webhooks of earlier processes, oldest first. @param owners selects predictions by the first character
+   * of their ids
+   */
   undelivered(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
 }
 
@@ -48,7 +51,10 @@ export const webhookSecret = z
   .regex(/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/, "must be whsec_ and 24 to 64 bytes in base64")
   .refine((secret) => keyOf(secret).length >= 24 && keyOf(secret).length <= 64, "must have 24 to 64 bytes");
 
-/** HMAC-SHA256 signatures of Standard Webhooks, one per secret. While secrets are replaced, a receiver knows either the old or the new secret. */
+/**
+ * HMAC-SHA256 signatures of Standard Webhooks, one for each secret, so that a receiver may know the old or the new
+ * secret.
+ */
 export function signatures(
   secrets: readonly string[],
   { id, seconds, body }: { readonly id: string; readonly seconds: number; readonly body: string },

@@ -1,6 +1,6 @@
 /**
- * Sends the webhook messages of predictions. The message about the end is sent again until the receiver accepts it, or the store evicts the
- * prediction. Earlier messages are sent once.
+ * Sends the webhook messages of predictions. Only the message about the end is sent again after a failure, until the
+ * store evicts the prediction.
  */
 
 import { version } from "../../../package.json";
@@ -31,13 +31,16 @@ export interface WebhooksOptions {
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
   /** Formats a record as JSON for clients. */
   readonly json: (record: PredictionRecord) => string;
-  /** @throws SconceError for a host that webhooks must not reach */
+  /** Refuses hosts that webhooks must not reach. @throws SconceError */
   readonly check: (hostname: string) => void;
   readonly metrics: Pick<Metrics, "webhook">;
   readonly memory: MemoryAccount;
 }
 
-/** Maximum undelivered webhooks: their number, and their share of the server's memory. Above it, predictions with webhooks are refused. */
+/**
+ * Above this number of undelivered webhooks, or this fraction of the memory limit, predictions with webhooks are
+ * refused.
+ */
 const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
 /** Bytes of memory to count for a webhook in addition to its URL. */
 const WAITING_BYTES = 2000;
@@ -52,7 +55,9 @@ interface Waiting extends WebhookKey {
   readonly sinceMs: number;
 }
 
-/** @returns undefined for a server without --webhook-secret: receivers could not trust unsigned messages */
+/**
+ * Opens the webhooks of a server; undefined without --webhook-secret, because receivers cannot trust unsigned messages.
+ */
 export function openWebhooks(
   { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: ServeConfig,
   { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
@@ -71,7 +76,7 @@ export function openWebhooks(
 
 export class Webhooks {
   readonly #options: WebhooksOptions;
-  /** Undelivered webhooks of ended predictions by id, in the order of the ends. */
+  /** Undelivered webhooks by id, in the order in which their predictions ended. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
@@ -79,7 +84,7 @@ export class Webhooks {
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    // Counts webhooks as results. A request that needs all memory except the results then never waits for deliveries.
+    // Charged as results, because the memory account admits any request when only results are in memory.
     this.#charge = options.memory.add("results", 0);
   }
 
@@ -170,7 +175,7 @@ export class Webhooks {
       },
     });
     this.#progress.set(id, progress);
-    // If another process ends the prediction, this process does not call `ended`.
+    // `ended` cannot delete the entry: another process may end the prediction, and then this process does not call it.
     live.onceOver(() => this.#progress.delete(id));
   }
 
@@ -189,7 +194,10 @@ export class Webhooks {
     });
   }
 
-  /** Drops the webhook of an evicted prediction when a new prediction gets its id. The old receiver must not get the new outcome. */
+  /**
+   * Drops the webhook of an evicted prediction when a new prediction gets its id, since the old receiver must not get
+   * the new outcome.
+   */
   giveUp(id: string): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
@@ -284,7 +292,7 @@ function warn(id: string, result: keyof typeof results, url: URL, why: string): 
   );
 }
 
-/** Does not keep the process running until the timer fires. */
+/** Sleeps without keeping the process alive. */
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
