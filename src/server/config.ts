@@ -59,7 +59,7 @@ interface FixedLimits {
   readonly maxReadyBytes: number;
   /** Most downloads of input files at the same time. */
   readonly maxFetches: number;
-  /** Most bytes of logs that a demo may write. */
+  /** Most bytes of logs of a demo, which is a prediction from the model's page. */
   readonly maxLogBytes: number;
   /** After this many milliseconds, an MCP client that supports tasks gets a task as its answer. */
   readonly taskAfterMs: number;

@@ -29,7 +29,7 @@ export class EarlierBuilds {
     this.#launch = launch;
   }
 
-  /** Looks in the store of a model for predictions of other builds. */
+  /** Looks in the store of a model for predictions of other builds, and prepares these builds. */
   async find({ name, packaged, config, store: path }: FrontsModel, store: PredictionStore): Promise<void> {
     const { source } = this.#launch;
     const references = new Set((await store.sources?.())?.map(({ model }) => model?.reference));
@@ -67,7 +67,7 @@ export class EarlierBuilds {
       const ended = (unavailable: RelativesNews["unavailable"]) => {
         const relatives = this.#news.relatives.filter((each) => each !== build.relative);
         this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };
-        // A stopping server ends a build before it has finished. The next server continues it.
+        // A stop of the server ends builds before they have finished, so it is not reported.
         if (!this.#isStopping) changed(this.#news);
       };
       build.run().then(

@@ -22,7 +22,7 @@ export interface EngineEvents {
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;
-  /** The engine process has stopped answering, or answers again. */
+  /** The engine process has stopped answering (true), or answers again (false). */
   silent(isSilent: boolean): void;
 }
 
@@ -78,7 +78,7 @@ export class EngineLink implements EngineEvents {
     this.#engine?.engineEnded(`the engine process ${reason}`);
   }
 
-  /** Records that the engine process could not be started. */
+  /** Sets the state to failed: the engine process could not be started. */
   failed(reason: string): void {
     this.reason = reason;
     this.changed("failed");
@@ -111,7 +111,7 @@ export class EngineLink implements EngineEvents {
   /** Loads the model, and waits. @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
     if (this.state !== "ready") {
-      // Replaces the state `failed` of an earlier load, which would end the wait below.
+      // In the state `failed` of an earlier load, the wait for this load would end at once.
       this.changed("loading");
       this.#ask("load");
     }

@@ -22,10 +22,10 @@ export interface LoadedFronts {
   changed(state: "unloaded" | "loading", isByClient?: boolean): void;
   /** The model could not be loaded. */
   failed(reason: string): void;
-  /** Milliseconds since any of them had an unfinished prediction of the model; 0 while one has. */
+  /** Milliseconds since any HTTP process had an unfinished prediction of the model; 0 while one has. */
   idleMs(): Promise<number>;
   /**
-   * Disconnects all of them from the engine process. @returns false, without effect, if one has an unfinished
+   * Disconnects all HTTP processes from the engine process. @returns false, without effect, if one has an unfinished
    * prediction
    */
   release(): Promise<boolean>;
@@ -66,8 +66,8 @@ export class EngineLoads {
   readonly #options: EngineLoadsOptions;
   readonly #clock: Clock;
   readonly #entries: readonly Entry[];
-  /** Settles when the last model has memory, because models free memory for themselves one after another. */
-  #roomy: Promise<unknown> = Promise.resolve();
+  /** Settles when the previous model has memory: models free memory for themselves one after another. */
+  #previousRoom: Promise<unknown> = Promise.resolve();
   #cancelLook: () => void = () => {};
   #isStopping = false;
 
@@ -86,7 +86,7 @@ export class EngineLoads {
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
   }
 
-  /** Loads or unloads a model for an HTTP process. */
+  /** Loads or unloads a model, as an HTTP process asks. A failure is only logged. */
   move(model: number, move: EngineMove): void {
     const moving = move === "unload" ? this.unload(model) : this.load(model, move === "load");
     moving.catch((error: unknown) => log.error(error));
@@ -177,7 +177,7 @@ export class EngineLoads {
    * @returns false if a preloaded model does not fit
    */
   #makeRoom(entry: Entry, isPreload: boolean): Promise<boolean> {
-    const making = this.#roomy.then(async () => {
+    const making = this.#previousRoom.then(async () => {
       while (!this.#isStopping && !this.#fits(entry)) {
         if (isPreload) return false;
         if (!(await this.#unloadIdle())) await this.#pause();
@@ -185,7 +185,7 @@ export class EngineLoads {
       entry.hasRoom = true;
       return true;
     });
-    this.#roomy = making;
+    this.#previousRoom = making;
     return making;
   }
 
@@ -199,7 +199,7 @@ export class EngineLoads {
     return loaded.length < maxLoaded && bytes <= freeBytes();
   }
 
-  /** Unloads one idle model. @returns false if all models run predictions */
+  /** Unloads one idle model. @returns false if no model is idle */
   async #unloadIdle(): Promise<boolean> {
     const idle: { readonly entry: Entry; readonly idleMs: number }[] = [];
     for (const entry of this.#entries) {

@@ -20,12 +20,15 @@ const engineStart = modelStart.extend({
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
-  /** Metadata stamps of the files whose digests the parent process has checked; undefined with --no-verify. */
+  /** Stamps of the files whose digests the parent process has checked, by digest; undefined with --no-verify. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
-/** The role of the engine process. @param sourceOf returns the model store and libraries that a command line names */
+/**
+ * Returns the code of an engine process.
+ * @param sourceOf returns the model store and libraries that a command line names
+ */
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();

@@ -33,7 +33,7 @@ interface ModelAppOptions {
   readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
 }
 
-/** Creates the app with all routes. A worker of a queue gets an app with only health and metrics. */
+/** Creates the app with all routes. With --role worker, the app has only health and metrics. */
 export function appOf(
   model: FrontModel,
   {

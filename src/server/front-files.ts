@@ -18,7 +18,6 @@ export function shareFiles({
   readonly folder: RunFolder;
   readonly count: number;
   readonly port: number;
-  /** Number of models. */
   readonly models: number;
 }) {
   const counters = folder.join("counters");

@@ -46,7 +46,7 @@ export interface FrontModelOptions {
   readonly packaged: PackagedModel;
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
-  /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
+  /** Name and weight of a version that shares the traffic of a name; undefined without --split. */
   readonly split?: SplitShare | undefined;
   /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
   readonly isShadow?: boolean | undefined;
@@ -54,7 +54,7 @@ export interface FrontModelOptions {
   readonly metrics?: Metrics;
   /** Connection to the model's engine process; undefined without one. */
   readonly engine?: EngineLink | undefined;
-  /** Opens the engine, after the port. Undefined for a replica that runs no predictions. */
+  /** Opens the engine, after the port. Undefined with --role front. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
@@ -166,7 +166,7 @@ function engineRefusal(engine: EngineLink | undefined): SconceError | undefined 
 export class Refusals {
   readonly #version: ModelVersion | undefined;
   readonly #takesOver: boolean;
-  /** Why other builds do not run, by reference; completes "digits:v1, which …". */
+  /** Why other builds do not run, by reference: the end of "digits:v1, which …". */
   unavailable: Readonly<Record<string, string>> = {};
   count = 0;
 

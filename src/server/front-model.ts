@@ -43,7 +43,7 @@ export class FrontModel {
     await replica?.ready();
   }
 
-  /** The predictions for the routes; undefined for a worker of a queue. */
+  /** The predictions for the routes; undefined with --role worker. */
   get predictions(): Predictions | undefined {
     const { replica, service, queued } = this.parts;
     return replica === undefined ? service : queued;
@@ -71,9 +71,8 @@ export class FrontModel {
     });
   }
 
-  /** Whether this process runs a prediction with this id, or its store has one. */
+  /** Whether this process runs a prediction with this id, or its store has one; always true with --queue. */
   has(id: string): Promise<boolean> {
-    // All replicas of a queue know all predictions.
     const { replica, service } = this.parts;
     return service === undefined || replica !== undefined ? Promise.resolve(true) : service.has(id);
   }
@@ -120,7 +119,7 @@ export class FrontModel {
     running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
-    // Other servers look into the store as soon as this process does not answer.
+    // When this process no longer answers, other servers look for its predictions in the store.
     await store.flush().catch((error: unknown) => log.warn(messageOf(error)));
     const lingersUntilMs = performance.now() + lingerMs;
     if (replica !== undefined) await replica.releaseWebhooks(lingerMs);
@@ -136,7 +135,7 @@ function hasServer({ relatives }: RelativesNews): boolean {
   return relatives.some(({ build }) => build === undefined);
 }
 
-/** Whether this server may finish the predictions of a build, because no relative does. */
+/** Whether this server may finish the predictions of a build, because no other running server does. */
 function isFree({ relatives }: RelativesNews, model: ModelVersion | undefined): boolean {
   return !relatives.some(({ build }) => build !== undefined && build === model?.reference);
 }

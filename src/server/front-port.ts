@@ -44,7 +44,7 @@ export class FrontPort implements AsyncDisposable {
     const { config, listening } = this.#options;
     const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
     listener.warnOfCertificate();
-    // The health thread reads requests from the socket itself, without TLS.
+    // The health thread reads requests from the raw socket, so it needs a port without TLS.
     const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
     if (isPlain) this.#opened.use(new LiveThread(listener.port));
     const admin = adminListening(config, listening);
@@ -85,7 +85,7 @@ export class FrontPort implements AsyncDisposable {
     return this.#listeners.every((listener) => listener.steer(sockets));
   }
 
-  /** Closes the ports as soon as they have no connections, or only idle ones. */
+  /** Closes the ports after a second without connections, at the latest when the idle timeout has passed. */
   async closeWhenQuiet(): Promise<void> {
     await Promise.all(this.#listeners.map((listener) => listener.closeWhenQuiet()));
   }

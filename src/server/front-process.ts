@@ -58,7 +58,6 @@ const frontStart = roleStart.extend({
       counts: z.string(),
       /** Path of the database of predictions; undefined to keep predictions in memory. */
       store: z.string().optional(),
-      /** Why the store cannot be opened. */
       storeFault: z.string().optional(),
       /** Whether the server loads the model at its start (default true). */
       isPreloaded: z.boolean().optional(),

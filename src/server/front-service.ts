@@ -59,7 +59,7 @@ export function maxInputsOf(model: Model, config: ServeConfig): { prediction: nu
   return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
-/** Codes of faults that clients cause. They appear only in the answer; all other failures are logged. */
+/** Codes of faults that clients cause. Their log lines have the level debug; all other failures are warnings. */
 const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "file_refused",
   "file_unavailable",

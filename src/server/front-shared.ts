@@ -22,7 +22,7 @@ import { telemetrySettings } from "./telemetry/settings.ts";
 import type { Spans } from "./telemetry/spans.ts";
 
 export interface FrontOptions {
-  /** The first model answers at the root. */
+  /** The first model answers paths without a model name. */
   readonly models: readonly [FrontModelOptions, ...FrontModelOptions[]];
   readonly config: ServeConfig;
   readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
@@ -44,17 +44,16 @@ export interface FrontOptions {
   readonly wasReady?: boolean | undefined;
   /** Whether to open the port only when this process is ready, because other processes already answer. */
   readonly listensLate?: boolean;
-  /** Called when this process is ready to open the port; it waits for the promise first. Needs `listensLate`. */
+  /** Called before the port is opened, which waits for the promise. Needs `listensLate`. */
   readonly mayListen?: () => Promise<void>;
-  /** How to reach the other HTTP processes of this server. */
   readonly siblings?: SiblingsOptions;
   /** Reference of an earlier build. This process then only finishes the predictions of this build. */
   readonly onlyBuild?: string | undefined;
   /** Other servers that have predictions of the same clients, when this process starts. */
   readonly relatives?: RelativesNews;
   /**
-   * Called when this process has finished its accepted work. The promise resolves when all processes have; until then,
-   * it keeps listening.
+   * Called when this process has finished its accepted work. It listens until the promise resolves: then all processes
+   * have finished.
    */
   readonly othersDone?: () => Promise<void>;
   /** Accepted, unfinished work of this process, in memory that other processes read. */
@@ -69,7 +68,7 @@ export interface FrontOptions {
   readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
-  /** Records running hooks in a file, so that the parent process can log which hook blocked this process. */
+  /** Records running hooks in a file, so that the next process knows which hook blocked this one. */
   readonly runningHooks?: RunningHooks | undefined;
 }
 

@@ -27,7 +27,7 @@ export interface OpenFront extends Front {
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   ended(): Promise<void>;
   changeRelatives(news: RelativesNews): Promise<void>;
-  /** During an upgrade, whether this process leaves new work to the newer server. */
+  /** During an upgrade, begins or ends a state in which the newer server gets all new work. */
   retire(isRetiring: boolean): void;
   readonly port: FrontPort;
 }

@@ -31,7 +31,6 @@ export interface FrontsModel extends ServedOptions {
   readonly store: string | undefined;
   /** Whether the server loads the model at its start (default true). */
   readonly isPreloaded?: boolean;
-  /** Why the store cannot be opened. */
   readonly storeFault?: string | undefined;
 }
 
@@ -83,7 +82,7 @@ export class Fronts implements Front, UpgradedFronts {
   constructor({ models, config, argv, folder, count, relatives, server, older, onlyBuild }: FrontsOptions) {
     this.#relatives = relatives;
     this.#other = older?.relative;
-    // The newer server needs at least as many sockets as the older server: see OlderServer.#socketsWhileClosing().
+    // To steer connections away from the older server's sockets, a newer server needs at least as many sockets.
     this.socketsPerFront = Math.ceil(Math.max(1, (older?.portSockets ?? 0) / count));
     this.#waitsToListen = older !== undefined;
     const opensPort = older === undefined && onlyBuild === undefined;
@@ -120,14 +119,13 @@ export class Fronts implements Front, UpgradedFronts {
       let starts = 0;
       let wasReady = false;
       let hasHeld = false;
-      // Predictions in memory end with their process, so the record of a hook that blocked it is of no use.
+      // Only stored predictions run again after a process has ended, and could run a blocking hook again.
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
         name: nameOf(index, { count, onlyBuild }),
         start: (): FrontStart => {
-          // Messages are dropped until this function has returned. The process buffers messages until it can handle
-          // them.
+          // Until this function has returned, no process exists, and messages are dropped.
           queueMicrotask(() => {
             for (const each of this.#models) each.repeat(front);
           });
@@ -209,7 +207,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
     const { length } = this.#fronts;
-    // The newer server prepares for the first closed port.
+    // Reported before the first port closes, so that the newer server can prepare for that.
     if (length > 1) await onClosed(length);
     for (const [open, front] of [...this.#fronts.entries()].reverse()) {
       await front.ask({ closePort: true } satisfies UpgradeQuestion);
@@ -269,7 +267,6 @@ export class Fronts implements Front, UpgradedFronts {
   }
 }
 
-/** The name of an HTTP process in logs. */
 function nameOf(index: number, { count, onlyBuild }: Pick<FrontsOptions, "count" | "onlyBuild">): string {
   if (onlyBuild !== undefined) return `front process of ${onlyBuild}`;
   return count === 1 ? "front process" : `front process ${index + 1}`;

@@ -12,14 +12,14 @@ import type { EngineStart } from "./engine-process.ts";
 import type { SplitShare } from "./predictions/split.ts";
 import { stuckAfterMs } from "./serve-limits.ts";
 
-/** A model with the options with which a server serves it. */
+/** A model, and the options with which a server serves it. */
 export interface ServedOptions {
   /** Name in paths and metrics. */
   readonly name: string;
   readonly packaged: PackagedModel;
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
-  /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
+  /** Name and weight of a version that shares the traffic of a name; undefined without --split. */
   readonly split?: SplitShare | undefined;
   /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
   readonly isShadow?: boolean | undefined;

@@ -7,7 +7,6 @@ import type { EngineNews, EngineQuestion } from "./messages.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 
 export interface ModelFrontsOptions {
-  /** Index of the model in the server's list. */
   readonly model: number;
   readonly fronts: Iterable<Pick<Supervised, "send" | "ask">>;
   /** Counts restarts of the engine process. */

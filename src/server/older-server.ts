@@ -114,7 +114,7 @@ export class OlderServer {
     this.#link.end();
   }
 
-  /** Takes over the open port. Resolves when the older server has left the control socket, or has ended. */
+  /** Takes over the open port. Resolves when the older server has closed its control socket, or has ended. */
   async takeOver(fronts: UpgradedFronts): Promise<void> {
     const count = portSockets(fronts);
     const steered = await fronts.steer({ first: this.portSockets, count });

@@ -58,8 +58,8 @@ export async function openEntry(
   } catch (error) {
     const { models, mayListen } = shared.options;
     // A newer server does not take over with a broken model, unless only the model's store is damaged.
-    const isLeft = mayListen !== undefined && codedError(error).code !== "predictions_unusable";
-    if (models.length === 1 || isLeft) throw error;
+    const endsUpgrade = mayListen !== undefined && codedError(error).code !== "predictions_unusable";
+    if (models.length === 1 || endsUpgrade) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
     // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
     if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;

@@ -247,7 +247,7 @@ function nameOf(named: Entry | Split): string {
   return "versions" in named ? named.name : named.options.name;
 }
 
-/** Whether a version can run predictions. After a failed load, also asks for another one. */
+/** Whether a version can run predictions. After a failed load, also asks for another load. */
 function isUsable({ entry: { front, options } }: Version): boolean {
   if (options.engine?.state === "failed") options.engine.need();
   return front !== undefined && options.engine?.state !== "failed";

@@ -10,7 +10,7 @@ export const reload = z.union([
 ]);
 export type Reload = z.infer<typeof reload>;
 
-/** A newer server that starts. Without fields, another process starts it. */
+/** A newer server that starts. The first process of a container starts it if both fields are undefined. */
 export interface StartedServer {
   readonly pid?: number;
   readonly exited?: Promise<number>;

@@ -31,7 +31,7 @@ import { Upgradable } from "./upgrade.ts";
 export type Server = Front;
 
 export interface ServerOptions {
-  /** The first model answers at the root. */
+  /** The first model answers paths without a model name. */
   readonly models: readonly [ServedOptions, ...ServedOptions[]];
   readonly config: ServeConfig;
   /** The command line with which child processes find the model and its libraries. */
@@ -108,7 +108,7 @@ export function frontsOf(
 }
 
 async function openOne({ models, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  // A dynamic import, so that the supervisor of isolated servers does not load the code.
+  // A dynamic import, so that the parent process of isolated servers does not load the code.
   const { openFront } = await import("./front.ts");
   const [{ name, packaged }] = models;
   return openFront({

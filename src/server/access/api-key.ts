@@ -7,13 +7,13 @@ import type { KeyEntry, Permission } from "./key-file.ts";
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
-/** Characters of the suffix that a key adds to the ids of its predictions, in base64url: 36 bits. */
+/** Characters of a key's hash at the end of the ids of its predictions, in base64url: 36 bits. */
 const TAG_LENGTH = 6;
 
 /** Counters of all keys in shared memory: a row for each HTTP process. */
 export interface KeyCounts {
   readonly rows: readonly Float64Array[];
-  /** Index of this process's row. Other processes only read this row. */
+  /** Index of the only row that this process writes. */
   readonly own: number;
 }
 
@@ -27,7 +27,6 @@ export class ApiKey {
   /** Index of the key's first counter in each row. */
   readonly #at: number;
 
-  /** Creates a key. @param slot the key's index in each row, equal in all processes */
   constructor(entry: KeyEntry, slot: number, counts: KeyCounts) {
     this.name = entry.name;
     this.share = entry.share;

@@ -12,8 +12,7 @@ export const MAX_KEYS = 1024;
 /** Names of the counters in shared memory: `0`, `1`, … */
 export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));
 const RELOAD_MS = 1000;
-/** Longest accepted secret, in characters. */
-const MAX_SECRET = 256;
+const MAX_SECRET_LENGTH = 256;
 
 export class ApiKeys implements Disposable {
   readonly #path: string;
@@ -23,7 +22,7 @@ export class ApiKeys implements Disposable {
   #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
   #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
-  /** Reads the key file. @throws SconceError `usage` for a file without valid keys */
+  /** Reads the key file, also after later changes. @throws SconceError `usage` for a file without valid keys */
   constructor(path: string, counts: KeyCounts) {
     this.#path = path;
     this.#counts = counts;
@@ -43,7 +42,7 @@ export class ApiKeys implements Disposable {
    */
   find(headers: Headers): ApiKey | undefined {
     const secret = secretOf(headers);
-    if (secret === undefined || secret.length > MAX_SECRET) return undefined;
+    if (secret === undefined || secret.length > MAX_SECRET_LENGTH) return undefined;
     const hash = hashOfSecret(secret);
     let found: ApiKey | undefined;
     // No early exit: the time of the search must not depend on the secret.

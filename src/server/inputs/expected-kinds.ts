@@ -11,7 +11,7 @@ export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object"
 
 export interface Expected {
   readonly kinds: ReadonlySet<Kind>;
-  /** Whether the only strings that the schema accepts are data URIs. In a form, other text is then JSON. */
+  /** Whether all strings that the schema accepts are data URIs. Other text in a form field is then parsed as JSON. */
   readonly hasOnlyDataUrls?: boolean;
   /** The JSON types of a list's elements; in a tuple, of the elements after `first`. */
   readonly items?: Expected | undefined;

@@ -143,7 +143,6 @@ function faultAt(text: string): number | { readonly deepAt: number } {
       if (end < 0) return first === '"' ? -end - 1 : at;
       at = spaceEnd(text, end);
     }
-    // After a value: any closing brackets, then a comma or the end.
     for (;;) {
       const bracket = open.at(-1);
       if (bracket === undefined) return at;

@@ -171,7 +171,7 @@ export const places = {
   ),
 };
 
-/** Numbers of a histogram of seconds for each set of labels. */
+/** How many numbers a histogram of seconds has for each set of labels. */
 export const SECONDS_STRIDE = seconds.length + 2;
 
 export function observe(

@@ -33,7 +33,6 @@ export interface SpanIds {
 interface TracedPrediction {
   readonly id: string;
   readonly kind: string;
-  /** Count of inputs. */
   readonly count: number;
   /** The model as `repository:tag`. */
   readonly model: string | undefined;

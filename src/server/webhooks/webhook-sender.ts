@@ -39,7 +39,8 @@ const TIMEOUT_MS = 15_000;
 /** Maximum messages that are sent to one host at the same time. */
 const MAX_OF_HOST = 4;
 /**
- * Maximum messages that are sent at the same time to a class of hosts. Silent hosts cannot take the slots of others.
+ * Maximum messages that are sent at the same time to a class of hosts. Silent hosts cannot take the slots of other
+ * hosts.
  */
 const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
 /** Maximum hosts whose class is remembered. The least recently used host is forgotten first. */
