@@ -1,4 +1,4 @@
-/** Writes the access log: a line for each answered request. */
+/** Writes the access log: one line for each answered request. */
 import { isLogged, log } from "../../base/log.ts";
 import type { RequestContext } from "./request.ts";
 
@@ -16,8 +16,8 @@ export interface Access {
 }
 
 /**
- * Writes the log line when the size of the answer is known: at the end of an answer that is a stream.
- * @returns the answer to send
+ * Logs a request as soon as the size of its answer is known: for a stream, when the stream ends.
+ * @returns the response to send: for a stream, one that counts the bytes
  */
 export function logAccess(response: Response, access: Access): Response {
   const { context, request } = access;
@@ -29,7 +29,6 @@ export function logAccess(response: Response, access: Access): Response {
   if (context.isHead || request.method === "HEAD") write(0);
   else if (length !== undefined) write(length);
   else if (isStream && response.body !== null) return new Response(counted(response.body, write), response);
-  // Measures the body of a clone. The clone shares its bytes with the response, so nothing is copied.
   else
     void response
       .clone()
@@ -68,7 +67,7 @@ function lengthIn(headers: Headers): number | undefined {
   return length === null ? undefined : Number(length);
 }
 
-/** @param onEnd called once, with the number of bytes that the client has read */
+/** Passes a stream on and counts its bytes. Calls `onEnd` once, when the stream ends, fails or is canceled. */
 function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   let bytes = 0;

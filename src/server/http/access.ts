@@ -24,18 +24,18 @@ export function requireKey(keys: ApiKeys): Check {
         detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
       });
     }
-    // The limits of a key count each request once: for a forwarded request, the forwarding process has counted it.
+    // Counts a request once for the limits of its key: for a forwarded request, the forwarding process has counted it.
     if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
   };
 }
 
 /**
- * Whether a request needs no key. GET / and GET /demo answer browsers with a redirect and an empty page, without a key. Other clients need a key,
- * because they get JSON that describes the model.
+ * Whether a request needs no API key. Browsers need none for GET / (a redirect) and GET /demo (an empty page). Other clients get JSON about the model
+ * at these paths.
  */
 function isOpen(c: Context, path: string): boolean {
   if (openPath.test(path)) return true;
-  // prefersHtml() also decides in the routes whether the answer is HTML or JSON.
+  // The routes call prefersHtml() too, so a request without a key never gets the JSON.
   return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 

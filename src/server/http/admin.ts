@@ -20,7 +20,7 @@ export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
 
-/** Answers 404 to paths of the other port: public paths on the admin port, and admin paths on the public port. */
+/** Answers 404 for public paths on the admin port, and for admin paths on the public port. */
 export const separatePorts: Check = (c) => {
   const { path, isAdmin } = contextOf(c);
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
@@ -57,7 +57,7 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     }
     const { pid, isReady } = answer;
     if (!isReady) return c.json({ status: "starting", pid }, 202);
-    // Closes the connection, because the older server exits when its last connection closes.
+    // Closes the connection, because this server exits when its last connection closes.
     return c.json({ status: "ready", pid }, 200, { Connection: "close" });
   });
 }

@@ -1,4 +1,4 @@
-/** Creates the Hono app of one model. Another file listens on a port. */
+/** Creates the Hono app that serves one model. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
@@ -30,7 +30,6 @@ import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 
-/** The data about a model that clients may see. */
 export interface ServedModel {
   readonly name: string;
   readonly tag: string;
@@ -39,23 +38,21 @@ export interface ServedModel {
   readonly batchSize: number;
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
-  /** The schema of pieces of an output that the model yields before the output; undefined for a model without such pieces. */
+  /** Schema of the parts of an output, which the model yields before the whole output; undefined if it yields none. */
   readonly partSchema?: JsonSchema | undefined;
   readonly demoOutputSchema: JsonSchema;
   readonly examples: readonly unknown[];
-  /** Time when the model was packaged, in seconds since 1970; 0 if the store does not know it. */
+  /** Time when the model was packaged, in seconds since 1970; 0 if unknown. */
   readonly createdS: number;
-  /** The fields of the model that the routes of the OpenAI API use. */
   readonly openai: OpenAi;
-  /** An example input for the OpenAPI document, whose files are replaced by small files. */
+  /** An example input for the OpenAPI document. Small files replace its files, to keep the document short. */
   readonly shortExample: unknown;
 }
 
 export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOptions {
   readonly model: ServedModel;
-  /** The metrics of this model. */
   readonly metrics: Metrics;
-  /** The metrics of all models, as text for GET /metrics. */
+  /** The metrics of all models, for GET /metrics. */
   readonly allMetrics: Pick<Metrics, "text">;
   /** The models that requests to the OpenAI API may name; by default only this model. */
   readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
@@ -68,7 +65,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOption
   readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly version: string;
   readonly control: ServerControl;
-  /** Called with errors whose details the answer does not show. */
+  /** Called with internal errors, whose details the client does not get. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 

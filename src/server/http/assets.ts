@@ -13,7 +13,7 @@ interface Asset {
 export interface ImmutableAssetsOptions {
   /** Path of the HTML page that loads the files, such as `/docs`. */
   readonly page: string;
-  /** First part of the folder name in the files' URLs. The digest follows. */
+  /** The files' URLs have a folder named `LABEL@DIGEST`. */
   readonly label: string;
   readonly files: Readonly<Record<string, Asset>>;
 }
@@ -39,12 +39,12 @@ export class ImmutableAssets {
     });
   }
 
-  /** Name of the folder in the files' URLs, with the digest. No folder on disk has this name. */
+  /** Name of the folder in the files' URLs, `LABEL@DIGEST`. The folder does not exist on disk. */
   async folder(): Promise<string> {
     return `${this.#options.label}@${await this.digest()}`;
   }
 
-  /** A digest of the content of all files. The first call reads the files. */
+  /** A digest of the content of all files, 16 hexadecimal digits. The first call reads the files. */
   digest(): Promise<string> {
     this.#digest ??= (async () => {
       const hasher = new Bun.CryptoHasher("sha256");

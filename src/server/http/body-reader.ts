@@ -13,7 +13,7 @@ import { memoryFull, ProblemError } from "./problem.ts";
 export interface ReadBody {
   readonly body: Body;
   readonly bytes: number;
-  /** The memory of the body and of the inputs that are parsed from it. Disposing it frees the memory. */
+  /** Memory counted for the body and for the inputs parsed from it. Disposing it frees the memory. */
   readonly charge: Charge;
 }
 
@@ -28,21 +28,19 @@ export interface BodyLimits {
   readonly uploads: Uploads;
   /** Accepts every media type, and does not convert forms. */
   readonly isAnyMedia?: boolean;
-  /** Knows the schema of the inputs, which gives the types of form fields. */
+  /** Has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
 /**
- * Counts memory before it reads: the whole Content-Length at once, or each chunk of a chunked body. For a refused request, the listener discards the
- * rest of the body.
- *
+ * Reads a body as JSON, and counts its memory against --max-memory: before reading if Content-Length is known, else with each chunk.
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
   const boundary = limits.isAnyMedia === true ? undefined : checkMediaType(request.headers);
   const { chunks, bytes, charge } = await receive(request, limits);
   try {
-    // `request.text()` would replace invalid UTF-8 by U+FFFD.
+    // utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD.
     if (boundary === undefined) return { body: chunks instanceof Uint8Array ? utf8(chunks) : chunks, bytes, charge };
     using formMemory = limits.memory.add("bodies", 0);
     const parts = chunks instanceof Uint8Array ? [new Uint8Array(chunks)] : chunks;
@@ -106,7 +104,7 @@ function checkMediaType(headers: Headers): string | undefined {
   if (type === "application/json" || type === "text/plain" || type === "") return undefined;
   const boundary = boundaryOf(given);
   if (boundary !== undefined) return boundary;
-  // curl -d sends this type by default.
+  // curl -d sends application/x-www-form-urlencoded by default.
   const hint =
     type === "application/x-www-form-urlencoded" ? "; with curl, add -H 'Content-Type: application/json'" : "";
   const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}${hint}`;
@@ -159,7 +157,7 @@ async function readChunks(
   return { chunks, bytes: upload.bytes };
 }
 
-/** The error for a body whose read failed with `cause`. */
+/** Converts an error of reading the body: ProblemError 400 unless the error already has a code for the client. */
 function incomplete(cause: unknown): unknown {
   if (cause instanceof ProblemError || cause instanceof SconceError) return cause;
   const detail = "the body ended before the length that was announced for it";
@@ -177,11 +175,10 @@ function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
   throw new ProblemError({ code: "body_too_large", detail: `a body may have at most ${limit}` });
 }
 
-/** When memory is full, the server drops uploads that are slower than this average rate. Each upload may be slower for its first five seconds. */
+/** When memory is full, the server drops uploads slower than this average rate. Each upload has five extra seconds. */
 const MIN_BYTES_PER_SECOND = 32 * 1024;
 const GRACE_MS = 5000;
 
-/** A request body that the server is receiving. */
 export class Upload implements InRing<Upload> {
   ring: InRing<Upload>["ring"] = undefined;
   before: Upload | undefined = undefined;
@@ -199,7 +196,10 @@ export class Upload implements InRing<Upload> {
     this.beganAtMs = beganAtMs;
   }
 
-  /** Awaits `reading`, a read of the body. @throws ProblemError 408 as soon as the upload is dropped, 400 for an incomplete body */
+  /**
+   * Awaits `reading`, a read of the body.
+   * @throws ProblemError 408 as soon as the server drops the upload for its slowness, 400 for an incomplete body
+   */
   untilDropped<T>(reading: Promise<T>): Promise<T> {
     // Promise.race() would take five microseconds more.
     return new Promise((resolve, reject) => {
@@ -219,10 +219,9 @@ export class Upload implements InRing<Upload> {
   }
 }
 
-/** All current uploads. When memory is full, slow uploads are dropped. */
 export class Uploads {
   readonly #now: () => number;
-  /** Uploads in progress, the oldest first. */
+  /** The oldest first. */
   readonly #uploads = new Ring<Upload>();
 
   constructor(now: () => number = () => performance.now()) {

@@ -1,4 +1,4 @@
-/** Protects the server from web pages of other sites. */
+/** Refuses requests that web pages of other sites can make: with a foreign host name, or from a foreign origin. */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { isLoopback } from "../../machine/network/loopback.ts";
@@ -8,12 +8,11 @@ import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
 /**
- * Refuses requests with a foreign host name. Otherwise a page of another site could read answers after DNS rebinding: its host name resolves to this
- * server's address.
+ * Refuses foreign host names. After DNS rebinding, the host name of a foreign page resolves to this server, and the page could read answers.
  *
- * IP addresses and loopback names are always allowed, since no page of another site can have them. A server on a loopback address allows no other
- * names unless --allowed-hosts lists them. Another server without API keys and without --allowed-hosts refuses a browser over plain HTTP that uses a
- * name of the public DNS.
+ * Always allowed are IP addresses and loopback names, which no foreign page can have, and the names in --allowed-hosts. Without --allowed-hosts, a
+ * server on a loopback address allows no other names. Another server then refuses names of the public DNS, only from browsers over plain HTTP, and
+ * only if it has no API keys.
  */
 export function refuseOtherHosts({ allowedHosts, host, adminHost }: ServeConfig, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
@@ -78,9 +77,8 @@ const privateSuffix = /\.(?:local|internal|test|home\.arpa|intranet|private|corp
  */
 function isPlainBrowser({ headers, url }: Request): boolean {
   const origin = headers.get("origin");
-  // A page of another origin is checked by refuseForeignOrigins() instead.
-  const isOwn = origin === null ? headers.has("accept-language") : hostOf(origin) === headers.get("host");
-  return isOwn && !headers.has("sec-fetch-mode") && !url.startsWith("https:");
+  const isSameOrigin = origin === null ? headers.has("accept-language") : hostOf(origin) === headers.get("host");
+  return isSameOrigin && !headers.has("sec-fetch-mode") && !url.startsWith("https:");
 }
 
 function isAddress(name: string): boolean {

@@ -19,7 +19,6 @@ export interface ClientOptions {
 /** Number of characters at the end of `X-Forwarded-For` that identify a client. */
 const MAX_FORWARDED = 200;
 
-/** A getter makes the AbortSignal: Bun creates the signal of a request on its first use, and most requests never need it. */
 export class RequestClient implements Client {
   readonly #request: Request;
   readonly #options: ClientOptions;
@@ -35,6 +34,7 @@ export class RequestClient implements Client {
     return this.#key?.idSuffix ?? "";
   }
 
+  // A getter: Bun creates the signal of a request on its first use, and most requests never need it.
   get signal(): AbortSignal {
     return this.#request.signal;
   }

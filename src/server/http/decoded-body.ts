@@ -3,10 +3,10 @@ import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
 import { ProblemError } from "./problem.ts";
 
-/** Decompresses at most this many bytes per task of the thread pool. */
+/** `chunkSize`: bytes of output that zlib decompresses in one task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
 
-/** Number of compressed bytes that must arrive before a decoder is created. A decoder takes memory even if a client sends one byte and then waits. */
+/** Compressed bytes that must arrive before a decoder is created, since its memory is counted even if the client then sends nothing. */
 const MIN_ENCODED_BYTES = 1024;
 
 /** Memory of a decoder without its input and output. zstd and Brotli measured 63 kB before the first byte of content. */
@@ -35,7 +35,8 @@ export interface BodyChunks {
 type Grow = (bytes: number) => void;
 
 /**
- * @returns a function that wraps the reader of a body into a reader of its decompressed content; undefined for a body without compression
+ * Finds the decompression for a Content-Encoding.
+ * @returns a function that turns the reader of a body into a reader of its decompressed content; undefined if the body is not compressed
  * @throws ProblemError 415 for an unknown Content-Encoding
  */
 export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Grow) => BodyChunks) | undefined {

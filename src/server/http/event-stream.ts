@@ -17,12 +17,10 @@ const KEEP_ALIVE_MS = 15_000;
 
 export interface EventStreamOptions {
   readonly family: Family;
-  /** The `Last-Event-ID` header of a client that reconnects. */
   readonly lastEventId?: string | null;
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
-  /** Whether the model is still loading. */
   readonly isLoading?: (() => boolean) | undefined;
   /** Called once, when the prediction has ended. The client may then still read events. */
   readonly onPredictionEnd: () => void;
@@ -32,11 +30,11 @@ export interface EventStreamOptions {
 
 interface NextEvent {
   readonly name: "part" | "output" | "completed";
-  /** Records that the event was sent, for the ids of this and later events. */
+  /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets only the others. */
   readonly sent?: () => void;
-  /** A path that identifies the event's JSON text: clients that read the same large text share it. */
+  /** A path that identifies the JSON text. Clients that read the same large text share one copy in memory. */
   readonly path: string;
-  /** The approximate length of the JSON text. */
+  /** Approximate length of the JSON text in characters. */
   readonly length: number;
   readonly json: () => LargeText;
 }
@@ -48,8 +46,8 @@ export class EventStream {
   /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
   /**
-   * Name of the prediction's PartLog, and position of the next part in it. After a restart another process has a PartLog with a new name, which is
-   * sent from the start.
+   * The next part to send: the name of the log of parts, and a position in it. After a restart the log has a new name, and its parts are sent from
+   * the start.
    */
   #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;
@@ -71,7 +69,7 @@ export class EventStream {
     this.#sent = new SentOutputs(ranges);
   }
 
-  /** Wakes the stream: the prediction has changed, or memory became free. */
+  /** Wakes the stream. Called when the prediction has changed or memory is free. */
   readonly changed = (): void => {
     this.#isChanged = true;
     const record = this.#watched?.record;
@@ -79,7 +77,7 @@ export class EventStream {
     this.#wake?.();
   };
 
-  /** @param watched the prediction; disposed when the stream ends */
+  /** The body of the response. It disposes `watched`, the prediction, when the stream ends. */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
     this.#watched = watched;
@@ -130,7 +128,7 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      // For a large ended prediction, outputsOf() lists no outputs: the event `completed` has all outputs and follows at once.
+      // outputsOf() is empty for a large ended prediction: the event `completed` alone sends its outputs.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
@@ -156,7 +154,7 @@ export class EventStream {
     onPredictionEnd();
   }
 
-  /** The prediction without outputs and logs. Separate events send the outputs and logs. */
+  /** The data of the event `start`: the prediction without outputs and logs, which later events send. */
   #startOf(record: PredictionRecord): string {
     return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
   }
@@ -168,7 +166,7 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  /** The event of the next part: parts precede the output that they belong to. Undefined if all parts were sent. */
+  /** The event of the next part to send; undefined if all were sent. Parts precede the output that they belong to. */
   #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
     if (parts === undefined) return undefined;
     if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
@@ -227,7 +225,7 @@ export class EventStream {
     return `${this.#sentLogs}:${this.#sent}${parts}`;
   }
 
-  /** Waits for a change of the prediction. After a while without a change, yields a comment that keeps the connection open. */
+  /** Waits for a change of the prediction. After `keepAliveMs` without a change, yields a comment that keeps the connection open. */
   async *#pause(): AsyncGenerator<string> {
     if (this.#isChanged) return;
     const isChanged = await new Promise<boolean>((resolve) => {

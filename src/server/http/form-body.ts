@@ -1,4 +1,4 @@
-/** Converts a form (RFC 7578) to a JSON list of inputs, so that all other code reads JSON only. */
+/** Converts a form (RFC 7578) to a JSON list of inputs. */
 import { isDataUrl } from "../../author/data-url.ts";
 import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
 import type { SconceError } from "../../base/errors.ts";
@@ -9,21 +9,18 @@ import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";
 
-/** Maximum depth of a path in the name of a part. */
+/** Maximum depth of a part's name: `box.0` has depth 2. */
 const MAX_LEVELS = 32;
-/** Maximum number of different fields and elements that the part names of one form address: three for each of its 10,000 parts. */
+/** Maximum number of different fields and list elements that the part names of one form address. */
 const MAX_PLACES = 30_000;
-/** Memory of one `Place` in bytes; 350 was measured. */
+/** Bytes of memory of one field or list element in the tree of a form; 350 were measured. */
 const PLACE_BYTES = 400;
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/**
- * A field or element that part names address, such as `box.0`. `values` has the values of its parts, `within` the fields or elements inside it, by
- * name.
- */
+/** A field or list element that part names address, such as `box.0`. `within` has the fields or elements inside it, by name. */
 interface Place {
   readonly values: Value[];
   readonly within: Map<string, Place>;
@@ -39,7 +36,10 @@ class Places {
     this.#take = take;
   }
 
-  /** Adds a value at the path `names`. @throws ProblemError 413; the error of `take` */
+  /**
+   * Adds a value at the path `names`.
+   * @throws ProblemError 413 for too many fields; the error of the constructor's `take`
+   */
   add(names: readonly string[], value: Value): void {
     let place = this.root;
     for (const name of names) {
@@ -64,7 +64,7 @@ class Places {
  * JSON.
  *
  * @param expected the kinds of JSON values that one input accepts
- * @param take counts memory that is free when this function ends
+ * @param take called with bytes of memory that the conversion needs until it ends; throws if none is free
  * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; the error of `take`
  */
 export async function inputsOfForm(
@@ -97,7 +97,7 @@ function* inList(pieces: Pieces): Pieces {
   yield "]";
 }
 
-/** Yields pieces of JSON text. A piece that is a file becomes a data URL in bodyOf(). */
+/** Yields an input as pieces of JSON text and files. bodyOf() replaces the files by data URLs. */
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
   const { within } = place;
   const { kinds } = expected;
@@ -158,12 +158,12 @@ function isString(value: Value, { kinds, hasOnlyDataUrls = false }: Expected): b
   return kinds.has("string") && (!hasOnlyDataUrls || typeof value !== "string" || isDataUrl(value));
 }
 
-/** Whether the part is JSON that came as a file: browsers send a JSON Blob with a file name. */
+/** Whether the part is a JSON file. Browsers send a Blob of JSON as a file. */
 function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
-/** Whether the text is JSON. A large text counts as JSON: parsing it blocks the event loop, and a thread parses large bodies later. */
+/** Whether the text is JSON. Returns true for a large text without parsing it, which would block the event loop. */
 function isJson(text: string): boolean {
   if (text.length > LARGE_BYTES) return true;
   try {
@@ -228,7 +228,7 @@ export interface Part {
   readonly value: string | FilePart;
 }
 
-/** @returns the boundary of a form; undefined for another media type */
+/** The boundary in a Content-Type; undefined if the type is not multipart/form-data. */
 export function boundaryOf(mediaType: string): string | undefined {
   const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(mediaType);
   return match?.[1] ?? match?.[2];
@@ -247,7 +247,7 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
   if (first < 0) throw notForm();
   for (let at = first + delimiter.length - 2; body.toString("latin1", at, at + 2) !== "--"; ) {
     const blank = body.indexOf("\r\n\r\n", at);
-    // In an empty part, one line break may end the headers and begin the delimiter.
+    // The search begins at the last line break of the headers: in an empty part, the delimiter may begin there.
     const end = blank < 0 ? -1 : body.indexOf(delimiter, blank + 2);
     if (end < 0 || blank - at > MAX_HEAD_BYTES) throw notForm();
     if (++count > MAX_PARTS) throw formTooLarge(`${MAX_PARTS} parts`);
@@ -256,9 +256,8 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
   }
 }
 
-/** @param most the limit in words, such as "10000 parts" */
-function formTooLarge(most: string): ProblemError {
-  return new ProblemError({ code: "body_too_large", detail: `a form may have at most ${most}` });
+function formTooLarge(limit: string): ProblemError {
+  return new ProblemError({ code: "body_too_large", detail: `a form may have at most ${limit}` });
 }
 
 function partOf(head: string, bytes: Uint8Array): Part {

@@ -11,8 +11,8 @@ export const LARGE_ANSWER_LENGTH = 64 * 1024;
 const SENT_AT_ONCE = 16 * 1024 - 1024;
 
 /**
- * Creates the body of an answer. From 15 kB on, the body is a direct stream: with a string body Bun makes a system call for each header, five times
- * the work for 20 kB. A stream sends no `Content-Length`.
+ * Creates the body of an answer: from 15 kB on a direct stream, which sends no `Content-Length`. For a long string Bun makes a system call for each
+ * header, five times the work for 20 kB.
  */
 export function bodyOf(
   text: string,
@@ -60,12 +60,12 @@ export class LargeAnswers {
 
   /**
    * Streams the bytes of the text from `begin` to `end`. The text is created at the first read, since many clients disconnect before. All streams
-   * together send one piece per turn of the event loop, so that a fast connection does not delay other requests.
+   * together send one piece per turn of the event loop, so that other requests run between pieces.
    *
    * @param open creates the text if no other client is reading this path
    */
   stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
-    // Cleared after its call: the closure keeps the record of the prediction in memory.
+    // Cleared after its call, since the closure keeps the record of the prediction in memory.
     let opening: (() => LargeText) | undefined = open;
     let shared: SharedText | undefined;
     let [nextPiece, offset] = [0, 0];
@@ -110,7 +110,7 @@ export class LargeAnswers {
     let shared = this.#shared.get(path);
     if (shared === undefined) {
       const text = open();
-      // The store counts the memory of the prediction's record. This charge counts the encoded bytes.
+      // Counts the memory of the encoded bytes. The store counts the memory of the prediction's record.
       shared = { text, charge: this.#memory.add("answers", text.length), readers: 0 };
       this.#shared.set(path, shared);
     }

@@ -1,4 +1,4 @@
-/** Listens on the port. Limits the number of connections, reloads TLS certificates, and lets the app be replaced while it listens. */
+/** Listens on a port. Limits the number of connections, reloads TLS certificates, and allows a change of the app while it listens. */
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -18,7 +18,7 @@ export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idle
   readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket. The listener then opens no port. */
   readonly unix?: string | undefined;
-  /** Whether another server has taken over the port. This listener then opens the port only after that server has ended. */
+  /** Whether a newer server has taken over the port. The listener then opens the port only if `isRetiring` becomes false. */
   readonly isTakenOver?: boolean;
 }
 
@@ -29,19 +29,18 @@ type Server = Bun.Server<undefined>;
 
 /** Bun measures the idle time of a connection in ticks of 4 seconds. The tick that is under way counts as a whole tick. */
 const TICK_S = 4;
-/** Milliseconds between counts of connections. */
+/** Milliseconds between checks of the number of connections and open files. */
 const COUNT_MS = 100;
-/** A port counts as quiet after `forMs` without connections. Without an idle timeout, closeWhenQuiet() waits at most `defaultS`. */
+/** closeWhenQuiet() waits until `forMs` have passed without connections. Without an idle timeout it waits at most `defaultS` seconds. */
 const QUIET = { forMs: 1000, defaultS: 120 };
 /** Milliseconds between checks whether the TLS files have changed. */
 const TLS_MS = 1000;
-/** File descriptors that connections may not use: the larger of a number and a share of `ulimit -n`. Files, fetches and the database need them. */
+/** Connections leave free the larger of `least` and `share` of all file descriptors (`ulimit -n`), for files, fetches and the database. */
 const RESERVED = { least: 16, share: 0.1 };
 
 /**
- * Limits connections by file descriptors, because Bun does not, and calls accept() in an endless loop without a free descriptor. When descriptors run
- * short, the port closes: the kernel refuses new clients, idle connections end, and running requests continue. The port opens again when descriptors
- * are free.
+ * Limits connections by file descriptors: Bun does not, and calls accept() in an endless loop when none is free. When descriptors run short, the port
+ * closes. The kernel then refuses new clients, idle connections end, and running requests continue. The port opens again when descriptors are free.
  */
 export class Listener {
   readonly url: URL;
@@ -58,11 +57,13 @@ export class Listener {
   #isStopped: boolean;
   /** Whether each answer closes its connection, so that the client connects to the newer server next. */
   #isRetiring: boolean;
-  /** Undefined for a server without TLS. */
   readonly #tls: TlsFiles | undefined;
   readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
 
-  /** @throws SconceError `address_in_use`, or `usage` for unusable TLS files */
+  /**
+   * Opens the port, unless `isTakenOver`.
+   * @throws SconceError `address_in_use`, or `usage` for unusable TLS files
+   */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
     this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
@@ -88,18 +89,21 @@ export class Listener {
 
   /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
   timeout(request: Request, seconds: number): void {
-    // Takes any server, because every Bun.Server of the process finds the connection of a request.
+    // Any Bun.Server of this process can find the connection of any request.
     const [server = this.#servers[0]] = this.#closed;
     server?.timeout(originalOf(request), inBun(seconds));
   }
 
-  /** The client of a request that is not answered yet; undefined later. */
+  /** The address of the client; undefined after the request is answered. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#servers[0]] = this.#closed;
     return server?.requestIP(originalOf(request)) ?? undefined;
   }
 
-  /** Makes the kernel send new connections to only some sockets that share the port. @returns whether the kernel supports it */
+  /**
+   * Makes the kernel send new connections to some of the sockets that share the port: `count` of them from the index `first` on.
+   * @returns whether the kernel supports it
+   */
   steer(sockets: { readonly first: number; readonly count: number }): boolean {
     using found = new DisposableStack();
     const [socket] = ListeningSocket.find(this.port).map((each) => found.use(each));
@@ -113,10 +117,7 @@ export class Listener {
     this.#open(this.#options);
   }
 
-  /**
-   * Closes the port of a retiring listener (`isRetiring`: each answer closes its connection) after a second without connections. Idle connections
-   * delay it until the idle timeout.
-   */
+  /** Waits for a second without connections, or until idle connections time out. Then closes the port, unless `isRetiring` has become false. */
   async closeWhenQuiet(): Promise<void> {
     await this.#quiet();
     if (!this.#isRetiring) return;
@@ -136,14 +137,17 @@ export class Listener {
     }
   }
 
-  /** @param abort also closes connections with running requests */
+  /** Closes the port, and ends when all requests are answered. `abort` closes the connections of running requests. */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     clearInterval(this.#tlsTimer);
     await Promise.all([...this.#closed, ...this.#servers].map((server) => server.stop(abort)));
   }
 
-  /** Listens with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old certificate. */
+  /**
+   * Opens the port with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old
+   * certificate.
+   */
   #readTls(): void {
     const tls = this.#tls;
     if (this.#servers.length === 0 || tls === undefined) return;
@@ -159,7 +163,7 @@ export class Listener {
     this.warnOfCertificate();
   }
 
-  /** Warns if clients refuse the certificate at this time. */
+  /** Logs a warning if the certificate has expired, or is not valid yet. */
   warnOfCertificate(): void {
     const fault = this.#tls?.dateFault;
     if (fault !== undefined) log.warn(`Clients refuse port ${this.port}: ${fault}`);

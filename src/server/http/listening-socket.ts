@@ -51,7 +51,10 @@ export class ListeningSocket implements Disposable {
       .map((copy) => new ListeningSocket(copy));
   }
 
-  /** @returns the descriptor of a new connection; undefined if no connection is waiting */
+  /**
+   * Accepts a connection.
+   * @returns its descriptor; undefined if no connection is waiting
+   */
   accept(): number | undefined {
     const accepted = libc?.accept4(this.#descriptor, null, null, SOCK_NONBLOCK | SOCK_CLOEXEC) ?? -1;
     return accepted < 0 ? undefined : accepted;
@@ -59,7 +62,7 @@ export class ListeningSocket implements Disposable {
 
   /**
    * Makes the kernel send new connections of the port to random sockets among `first` … `first + count - 1`. The kernel numbers the sockets that
-   * share the port in the order of their listen() calls. When a socket closes, the last socket gets its number. For a number without a socket, the
+   * share the port in the order of their listen() calls. When a socket closes, the last socket gets its number. For a number that no socket has, the
    * kernel chooses among all sockets.
    * @returns whether the kernel accepts the BPF program
    */
@@ -94,7 +97,7 @@ function listensAt({ getsockopt, getsockname }: ReturnType<typeof open>, descrip
   const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
   const length = Uint32Array.of(ADDRESS_BYTES);
   if (getsockname(descriptor, ptr(address), ptr(length)) !== 0) return false;
-  // In IPv4 and IPv6 addresses, the port follows the address family.
+  // Bytes 0 and 1 of an IPv4 or IPv6 address have its family, bytes 2 and 3 the port.
   const [family, AF_INET, AF_INET6] = [address.getUint16(0, true), 2, 10];
   return (family === AF_INET || family === AF_INET6) && address.getUint16(2) === port;
 }

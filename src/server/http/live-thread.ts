@@ -1,12 +1,12 @@
 /** Starts a second thread that answers `GET /health/live` on the server's port while the model's code blocks the main thread. */
 
-/** Milliseconds between signs of life of the main thread. */
+/** Milliseconds between increments of the counter that shows that the main thread runs. */
 const BEAT_MS = 250;
 
 /** The message that starts the second thread. */
 export interface LiveStart {
   readonly port: number;
-  /** Shared memory. The main thread increments the number every `BEAT_MS` milliseconds while nothing blocks it. */
+  /** A counter in shared memory. The main thread increments it every `BEAT_MS` milliseconds while nothing blocks it. */
   readonly beats: Int32Array;
 }
 
@@ -14,7 +14,7 @@ export class LiveThread implements Disposable {
   readonly #thread = new Worker(new URL("./live-worker.ts", import.meta.url), { ref: false });
   readonly #beat: ReturnType<typeof setInterval>;
 
-  /** @param port a port on which this process listens */
+  /** Starts the thread. This process must listen on `port` already. */
   constructor(port: number) {
     const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#thread.postMessage({ port, beats } satisfies LiveStart);

@@ -1,6 +1,6 @@
 /**
- * The second thread of `LiveThread`. While code blocks the main thread, this thread accepts the waiting connections of the port and answers `GET
- * /health/live`. When the main thread runs again, this thread forwards all other connections to it.
+ * The second thread of `LiveThread`. While code blocks the main thread, this thread accepts connections of the port and answers `GET /health/live`.
+ * When the main thread runs again, this thread forwards the accepted connections with other requests to it.
  */
 
 import { closeSync } from "node:fs";
@@ -11,12 +11,12 @@ import type { LiveStart } from "./live-thread.ts";
 declare const self: Worker;
 
 declare module "bun" {
-  /** Adopts an accepted connection by its descriptor. Bun's types lack this overload, and declare only its options. */
+  /** Adopts an accepted connection by its file descriptor. Bun has this overload, but its types lack it. */
   function connect<Data>(options: FdSocketOptions<Data>): Promise<Socket<Data>>;
 }
 
-/** The main thread counts as blocked after this many milliseconds without a sign of life. */
-const HELD_MS = 1000;
+/** The main thread counts as blocked after this many milliseconds without an increment of its counter. */
+const BLOCKED_MS = 1000;
 const CHECK_MS = 250;
 const ACCEPT_MS = 20;
 /** Maximum bytes to buffer from a connection before it is forwarded. */
@@ -27,7 +27,7 @@ const body = '{"status":"live"}';
 const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
 const answer = `${head}\r\n\r\n${body}`;
 
-/** One of the two sockets of a forwarded connection: to the client, or to the main thread. */
+/** A socket to the client or to the main thread. A forwarded connection has both. */
 interface End {
   /** Bytes received on this socket and not yet sent on the other socket. */
   unsent: Buffer;
@@ -63,7 +63,7 @@ const handler = {
   error: (socket: Socket<End>) => void socket.terminate(),
 };
 
-/** Sends the received bytes to the other socket. Pauses reading until all bytes are sent. */
+/** Sends the received bytes on to `other`. Stops reading until all bytes are sent. */
 function send(socket: Socket<End>): void {
   const { data } = socket;
   if (data.other === undefined) return;
@@ -81,8 +81,8 @@ self.onmessage = ({ data: { port, beats } }: MessageEvent<LiveStart>) => {
     const now = performance.now();
     const beat = Atomics.load(beats, 0);
     if (beat !== seen) [seen, seenAtMs] = [beat, now];
-    const isHeld = now - seenAtMs >= HELD_MS;
-    if (isHeld) {
+    const isBlocked = now - seenAtMs >= BLOCKED_MS;
+    if (isBlocked) {
       if (listening.length === 0) listening = ListeningSocket.find(port);
       for (const each of listening) {
         for (let fd = each.accept(); fd !== undefined; fd = each.accept()) void adopt(fd);
@@ -92,7 +92,7 @@ self.onmessage = ({ data: { port, beats } }: MessageEvent<LiveStart>) => {
       for (const socket of waiting) void forward(socket, port);
       waiting.clear();
     }
-    setTimeout(check, isHeld ? ACCEPT_MS : CHECK_MS);
+    setTimeout(check, isBlocked ? ACCEPT_MS : CHECK_MS);
   };
   check();
 };

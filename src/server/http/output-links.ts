@@ -53,7 +53,6 @@ export class OutputLinks {
   /** Uploads one file. @returns its URL; undefined for an invalid data URI */
   async #link({ id, finishedAtMs }: EndedRecord, part: string, uri: string): Promise<string | undefined> {
     const { values, retainS, memory } = this.#options;
-    // Counts the memory of the decoded file.
     using _charge = memory.add("answers", 2 * uri.length);
     let file: ReturnType<typeof decodeDataUrl>;
     try {
@@ -66,12 +65,12 @@ export class OutputLinks {
   }
 }
 
-/** Finds the base64 data URIs among the strings of a JSON text. They need no unescaping: JSON escapes none of their characters. */
+/** Finds the base64 data URIs among the strings of a JSON text. JSON escapes none of their characters. */
 function* dataUris(text: string): Generator<{ readonly start: number; readonly end: number }> {
   for (let quote = text.indexOf('"data:'); quote >= 0; quote = text.indexOf('"data:', quote + 1)) {
     if (!/^"data:[^",;\\]+;base64,/.test(text.slice(quote, quote + MAX_HEAD))) continue;
     const end = text.indexOf('"', quote + 1);
-    // Skips a match whose quote ends a string, and names of object members.
+    // Skips a match that is not a whole string: its quote ends another string, or the string is the name of a member.
     if (/[[:,]/.test(text.charAt(quote - 1)) && /[\],}]/.test(text.charAt(end + 1))) yield { start: quote + 1, end };
   }
 }

@@ -5,7 +5,6 @@ import { type Refusal, refusals } from "../../base/labels.ts";
 
 export type ProblemStatus = (typeof refusals)[Refusal];
 
-/** Titles of problem details by HTTP status. */
 export const titles = {
   400: "Bad request",
   401: "Unauthorized",
@@ -23,7 +22,7 @@ export const titles = {
   503: "Service unavailable",
 } as const satisfies Record<ProblemStatus, string>;
 
-/** Codes of problems, each with its label in the metrics of refused requests. A code ends the `type` URN, and clients may depend on it. */
+/** Codes of problems, each with its label `cause` in the metrics of refused requests. A code ends the `type` URN, and clients may depend on it. */
 const refusalOfCode = {
   not_json: "json",
   body_unreadable: "encoding",
@@ -68,7 +67,7 @@ export interface Problem {
   readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The label in the metrics of refused requests. It decides the HTTP status. Default: the label of the code. */
+  /** The label `cause` in the metrics of refused requests. It decides the HTTP status. Default: the label of the code. */
   readonly refusal?: Refusal | undefined;
 }
 
@@ -82,7 +81,7 @@ export function problemStatus(problem: Kind): ProblemStatus {
   return refusals[refusalOf(problem)];
 }
 
-/** An error that the server answers with these problem details. */
+/** An error that a route throws to answer with problem details. */
 export class ProblemError extends Error {
   readonly problem: Problem;
 

@@ -1,4 +1,4 @@
-/** Converts the records of predictions and demo predictions to JSON. Both kinds have the same routes under different paths. */
+/** Converts predictions and demo predictions to JSON. Both kinds have the same routes, under `/predictions` and `/demo`. */
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
 
@@ -47,7 +47,7 @@ export function recordPath({ path }: Family, id: string): string {
   return `${path}/${id}`;
 }
 
-/** The JSON of a prediction. Its outputs are JSON text in the record already, so they are only inserted. */
+/** The JSON of a prediction. The outputs in the record are JSON text already. */
 export function recordJson(record: PredictionRecord, family: Family): string {
   const { head, members, tail } = textsOf(record, family);
   return `${head}${members}${tail}`;

@@ -10,13 +10,13 @@ export const MIN_CANCEL_AFTER_S = 0.001;
 export const MAX_CANCEL_AFTER_S = 999_999_999.999;
 export const MAX_WEBHOOK_URL = 2048;
 
-/** The preference of clients that want files in outputs as links. */
+/** The value of `Prefer` with which a client asks for links instead of the files in outputs. */
 export const OUTPUTS_AS_LINKS = "outputs=url";
 
 /**
  * Parses `Prefer: wait[=seconds]` (RFC 7240).
- * @returns the milliseconds that the answer may wait for the end of the prediction; 0 without the preference, or with a value that is no number,
- * which RFC 7240 says to ignore
+ * @returns milliseconds that the answer may wait for the end of the prediction, at most `MAX_WAIT_S`; 0 without the preference, or if the value is no
+ * number
  */
 export function waitMsOf(prefer: string | null): number {
   if (prefer === null) return 0;
@@ -77,7 +77,11 @@ export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
 /** The value of `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
 export const idempotencyKeyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 
-/** Validates an id that the client chose. @returns the id with the suffix of the client's API key @throws ProblemError 400 */
+/**
+ * Validates an id that the client chose.
+ * @returns the id, with the suffix of the client's API key if the request has a key
+ * @throws ProblemError 400
+ */
 export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">): string {
   const plain = key !== undefined && id.endsWith(key.idSuffix) ? id.slice(0, -key.idSuffix.length) : id;
   if (chosenId.test(plain)) return key?.ownId(plain) ?? plain;
@@ -89,18 +93,17 @@ export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">):
 
 /**
  * The id of a prediction with an `Idempotency-Key`: a hash, so that every process computes the same id.
- * @param path `/predictions` or `/demo`. For the same key, their ids differ.
+ * @param path `/predictions` or `/demo`; the same key gives different ids for them
  * @throws ProblemError 400
  */
 export function idOfKey(key: string, path: string): string {
   const [, text] = idempotencyKeyPattern.exec(key) ?? [];
   if (text === undefined) throw badHeader("Idempotency-Key to be 16 to 255 characters of ASCII without blanks", key);
   const hash = new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
-  // Command lines read a word with a hyphen in front as an option. PUT also takes only ids that begin like this one.
+  // Replaces a leading - or _: command lines take a word with a leading - for an option, and PUT refuses both.
   return hash.replace(/^[-_]/, "0");
 }
 
-/** The error for a header or an id that is not as expected. */
 function badHeader(expected: string, received?: string): ProblemError {
   const shown = received && received.length > 300 ? `${received.slice(0, 300)}…` : received;
   const detail = `expected ${expected}${shown === undefined ? "" : `, received ${JSON.stringify(shown)}`}`;

@@ -29,13 +29,13 @@ export class RequestContext implements Origin {
   isSampled: boolean | undefined;
   tracestate: string | undefined;
   readonly isHead: boolean;
-  /** The path that the router of a model matches, without the prefix. */
+  /** The path that a model's router matches, without the prefix. */
   path = "/";
-  /** The start of the request's path, before the router's path: `/models/digits`, for example. If undefined, --base-path is the prefix. */
+  /** The start of the request's path that the router of a model does not see, such as `/models/digits`. Undefined means --base-path. */
   prefix: string | undefined = undefined;
-  /** The start of the path that names the model, such as `/models/digits`; empty if the path names no model. */
+  /** `/models/NAME` if the path names a model, else empty. */
   modelPath = "";
-  /** The metrics of the model that answers; undefined until a model is found: then the server's metrics count the request. */
+  /** Counts the answer in the metrics of the request's model. If undefined, the server's metrics count it. */
   metrics: Pick<Metrics, "answered"> | undefined = undefined;
   /** Whether another HTTP process of this server forwarded the request. */
   isForwarded = false;
@@ -43,7 +43,7 @@ export class RequestContext implements Origin {
   isAdmin = false;
   /** The API key of the request; undefined without a valid key. */
   key: ApiKey | undefined = undefined;
-  /** Identifies the client when versions of a model share traffic, so that a client keeps its version. */
+  /** Identifies the client. Its requests go to the same version of a model when versions share the traffic. */
   clientId: string | undefined = undefined;
   /** The version of the model that runs or ran the prediction. */
   model: ModelVersion | undefined = undefined;
@@ -53,7 +53,7 @@ export class RequestContext implements Origin {
   answerBytes: number | undefined = undefined;
   /** Whether the answer's body is a stream without a known length. */
   isStream = false;
-  /** Whether the route has set the headers `X-Request-Id` and `X-Model` already. */
+  /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
 
   constructor({ headers, method }: Request) {
@@ -71,12 +71,12 @@ export class RequestContext implements Origin {
     this.tracestate = headers.get("tracestate") ?? undefined;
   }
 
-  /** Converts the id in a path to the id of a prediction of the client's API key. Clients cannot read predictions of other keys. */
+  /** The id of the client's own prediction: adds the suffix of its API key, so that clients cannot read predictions of other keys. */
   ownId(id: string): string {
     return this.key?.ownId(id) ?? id;
   }
 
-  /** The span of this request as a `traceparent` header, for requests to other processes. */
+  /** The ids of the span as a `traceparent` header, for requests to other processes. */
   get traceparent(): string | undefined {
     const { traceId, spanId, isSampled } = this;
     return traceId && spanId ? `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}` : undefined;
@@ -92,7 +92,7 @@ export class RequestContext implements Origin {
   }
 }
 
-/** A check that throws a ProblemError to refuse a request. */
+/** Checks a request, and throws a ProblemError to refuse it. */
 export type Check = (c: Context) => void;
 
 export function contextOf({ env }: Context): RequestContext {
@@ -110,7 +110,7 @@ export function fieldsOf(
 type GetPath = (request: Request, options?: { readonly env?: unknown }) => string;
 
 /**
- * Creates a function that gives the router a request's path, without a slash at its end.
+ * Creates Hono's `getPath`: the path that the router matches, without a prefix and without a slash at the end.
  * @param basePath a prefix that some proxies remove and others keep, such as `/models/digits`; empty without a prefix
  */
 export function pathsBelow(basePath: string): GetPath {
@@ -135,10 +135,10 @@ export function withoutPrefix(path: string, prefix: string): string {
   return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
-/** The last URL that was valid. Consecutive requests often have the same URL, which then needs no check. */
+/** The last valid URL. The next request often has the same URL, which then needs no parsing. */
 let parsedUrl = "";
 
-/** The absolute URL of a request. Bun's `request.url` is only a path if an HTTP/1.0 client sends no Host header, and is invalid if the header is. */
+/** The absolute URL of a request. Bun's `request.url` is only a path for HTTP/1.0 without a Host header, and is invalid for an invalid Host. */
 export function urlOf({ url }: Pick<Request, "url">): string {
   if (url === parsedUrl) return url;
   if (URL.canParse(url)) {
@@ -150,8 +150,8 @@ export function urlOf({ url }: Pick<Request, "url">): string {
 }
 
 /**
- * A HEAD request that the routes see as a GET request. Hono would remove the body of an answer to HEAD, and its length. Bun sends the length and
- * cancels the body.
+ * A HEAD request that the routes see as a GET request. For HEAD, Hono removes the body of an answer and thus its length, while Bun sends the length
+ * and cancels the body.
  */
 export class HeadAsGet extends Request {
   readonly head: Request;
@@ -162,7 +162,7 @@ export class HeadAsGet extends Request {
   }
 }
 
-/** The request object that Bun created, with which Bun finds the connection. */
+/** The request object that Bun created. Bun finds the connection only by it. */
 export function originalOf(request: Request): Request {
   return request instanceof HeadAsGet ? request.head : request;
 }

@@ -1,7 +1,6 @@
 /**
- * Forwards requests between the HTTP processes of a server ("fronts"), each of which listens on a Unix socket. A prediction belongs to one front, and
- * every front answers requests for it. Relatives are fronts of another server with predictions of the same clients, such as the older server during
- * an upgrade.
+ * Forwards requests between the HTTP processes of a server, each of which listens on a Unix socket. Each prediction belongs to one process, and every
+ * process answers requests for it. Relatives are other servers with predictions of the same clients, such as the older server during an upgrade.
  */
 import { rmSync } from "node:fs";
 import { z } from "zod";
@@ -15,7 +14,6 @@ import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
 export interface SiblingsOptions {
-  /** Index of this HTTP process. */
   readonly index: number;
   readonly count: number;
   /** Path of the Unix socket of the HTTP process with this index. */
@@ -25,7 +23,7 @@ export interface SiblingsOptions {
 /** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
 const metricsPath = "/sibling/metrics";
 const hasPath = "/sibling/has/";
-/** Header in answers to other HTTP processes: the status of the prediction, for the access log. Clients do not get it. */
+/** Header of answers to other HTTP processes: the status of the prediction, for the access log. It is removed before clients get the answer. */
 export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
 export class Siblings {
@@ -33,21 +31,24 @@ export class Siblings {
   readonly #onHold: (request: Request, isHeld: boolean) => void;
   /** For each relative, the Unix sockets of its HTTP processes, by index. */
   relatives: readonly (readonly string[])[] = [];
-  /** Whether relatives create the predictions whose ids clients choose. Otherwise two servers could each create a prediction with the same id. */
+  /**
+   * Whether a relative replaces this server. The relative then creates the predictions whose ids clients choose, since two servers could create the
+   * same id.
+   */
   isRetiring = false;
-  /** Whether this HTTP process runs the prediction, or its store has the outcome. */
+  /** Whether this HTTP process runs the prediction, or its store has it. */
   has: (id: string) => Promise<boolean> = () => Promise.resolve(true);
 
-  /** @param onHold called with true when a request begins to wait for another HTTP process, and with false when the wait ends */
+  /** `onHold` is called with true when a request begins to wait for another HTTP process, and with false when the wait ends. */
   constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
     this.#options = options;
     this.#onHold = onHold;
   }
 
   /**
-   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to a relative that has the prediction.
-   * @returns undefined if this process must answer: the prediction belongs to it, or its owner has exited, and the store has the prediction
-   * @throws SconceError `not_ready` if the owner cannot be reached, or exits after the request's body was sent
+   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to a relative that has it.
+   * @returns undefined if this process must answer: the prediction belongs to it, or its process has exited
+   * @throws SconceError `not_ready` if the process cannot be reached, or exits after the request's body was sent
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
@@ -68,11 +69,11 @@ export class Siblings {
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
-    // The body is forwarded as a stream, whose length fetch() does not know.
+    // The forwarded body is a stream, whose length fetch() does not know.
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
-    // The other HTTP process cannot compute the client's id, since it does not see the client's address.
+    // The other HTTP process cannot compute this id, since it does not see the client's address.
     if (context.clientId !== undefined) headers.set(CLIENT_ID, context.clientId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
@@ -81,7 +82,7 @@ export class Siblings {
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socket,
-        // HeadAsGet has turned a HEAD request into GET. The body of the answer to a GET would wait forever for a reader.
+        // HeadAsGet has turned a HEAD request into GET. Nothing would read the body of a GET's answer, which would wait forever.
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,
@@ -91,32 +92,32 @@ export class Siblings {
       context.isStream = true;
       context.predictionStatus = statusIn(answer.headers.get(STATUS_HEADER));
       answer.headers.delete(STATUS_HEADER);
-      // An event stream keeps its connection exempt from the idle timeout until its last event.
+      // The client's connection has no idle timeout until the last event of an event stream.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
       release();
       return answer;
     } catch (error) {
       release();
-      // The client has disconnected, so only metrics see this status. The other HTTP process answers and counts the same status.
+      // The client has disconnected, so only metrics see this status. The other HTTP process counts the same status.
       if (signal.aborted) return new Response(null, { status: forwarded.isComplete ? 200 : 400 });
       if (body !== null || !hasEnded(error)) throw unreachable(error);
       return undefined;
     }
   }
 
-  /** Listens on the Unix socket, to which other HTTP processes forward requests. */
+  /** Listens on this process's Unix socket for requests that other HTTP processes forward. */
   listen(fetch: Fetch, metrics: Pick<Metrics, "gauges">): AsyncDisposable {
     const { index, socketOf } = this.#options;
     const path = socketOf(index);
-    // A killed process with this index has left the file of its socket.
+    // A process with this index that was killed leaves the file of its socket.
     rmSync(path, { force: true });
     const listener = Bun.serve({
       unix: path,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
       fetch: async (request, server) => {
-        // No idle timeout: the forwarding process waits as long as its client.
+        // Without an idle timeout: the forwarding process waits as long as its client.
         server.timeout(request, 0);
         const { pathname } = new URL(urlOf(request));
         if (pathname === metricsPath) return Response.json(metrics.gauges());
@@ -127,7 +128,7 @@ export class Siblings {
     return { [Symbol.asyncDispose]: () => listener.stop(true) };
   }
 
-  /** The gauges of all other HTTP processes that can be reached. */
+  /** The gauges of all other HTTP processes. Leaves out processes that cannot be reached. */
   async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
@@ -145,7 +146,7 @@ function statusIn(header: string | null): Status | undefined {
   return predictionStatuses.find((each) => each === header);
 }
 
-/** Whether the HTTP process that listens on the socket has the prediction. False if the process has exited. */
+/** Whether the HTTP process behind the socket has the prediction. False if the process has exited. */
 async function hasAt(socket: string, id: string): Promise<boolean> {
   try {
     return (await fetch(`http://front${hasPath}${id}`, { unix: socket })).ok;
@@ -155,7 +156,7 @@ async function hasAt(socket: string, id: string): Promise<boolean> {
   }
 }
 
-/** The body of a forwarded request. Records whether the body was complete when its client disconnected. */
+/** The body of a forwarded request. After the client disconnects, `isComplete` tells whether its body was complete. */
 class ForwardedBody {
   readonly stream: ReadableStream<Uint8Array> | null;
   isComplete: boolean;
@@ -169,7 +170,7 @@ class ForwardedBody {
   }
 }
 
-/** Whether the error shows that the process of the socket has exited. Other errors, such as too many open files, do not show it. */
+/** Whether the error shows that the process of the socket has exited. Too many open files, for example, do not show it. */
 function hasEnded(error: unknown): boolean {
   return endedCodes.has(codeOf(error));
 }

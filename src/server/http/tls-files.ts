@@ -7,7 +7,6 @@ import type { ServeConfig } from "../config.ts";
 
 export type TlsPaths = Partial<Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">>;
 
-/** The paths after the check that certificate and key are both given. */
 type CheckedPaths = TlsPaths & { readonly tlsCert: string; readonly tlsKey: string };
 
 export class TlsFiles {
@@ -22,6 +21,7 @@ export class TlsFiles {
   }
 
   /**
+   * Opens the TLS files of the options.
    * @returns undefined for a server without TLS
    * @throws SconceError `usage` if only one of --tls-cert and --tls-key is given, or for unusable files
    */
@@ -38,12 +38,12 @@ export class TlsFiles {
     return this.#content;
   }
 
-  /** The time from which clients refuse the certificate. */
+  /** The time when the certificate expires, in ISO 8601. */
   get validUntil(): string {
     return this.#certificate.validToDate.toISOString();
   }
 
-  /** Why clients refuse the certificate at this time: it has expired, or is not valid yet. */
+  /** Why clients refuse the certificate now: it has expired, or is not valid yet. Undefined for a valid certificate. */
   get dateFault(): string | undefined {
     const { validFromDate, validToDate } = this.#certificate;
     const now = new Date();
@@ -84,7 +84,7 @@ export class TlsFiles {
   }
 }
 
-/** Reads the files and checks that they fit together. Errors of OpenSSL name no file, so each file is checked alone first. */
+/** Reads the files and checks that they belong together. Errors of OpenSSL name no file, so each file is checked alone first. */
 function checkedContent({ tlsCert, tlsKey, tlsClientCa }: CheckedPaths): Bun.TLSOptions {
   const [cert, key] = [textOf(tlsCert), textOf(tlsKey)];
   if (!certificateIn(cert, tlsCert).checkPrivateKey(keyIn(key, tlsKey))) {

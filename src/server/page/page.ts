@@ -16,7 +16,7 @@ const assets = new ImmutableAssets({
   },
 });
 
-/** URLs that images and media may have: any host. The policy allows scripts and styles of this server only, and no inline code. */
+/** Images and media may come from any host, because inputs and outputs may be URLs. Scripts and styles come from this server only. */
 const files = "'self' data: blob: http: https:";
 const policy = [
   "default-src 'none'",
@@ -31,7 +31,6 @@ const policy = [
 ].join("; ");
 const headers = { ...securityHeaders(policy), "Cache-Control": "no-cache" };
 
-/** The start of each page, in the HTML. */
 const start = html`<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +41,7 @@ const start = html`<!doctype html>
 export interface PageModel {
   readonly name: string;
   readonly description: string;
-  /** Whether the model is set up. Before, only browsers get the page, with status 503, and the page waits for the model. */
+  /** Whether the model is loaded. Until then only browsers get the page, with status 503, and the page waits for the model. */
   readonly isReady: boolean;
   /** Relative URL to which GET / redirects browsers; by default the page of the model. */
   readonly home?: string | undefined;
@@ -55,7 +54,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   });
   app.get("/demo", async (c, next) => {
     if (!isReady && !prefersHtml(c)) return next();
-    // The page's URLs are relative to /demo. From /demo/ they would be wrong: redirect to /demo.
+    // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
     if (!isReady) c.header("Retry-After", "1");
@@ -106,7 +105,7 @@ export function securityHeaders(policy: string) {
   return { "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff" };
 }
 
-/** A URL that is relative to the requested path, so that it also works behind a proxy with a path prefix. */
+/** The URL of a page, relative to the requested path, so that it works behind a proxy with a path prefix. */
 function below(c: Context, page: string): string {
   const [, last = ""] = /([^/]*)$/.exec(new URL(urlOf(c.req.raw)).pathname) ?? [];
   return last === "" ? page : `${last}/${page}`;

@@ -1,4 +1,4 @@
-/** Adds the routes of other servers' APIs. Each folder beside this file translates the requests of one API to predictions. */
+/** Adds the routes of OpenAI's API, the Open Inference Protocol (v2) and MCP. Each folder here translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName, ServeConfig } from "../../config.ts";
@@ -13,12 +13,11 @@ import { addOpenai, isOpenaiPath } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
-/** A model that a request may name, and the interface to its predictions. */
 export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
   readonly metrics: Metrics;
-  /** Whether this version of the model answers the request, when several versions share a name. By default it answers every request. */
+  /** Whether this version of the model answers the request, when several versions share a name. Default: it answers every request. */
   readonly isFor?: ((request: Request, context: RequestContext) => boolean) | undefined;
 }
 
@@ -30,7 +29,7 @@ export interface BrokenModel extends Pick<NamedModel, "isFor"> {
 
 export interface ApiOptions {
   readonly model: ServedModel;
-  /** The models that a request may name. If the path names a model, only `model`. */
+  /** The models that a request may name: only `model` if the path names a model. */
   readonly named: readonly (NamedModel | BrokenModel)[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
@@ -39,11 +38,14 @@ export interface ApiOptions {
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
   readonly config: ServeConfig;
-  /** Counts and logs an error. @returns its status, code and message */
+  /**
+   * Counts and logs an error.
+   * @returns its problem details
+   */
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** Answers errors at the paths of one API in the format of the API, also if a check refuses the request before its route runs. */
+/** Answers errors at the paths of one API in the format of the API, even if a check refuses the request before its route runs. */
 export interface ErrorForm {
   readonly hasPath: (path: string) => boolean;
   readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
@@ -57,7 +59,7 @@ export function takesModelNames(path: string): boolean {
   return isOpenaiPath(path);
 }
 
-/** The order is the order of the routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
+/** In the order of the routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
 /**

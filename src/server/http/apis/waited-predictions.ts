@@ -1,4 +1,4 @@
-/** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end. */
+/** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end of the prediction. */
 import type { Context } from "hono";
 import type { ServeConfig } from "../../config.ts";
 import type { ItemFault } from "../../flow/item-fault.ts";
@@ -71,7 +71,7 @@ export interface Beginning {
   readonly watcher?: Watcher | undefined;
 }
 
-/** The largest delay of setTimeout(). Time limits of predictions are shorter. */
+/** The largest delay of setTimeout(). Predictions end earlier. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
 
 export class WaitedPredictions {
@@ -93,7 +93,7 @@ export class WaitedPredictions {
     return readBody(c.req.raw, this.#limits);
   }
 
-  /** Reads the body of a request that may start no prediction. A full queue is no reason to refuse it. */
+  /** Reads a body even if the queue is full, since the request may not start a prediction. */
   async readMessage(raw: Request): Promise<ReadBody> {
     return readBody(raw, this.#limits);
   }
@@ -107,13 +107,12 @@ export class WaitedPredictions {
   #admit(c: Context): void {
     const { predictions, config } = this.#options;
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
-    // Skips the check of the queue for a body above the limit, which gets 413 later. A 429 would invite a retry, which cannot succeed.
+    // A body above the limit gets 413 later, so the queue is not checked. A 429 would invite a retry, which cannot succeed.
     if (bytes <= config.maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
   }
 
   /**
-   * Runs a prediction and waits for its end. If the client disconnects, the prediction is canceled. Frees the memory of `charge`, also after an
-   * error.
+   * Runs a prediction and waits for its end. Cancels it if the client disconnects. Disposes `charge`, even after an error.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
   async run(c: Context, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
@@ -130,7 +129,7 @@ export class WaitedPredictions {
   }
 
   /**
-   * Starts a prediction, and waits for its end or for `waitMs` milliseconds. If the client disconnects while it waits, the prediction is canceled.
+   * Starts a prediction, and waits for its end or for `waitMs` milliseconds. Cancels it if the client disconnects during the wait.
    * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
    */
   async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS, watcher }: Beginning): Promise<Begun> {
@@ -144,13 +143,13 @@ export class WaitedPredictions {
     return begunOf(record);
   }
 
-  /** @returns undefined for an unknown or expired id */
+  /** Finds a prediction of the client; undefined for an unknown or expired id. */
   async find(c: Context, id: string): Promise<Begun | undefined> {
     const record = await this.#options.predictions.get("prediction", contextOf(c).ownId(id));
     return record && begunOf(record);
   }
 
-  /** @returns undefined for an unknown or expired id */
+  /** Cancels a prediction of the client; undefined for an unknown or expired id. */
   async cancel(c: Context, id: string): Promise<Begun | undefined> {
     const record = await this.#options.predictions.cancel("prediction", contextOf(c).ownId(id));
     return record && begunOf(record);
@@ -167,7 +166,7 @@ export class WaitedPredictions {
   }
 }
 
-/** Large inputs become bytes, because a second thread parses bodies in bytes. */
+/** Converts large inputs to bytes, which a second thread can parse. */
 function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
 }

@@ -6,7 +6,10 @@ import { type ProblemCode, type ProblemStatus, problemStatus, problemType, title
 import { answered } from "./headers.ts";
 import { problemSchema } from "./schemas.ts";
 
-/** Describes an answer with a JSON body. @param examples an object with `example` or `examples` of the body */
+/**
+ * Describes an answer with a JSON body.
+ * @param examples `{ example }` or `{ examples }` for the body
+ */
 export function json(schema: z.ZodType, description: string, examples: object = {}, headers: z.ZodRawShape = {}) {
   return {
     description,
@@ -94,7 +97,7 @@ const samples = {
 
 type SampleCode = keyof typeof samples;
 
-/** Codes of problem details of routes that read predictions, which mean that the server is unavailable. */
+/** Codes of the 503 answers of routes that read predictions. */
 export const unreadable = ["not_ready", "predictions_unusable", "queue_unavailable"] as const;
 
 const retryAfter = {
@@ -132,7 +135,7 @@ export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"]
 }
 
 /**
- * Describes the error answers of an API of another server, whose bodies have the schema `schema`.
+ * Describes the error answers of another server's API, whose bodies have the schema `schema`.
  * @param own descriptions that replace the usual ones
  */
 export function failsWith(

@@ -1,4 +1,6 @@
-/** Describes routes of other servers' APIs in the OpenAPI document: the routes that run predictions, if the model has the fields they need. */
+/**
+ * Describes routes of other servers' APIs in the OpenAPI document: only routes that run predictions, and only if the model has the fields for them.
+ */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
@@ -22,7 +24,7 @@ interface ApiOptions {
   readonly hasKeys?: boolean;
 }
 
-/** @returns an entry for each API that has routes for this model */
+/** Describes each API that has routes for this model. */
 export function describedApis(model: Model, { apis, hasKeys = false }: ApiOptions): readonly DescribedApi[] {
   const described = [
     ...(apis.includes("v2") ? [inferenceProtocol(model, hasKeys)] : []),
@@ -131,7 +133,7 @@ function listed({ fields }: ModelTensors): string {
   return fields.map((field) => `\`${field.name}\` (${datatypeOf(field)})`).join(", ");
 }
 
-/** An example request, in which the model's example is the only row. Undefined if a tensor cannot be written as short JSON. */
+/** An example request whose only row is the model's example. Undefined if a tensor cannot be written as short JSON. */
 function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): unknown {
   const valueIn = ({ name }: TensorField) => (isWhole || !isObject(example) ? example : example[name]);
   const given = fields.filter((field) => valueIn(field) !== undefined);
@@ -150,7 +152,7 @@ function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): 
 /** Maximum characters of an example request. */
 const MAX_EXAMPLE = 8192;
 
-/** The sizes and the elements of nested lists. */
+/** Splits nested lists into the sizes of the dimensions and the flat elements. */
 function elementsOf(value: unknown): [sizes: number[], elements: unknown[]] {
   if (!Array.isArray(value)) return [[], [value]];
   const parts = value.map(elementsOf);

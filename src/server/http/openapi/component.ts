@@ -9,8 +9,8 @@ export interface Component {
 }
 
 /**
- * OpenAPI 3.1 uses JSON Schema 2020-12, so only references change: `#` becomes the component, and each schema in `$defs` becomes a component of the
- * document. In tuples, `maxItems` replaces `items: false`, which some client generators do not support.
+ * Converts a JSON Schema to components. Only references change: `#` becomes the component `name`, and each schema in `$defs` becomes a component. In
+ * tuples, `maxItems` replaces `items: false`, which some client generators do not support.
  *
  * @param schema a complete JSON Schema, whose references lead to `#` or into `$defs`
  */
@@ -27,7 +27,7 @@ export function componentOf(name: string, schema: JsonSchema): Component {
   return { body: rewritten(body, targets), definitions: new Map(definitions) };
 }
 
-/** Keywords whose value maps names to schemas. These names are no keywords, even if an author names a field `const`. */
+/** Keywords whose value maps names to schemas. The names are no keywords, even if a field has the name `const`. */
 const schemaMaps: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas"]);
 /** Keywords whose value is data and no schema. */
 const valueKeywords: ReadonlySet<string> = new Set(["const", "enum", "default", "example", "examples"]);
@@ -56,10 +56,7 @@ function mapped(object: JsonSchema, change: (value: unknown, key: string) => unk
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-/**
- * A component name that is not used yet. Characters that OpenAPI does not allow are replaced before, so two names may become equal: the second gets a
- * number.
- */
+/** A component name that is not used yet. Names may become equal when characters are replaced that OpenAPI forbids: the second gets a number. */
 function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string {
   let name = wanted;
   for (let number = 2; used.has(name); number++) name = `${wanted}_${number}`;

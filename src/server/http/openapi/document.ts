@@ -1,7 +1,4 @@
-/**
- * Builds the OpenAPI document. The routes in this folder have no handlers. The handlers, in `routes/`, validate bodies themselves, to report every
- * fault.
- */
+/** Builds the OpenAPI document. Its routes have no handlers: the routes of the server validate bodies themselves, to report every fault. */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";
 import { families } from "../record-json.ts";
@@ -128,7 +125,6 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;
     const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
-    // Each type of message becomes a named component, which gives the type its name in generated clients.
     const timestamp = z.iso.datetime();
     const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
     const message = z.object({ type, timestamp, data: schemas.sent[kind] }).openapi(`${name}Message`);

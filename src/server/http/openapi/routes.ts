@@ -24,18 +24,15 @@ import {
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
-/** The facts about the model and the server's options that the OpenAPI document depends on. */
 export interface Described {
   readonly schemas: ReturnType<typeof modelSchemas>;
   /** An input that Swagger UI shows and sends. */
   readonly example: unknown;
   /** Whether clients may ask for links in place of files in outputs. */
   readonly hasLinks: boolean;
-  /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
   /** Whether the server has --webhook-secret, without which it sends no webhooks. */
   readonly hasWebhooks?: boolean;
-  /** Whether the server has the model's page. */
   readonly hasPage?: boolean;
   readonly apis?: readonly DescribedApi[];
 }
@@ -65,8 +62,8 @@ export function creatingRoutes(
   const asked = { ...prefer(hasLinks), ...creation, ...(hasWebhooks ? webhook : {}) };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
   const form = { schema: { ...referenceTo("InputForm") } };
-  // JSON comes first: client generators that support one media type use the first.
   const description = `A list of inputs as JSON, or one input as a form. It may be compressed, with a Content-Encoding: ${contentEncodings.join(", ")}`;
+  // JSON comes first, because client generators that support one media type use the first.
   const body = { required: true, description, content: { "application/json": inputs, "multipart/form-data": form } };
   const made = json(
     schema,
@@ -127,7 +124,6 @@ export function creatingRoutes(
   ];
 }
 
-/** The path parameter with the id of a prediction. */
 function idOf({ idName, path }: Family) {
   return z.object({ [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) });
 }
@@ -214,7 +210,7 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
   };
 }
 
-/** The schema of the event `part`, as the content of a string: OpenAPI 3.1 cannot describe the events of a stream in another way. */
+/** The event `part` as the content of a string, since OpenAPI 3.1 has no other way to describe the events of a stream. */
 const partContent: JsonSchema = {
   contentMediaType: "text/event-stream",
   contentSchema: referenceTo("PartEvent"),
@@ -270,7 +266,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   };
 }
 
-/** The path of the first file in a sample output; undefined without a file. */
+/** Path of the first file in a sample output; undefined without a file. */
 function pathOfFile(sample: unknown): string | undefined {
   if (typeof sample !== "object" || sample === null) return undefined;
   for (const [name, value] of Object.entries(sample)) {

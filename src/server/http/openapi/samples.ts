@@ -23,7 +23,6 @@ const texts: Readonly<Record<string, string>> = {
   ipv6: "2001:db8::1",
 };
 const plainFile = "data:text/plain;base64,c2NvbmNl";
-/** A GIF picture of one pixel, as a data URI. */
 const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
 
 /**
@@ -99,9 +98,9 @@ function numberSample(
   return Math.min(Math.max(step, least), most);
 }
 
-/** Samples of outputs. A sample is undefined if no short value matches the schema. */
+/** Samples of outputs; undefined if no short value matches the schema. */
 export interface OutputSamples {
-  /** Sample of a piece of an output that the model yields before the output; undefined for a model without such pieces. */
+  /** A part that the model yields before the whole output; undefined if the model yields none. */
   readonly part: unknown;
   readonly output: unknown;
   readonly demoOutput: unknown;
@@ -111,7 +110,7 @@ type Status = "pending" | "running" | "success" | "failed" | "canceled";
 
 const sampleVersion = { repository: "digits", tag: "9f86d081884c", digest: `sha256:9f86d081884c${"0".repeat(52)}` };
 
-/** Named examples of a prediction with each of these statuses, in this order. A status whose example needs an output without a sample is left out. */
+/** Examples of a prediction with these statuses, in this order. Leaves out a status that needs an output if there is no sample of it. */
 export function recordSamples(
   family: Family,
   { output, demoOutput }: Omit<OutputSamples, "part">,
@@ -159,7 +158,7 @@ const MAX_EXAMPLE_CHARACTERS = 1000;
 /** Side lengths in pixels to shrink a picture to, tried in this order until its data URI is short enough. */
 const sides = [96, 64, 48, 32, 16];
 
-/** @returns a copy of the input in which long pictures are shrunk, and other long files become a short text file */
+/** Copies an input. Shrinks pictures whose data URI is longer than 1000 characters, and replaces other long files by a short text file. */
 export async function shortened(value: unknown): Promise<unknown> {
   if (Array.isArray(value)) return Promise.all(value.map(shortened));
   if (isObject(value)) {

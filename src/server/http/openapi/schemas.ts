@@ -28,8 +28,8 @@ export const problemSchema = z
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
 /**
- * The schemas of a server with this model. `definitions` has the components that come from the model's JSON Schemas: `Input`, `Output`, `Part`,
- * `DemoOutput`, and the schemas in their `$defs`.
+ * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
+ * and the schemas in their `$defs`.
  */
 export function modelSchemas(
   model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>> & {
@@ -41,7 +41,7 @@ export function modelSchemas(
     const component = componentOf(name, schema);
     definitions.set(name, component.body);
     for (const [key, definition] of component.definitions) definitions.set(key, definition);
-    // Refers by `$ref` and not by a registered name, because zod-openapi adds properties beside the `$ref` of a registered name at its second use.
+    // A plain `$ref`: with a registered name, zod-openapi adds properties beside the `$ref` at its second use.
     return z.unknown().openapi({ ...referenceTo(name) });
   };
   const input = own("Input", model.inputSchema);
@@ -94,7 +94,7 @@ export function modelSchemas(
       .openapi({ description: "The inputs that failed; only when status is failed" }),
   };
   const partial = {
-    // A named component: inside a schema with allOf, openapi-generator would drop null from the type of an element.
+    // A named component, because openapi-generator drops null from the elements of an inline list inside allOf.
     partial_outputs: z
       .array(z.union([output, z.null()]))
       .openapi("PartialOutputs", {
@@ -172,16 +172,15 @@ type Members = Readonly<Record<string, JsonSchema>>;
 
 /**
  * The required fields for each status, as a union (`oneOf`) inside `allOf`. In TypeScript clients, `status` then narrows the type, and other
- * generators merge `allOf` into one class. A union alone would nest the fields in clients of openapi-generator, as
- * `created.PredictionSuccess.Outputs` in Go. The fields of a status lie one level deeper than its `required`, because openapi-generator would else
- * require the fields of all statuses.
+ * generators merge `allOf` into one class. The fields of a status are in an inner `allOf`, because openapi-generator would else require the fields of
+ * all statuses.
  */
 function narrowed(outputs: Members): object {
   const time: JsonSchema = { type: "string", format: "date-time" };
   const variant = (status: string, properties: Members) => ({
     properties: { status: { type: "string", const: status } },
     required: ["status", ...Object.keys(properties)],
-    // Some validators refuse the fields of the union's other branches by default.
+    // Some validators refuse by default the fields that other members of the union have.
     unevaluatedProperties: true,
     ...(Object.keys(properties).length > 0 && { allOf: [{ type: "object", properties }] }),
   });

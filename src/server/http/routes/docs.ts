@@ -1,4 +1,4 @@
-/** The routes of the interactive documentation, with Swagger UI from this program's files. */
+/** The routes of the interactive documentation: Swagger UI, with files from this program. */
 import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
@@ -18,7 +18,7 @@ const assets = new ImmutableAssets({
 /** The icon of the server: a torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
 
-/** JavaScript that runs when Swagger UI has rendered. The page then follows the dark or light theme of the system. */
+/** JavaScript for Swagger UI's `onComplete`: the page follows the dark or light theme of the system. */
 const onComplete = `() => {
   const isDark = matchMedia("(prefers-color-scheme: dark)");
   const setTheme = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
@@ -26,7 +26,7 @@ const onComplete = `() => {
   setTheme();
 }`;
 
-/** Key in sessionStorage under which the browser tab keeps the API key. The model's page uses the same key. */
+/** Name of the sessionStorage entry with the API key. The model's page uses the same entry. */
 const stored = '"sconce-api-key"';
 const requestInterceptor = `(request) => {
   const key = sessionStorage.getItem(${stored});
@@ -65,11 +65,10 @@ function policyOf(page: string): string {
   ].join("; ");
 }
 
-/** @param name name of the model; undefined on a server with API keys, where the page asks the user for a key */
+/** Adds GET /docs. `name` is the model's name; undefined on a server with API keys, where the page asks the user for a key. */
 export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
   app.get("/docs", async (c, next) => {
-    // The page's links are relative to /docs, so that they work behind a proxy with a path prefix. From /docs/ they would be wrong: redirect to
-    // /docs.
+    // Redirects /docs/ to /docs: the page's links are relative to /docs, so that they work behind a proxy with a path prefix.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
     const made = await swaggerUI({
       title: name === undefined ? "sconce" : `${name} · sconce`,

@@ -10,12 +10,12 @@ import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 /**
- * State of the server for health checks. A `leaving` server still accepts requests until load balancers have noticed that it is not ready. A `draining` server only
- * finishes accepted requests.
+ * Phase of the server, for health checks. In `leaving`, it accepts requests until load balancers have noticed that it is not ready. In `draining`, it
+ * only finishes accepted requests.
  */
 export type Phase = "starting" | "restarting" | "ready" | "leaving" | "draining";
 
-/** The broken part of the server that keeps a ready server from finishing predictions. */
+/** Why a server in the phase `ready` cannot finish predictions. */
 export type Hindrance = Exclude<Unready, Phase>;
 
 export class Lifecycle {
@@ -23,7 +23,7 @@ export class Lifecycle {
   #phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
 
-  /** @param server the state of the whole server, if this is the state of one model; undefined if this is the state of the whole server */
+  /** Without `server`, this is the state of the whole server; else the state of one model, whose phase is the phase of `server`. */
   constructor(server?: Lifecycle) {
     this.#server = server;
   }

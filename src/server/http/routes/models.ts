@@ -16,17 +16,15 @@ import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 import { addHealthRoutes, addMetricsRoute } from "./health.ts";
 
-/** A model in the list of GET /models. */
 export interface ListedModel {
   /** Name in paths, `/models/NAME`. */
   readonly name: string;
   readonly state: ModelState;
-  /** Why the model could not be loaded; undefined if it could. */
+  /** Why the model could not be opened or loaded; undefined without an error. */
   readonly reason: string | undefined;
   readonly metrics: Metrics;
-  /** The data of the model for clients; undefined if the model could not be opened. */
+  /** Data of the model for clients; undefined if the model could not be opened. */
   readonly served: ServedModel | undefined;
-  /** Reference and digest of the model in the store. */
   readonly tag: string;
   readonly digest: string;
   readonly split: SplitShare | undefined;
@@ -39,7 +37,7 @@ export interface BrokenAppOptions extends GuardOptions {
   readonly metrics: Pick<Metrics, "rejected">;
 }
 
-/** Loads and unloads the engine that runs a model's batches. */
+/** Loads a model into memory, and unloads it. */
 export interface ModelMoves {
   load(): Promise<void>;
   unload(): Promise<void>;
@@ -59,8 +57,8 @@ export interface ServerRoutes extends ControlOptions {
 }
 
 /**
- * The app of a model that could not be opened, or of a worker of a queue. Answers each path without a route with `refusal`.
- * @param server set if the app also has the routes of the whole server. Their health checks report the other models
+ * The app for a model that could not be opened, or for a replica that only works on a queue. Answers `refusal` at all paths without a route.
+ * @param server adds health checks, metrics and control of the whole server
  */
 export function createBrokenApp(options: BrokenAppOptions, refusal: ProblemError, server?: ServerRoutes): Hono {
   const app = guarded(options);
@@ -124,7 +122,7 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
   }
 }
 
-/** An app with checks and error answers, but no routes. */
+/** An app with the checks and error answers, but without routes. */
 function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
   guard(app, options);

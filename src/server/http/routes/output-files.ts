@@ -63,7 +63,7 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        // Answers HEAD without a body. With a body that is a stream, Bun would send no Content-Length.
+        // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
         if (contextOf(c).isHead) return new Response(null, init);
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw memoryFull();
@@ -92,7 +92,7 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
 
 /** The path of the file in the output, from the URL. Clients that are generated from the OpenAPI document escape its slashes as `%2F`. */
 function fieldsOf(request: Request): string[] {
-  // Skips "", the kind of prediction, the id, the list and the index.
+  // The segments before are "", the kind of prediction, the id, the list and the index.
   const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
   try {
     return decodeURIComponent(place).split("/").filter(Boolean);

@@ -30,7 +30,7 @@ export interface PredictionRoutes {
   /** Forwards requests to the server's other HTTP processes, since each prediction belongs to one process. */
   readonly siblings?: Siblings | undefined;
   readonly config: ServeConfig;
-  /** Path before the routes, for `Location` headers: `config.basePath`, and `/models/NAME` if the request names a model. */
+  /** Path before the routes, for `Location` headers: --base-path, and `/models/NAME` if the request names a model. */
   readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;
   /** Replaces files by links to a bucket; undefined without a bucket. */
@@ -90,14 +90,14 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
     let watched: Watched | undefined;
-    // From the end of the prediction, the idle timeout applies to the connection again.
     const onPredictionEnd = () => {
       if (watched?.record !== undefined) context.predictionStatus = statusOf(watched.record);
+      // The idle timeout applies to the connection again.
       onHold(raw, false);
     };
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
-      // Nobody can read the prediction: its only client has disconnected, and no other client knows its id.
+      // Nobody can read the prediction: its client has disconnected, and no other client knows the id.
       if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, large, memory, isLoading, onPredictionEnd, onStreamEnd });
@@ -117,7 +117,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     context.predictionStatus = watched.record && statusOf(watched.record);
     onHold(raw, true);
     const body = stream.body(watched);
-    // Bun does not cancel the body if the client has disconnected before this line.
+    // If the client has disconnected before this line, Bun does not cancel the body.
     if (raw.signal.aborted) await body.cancel();
     const location = made === undefined ? {} : { Location: locationOf(family, made.id) };
     context.hasIdHeader = true;
@@ -159,9 +159,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const context = contextOf(c);
       const asked = askedOf(c.req.raw, clientOptions, context);
       const key = headers.get("idempotency-key");
-      // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue must not refuse the request.
+      // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
       if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
-      // Skips the check of the queue for a body above the limit: create() answers 413. A 429 would invite a retry, which cannot succeed.
+      // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
       return create(c.req.raw, context, asked);
     });
@@ -213,9 +213,9 @@ const LOADING_S = "1";
 interface Streamed {
   readonly context: RequestContext;
   readonly id?: string;
-  /** Creates the prediction. Undefined for a request that names the id of a prediction. */
+  /** Creates the prediction; undefined for a request that names an existing prediction. */
   readonly create?: (watcher: Watcher) => Promise<PredictionRecord>;
-  /** Whether another client or a webhook may need the prediction, so that it outlives its client. Default: true. */
+  /** Whether a webhook or another client may need the prediction. It then continues after its client disconnects. Default: true. */
   readonly isKnown?: boolean;
 }
 
@@ -231,7 +231,7 @@ function asksForEvents({ headers }: Request): boolean {
   return headers.get("accept")?.startsWith("text/event-stream") ?? false;
 }
 
-/** A stand-in for the watched prediction if it ended at once and the server does not retain ended predictions. Undefined for other predictions. */
+/** A prediction that ended before its stream began, on a server that does not retain predictions. Undefined if it has not ended. */
 function endedWatched(record: PredictionRecord | undefined): Watched | undefined {
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
@@ -253,11 +253,11 @@ interface AnswerOptions {
   readonly large: LargeAnswers;
   readonly context: RequestContext;
   readonly location?: string | undefined;
-  /** The applied `wait` preference of the client, in milliseconds. Default: 0. */
+  /** Milliseconds of the `wait` preference that the server applies. Default: 0. */
   readonly waitMs?: number;
   /** Whether files in outputs are replaced by links. */
   readonly hasLinks?: boolean;
-  /** Whether the client must wait because the model is loading: the answer gets `Retry-After`. */
+  /** Whether the model is loading, so that the answer gets `Retry-After`. */
   readonly mustWait?: boolean;
 }
 
@@ -270,7 +270,7 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
     return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
   const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
-  // The answer to a POST is never refused for lack of memory, since the prediction has just freed more than the answer needs.
+  // POST and PUT (with `location`) are not refused for lack of memory, since the prediction has just freed more than the answer needs.
   if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
   return jsonResponse(
     large.stream(path, () => largeRecord(record, family)),
@@ -283,7 +283,7 @@ function jsonResponse(
   { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
   context.isStream = typeof body !== "string";
-  // This function sets X-Request-Id. If withContext() set it on the finished Response, that would cost more.
+  // Sets X-Request-Id here, because withContext() would set it on the finished Response, which costs more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
   if (context.model !== undefined) headers["X-Model"] = context.model.name;
@@ -294,7 +294,7 @@ function jsonResponse(
   return new Response(body, { headers });
 }
 
-/** The value of `Preference-Applied` (RFC 7240). The wait is at most MAX_WAIT_S, even if the client asked for more. */
+/** The value of `Preference-Applied` (RFC 7240). `waitMs` may be less than the client asked for. */
 function appliedOf(waitMs: number, hasLinks: boolean): string {
   const wait = waitMs > 0 ? `wait=${waitMs / 1000}` : "";
   if (!hasLinks) return wait;

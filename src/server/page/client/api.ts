@@ -12,7 +12,7 @@ export interface Model {
   readonly description: string;
   readonly input: SchemaNode;
   readonly output: SchemaNode;
-  /** Schema of pieces of an output that the model yields before the output; undefined for a model without such pieces. */
+  /** Schema of the parts that the model yields before the whole output; undefined if it yields none. */
   readonly part: SchemaNode | undefined;
   readonly demoOutput: SchemaNode;
 }
@@ -31,7 +31,7 @@ export interface ItemFault {
   readonly pointer?: string;
 }
 
-/** A run of the model on the page: a demo prediction in the server's JSON. */
+/** A run of the model on the page, which is a demo prediction in the server's JSON. */
 export interface Run {
   readonly demo_id: string;
   readonly status: "pending" | "running" | "success" | "failed";
@@ -39,7 +39,7 @@ export interface Run {
   readonly demo_outputs?: readonly Json[];
   /** Outputs so far, also after a failure; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
-  /** For each input, the value that its parts add up to so far. Parts come from the event stream, not from this JSON. */
+  /** For each input, its parts so far, joined to one value. They come from the event stream, not from the server's JSON. */
   readonly grown?: readonly (Json | undefined)[];
   readonly error_message?: string;
   readonly errors?: readonly ItemFault[];
@@ -55,7 +55,7 @@ export interface Fault {
   readonly detail: string;
 }
 
-/** The server refused a request, which would fail again. */
+/** An error for a refused request, which would be refused again. */
 export class Refusal extends Error {
   readonly status: number;
   readonly faults: readonly Fault[];
@@ -67,7 +67,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The server does not answer, or is not ready. The same request may succeed later. */
+/** An error for a server that does not answer or is not ready. The same request may succeed later. */
 export class Unavailable extends Error {}
 
 export function hasEnded({ status }: Run): boolean {
@@ -126,7 +126,7 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     return request(path, init);
   }
   const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  // Proxies answer with these statuses too, if they cannot reach the server. The request may succeed later.
+  // Proxies send these statuses, too, if they cannot reach the server. The request may succeed later.
   if ([502, 503, 504].includes(response.status))
     throw new Unavailable(`${sentence(detail) || "The server is not ready"}.`);
   throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);

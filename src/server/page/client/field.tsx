@@ -31,7 +31,6 @@ export function Field(props: FieldProps): JSX.Element {
   }
 }
 
-/** A framed group with the fields of an object. */
 function ObjectField(props: FieldProps) {
   const id = `field${props.pointer}`;
   return (
@@ -129,7 +128,6 @@ function escaped(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-/** A list: a field for each item, and buttons that add and remove items. */
 function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: SchemaNode }) {
   const list = isList(value) ? value : [];
   const id = `field${at.pointer}`;

@@ -127,7 +127,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
   );
 }
 
-/** A text that changes with a delay while the user types, and otherwise at once. */
+/** A hook whose `value` is `text`, delayed while the user types. */
 function useSettled(text: string) {
   const isTyping = useRef(false);
   const [value, setValue] = useState(text);

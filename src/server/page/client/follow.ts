@@ -7,11 +7,11 @@ import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun }
 import { pause } from "./pause.ts";
 import { grownBy, type Json } from "./value.ts";
 
-/** Milliseconds between polls. */
+/** Milliseconds between requests for the state of the run, and before a broken event stream is opened again. */
 const POLL_MS = 1000;
 
 export interface FollowOptions extends Persistence {
-  /** Schema of the pieces of an output that the event `part` has. */
+  /** Schema of the parts of an output, which the event `part` has. */
   readonly part: SchemaNode | undefined;
 }
 
@@ -60,7 +60,7 @@ export async function follow(
           show(takers.get(name)?.(data) ?? run);
         }
       } catch {
-        // Ignored: the loop below polls, and this loop opens a new stream.
+        // The loop below polls, and this loop opens the event stream again.
       }
       isStreaming = false;
       await pause(POLL_MS, open);
@@ -73,7 +73,7 @@ export async function follow(
       await Promise.race([ended.promise, pause(POLL_MS, signal)]);
       if (hasEnded(run) || (hasEvents && run.status === "running" && isStreaming)) continue;
       const polled = await persistently(() => readRun(id, signal), persistence);
-      // While events arrive, only the status is taken from the answer, since the events may already have more logs.
+      // Takes only the status from the answer while events arrive, since the events may already have more logs.
       if (!hasEnded(run)) show(hasEvents && !hasEnded(polled) ? { ...run, status: polled.status } : polled);
     }
   } finally {

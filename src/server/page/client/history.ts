@@ -53,7 +53,7 @@ export function writeHistory(model: string, entries: readonly Entry[]): void {
     if (entries.length === 0) localStorage.removeItem(keyOf(model));
     else localStorage.setItem(keyOf(model), JSON.stringify(entries));
   } catch {
-    // Ignored: without localStorage, the list lasts until the page is closed.
+    // Without localStorage, the list lasts until the page is closed.
   }
 }
 
@@ -72,7 +72,7 @@ function isEntry(value: unknown): value is Entry {
   );
 }
 
-/** Text that identifies a run in the list: the first text or number of its inputs, else of its outputs, else the type and size of a file. */
+/** Identifies a run in the list: a text or number of its first input, else of its first output, else the type and size of its file. */
 function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
   const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);

@@ -30,7 +30,7 @@ export function faultsAt(faults: readonly Fault[], pointer: string): readonly Fa
 
 interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults" | "label"> {
   readonly children: ComponentChildren;
-  /** Replaces the description in the schema. */
+  /** A description to show instead of the schema's description. */
   readonly description?: string | undefined;
 }
 

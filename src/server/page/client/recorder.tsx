@@ -7,7 +7,7 @@ export type RecorderKind = "camera" | "microphone";
 
 interface RecorderProps {
   readonly kind: RecorderKind;
-  /** @param file undefined if the user closed the recorder without a recording */
+  /** Called with undefined if the user closed the recorder without a recording. */
   readonly onDone: (file: Blob | undefined) => void;
 }
 

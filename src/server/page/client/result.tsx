@@ -19,7 +19,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
   const grown = isWhole ? [] : (run?.grown ?? []);
   const shown = Array.from({ length: Math.max(outputs.length, grown.length) }, (_, i) => outputs[i] ?? null);
-  // The number of inputs is unknown if the run was opened by a link.
+  // Without `inputs`, their number is unknown: the run was opened by a link.
   const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
   const count = (inputs?.length ?? shown.length) + failures.length;
   return (

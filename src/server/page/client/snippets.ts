@@ -11,7 +11,7 @@ interface FileUse {
   readonly type: string;
 }
 
-/** @param address URL of the server, with a slash at its end */
+/** Code that sends the inputs to POST /predictions. `address` is the URL of the server, with a slash at its end. */
 export function snippetOf(language: Language, address: string, inputs: readonly Value[]): string {
   const files: FileUse[] = [];
   const marked = inputs.map((input) => withMarks(input ?? null, "input", files));

@@ -9,7 +9,7 @@ export function Sound({ url, label }: { readonly url: string; readonly label: st
     let isUnmounted = false;
     peaksOf(url).then(
       (found) => !isUnmounted && setWave(found),
-      // Ignored: the player works without the picture.
+      // The player works without the picture.
       () => {},
     );
     return () => {

@@ -24,9 +24,8 @@ export function withMember(object: JsonObject, name: string, value: Value): Json
 }
 
 /**
- * Adds a piece that the model yields before the whole output: appends to text, replaces a file or another value, and does so in each member of an
- * object.
- * @param schema schema of the piece
+ * Adds a part of an output to the value so far: appends a text, replaces a file or another value, and does so for each member of an object.
+ * @param schema schema of the part
  */
 export function grownBy(schema: SchemaNode | undefined, before: Value, part: Json): Json {
   if (typeof part === "string" && typeof before === "string") {
@@ -73,7 +72,10 @@ export function fileIn(value: Value): string | undefined {
   return firstText(value, (text) => text.startsWith("data:"));
 }
 
-/** The first text or number of a value. A number in an object is preceded by its name. */
+/**
+ * A short text for a value: the text itself, or the first text or number among the members of an object, a number with its name. Undefined without
+ * one.
+ */
 export function plainIn(value: Value): string | undefined {
   if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
   for (const [name, each] of Object.entries(value)) {

@@ -24,7 +24,10 @@ export interface Call {
   /** Finds the prediction of an MCP task; undefined for an unknown or expired id. */
   find(id: string): Promise<Begun | undefined>;
   cancel(id: string): Promise<Begun | undefined>;
-  /** Counts and logs an error. @returns its status, code and message */
+  /**
+   * Counts and logs an error.
+   * @returns its problem details
+   */
   refused(error: unknown): Problem;
 }
 
@@ -32,7 +35,7 @@ export interface Call {
 const TASKS = "io.modelcontextprotocol/tasks";
 /** Milliseconds that clients should wait between requests for the state of a task. */
 const POLL_MS = 1000;
-/** Clients may cache the list of tools for a minute: the model stays the same as long as the server runs. */
+/** Clients may cache the list of tools for a minute, because the model stays the same while the server runs. */
 const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
 const taskParams = z.looseObject({ taskId: z.string() });
 
@@ -53,7 +56,7 @@ export class Endpoint {
     return this.#handler.fetch(request, { parsedBody: message });
   }
 
-  /** Creates an MCP server for one request. The handler uses the protocol without sessions. */
+  /** Creates an MCP server for one request, because the handler uses the protocol without sessions. */
   #server({ era, requestInfo }: McpRequestContext): Server {
     const { model, version } = this.#options;
     const call = requestInfo && this.#calls.get(requestInfo);
@@ -115,7 +118,7 @@ export class Endpoint {
     };
     add("tasks/get", (id) => call.find(id));
     add("tasks/cancel", (id) => call.cancel(id), true);
-    // Ignores the content of `tasks/update`: clients send input for a task with it, and a prediction asks for no further input.
+    // `tasks/update` sends input that a task asked for. A prediction never asks, so the content is ignored.
     add("tasks/update", (id) => call.find(id), true);
   }
 

@@ -43,7 +43,7 @@ function errorAnswer(_: Context, problem: Problem): Response {
 }
 
 /**
- * The id of the task, from headers: the request is forwarded to the HTTP process of the task before the body is read. Undefined for other requests.
+ * The id of the MCP task in the headers; undefined for other requests. The headers suffice to forward the request to the HTTP process of the task.
  */
 function taskOf(headers: Headers): string | undefined {
   const isTask = headers.get("mcp-method")?.startsWith("tasks/") ?? false;
@@ -52,7 +52,7 @@ function taskOf(headers: Headers): string | undefined {
 
 async function readMessage(raw: Request, { predictions }: ApiOptions): Promise<Readonly<Record<string, unknown>>> {
   const { body, charge } = await predictions.readMessage(raw);
-  // At the end of this function, the memory of the message is no longer counted. The prediction counts the memory of its inputs.
+  // The memory of the message is counted until this function ends. The prediction counts the memory of its inputs.
   using _ = charge;
   const message = parseJson(textOf(body));
   // A list of messages (a batch) is invalid since the protocol's revision 2025-06-18.

@@ -7,7 +7,7 @@ import type { ServedModel } from "../../app.ts";
 import type { Problem } from "../../problem.ts";
 import type { Ended } from "../waited-predictions.ts";
 
-/** Maximum length of a tool's name. Language models also allow only letters, digits, `_` and `-` in it. */
+/** Maximum length of a tool's name. Language models also allow only letters, digits, `_` and `-` in the name. */
 const MAX_NAME = 64;
 /** The start of a base64 data URI with a picture or a sound. */
 const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
@@ -15,7 +15,7 @@ const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
 export class ModelTool {
   readonly declaration: Tool;
   readonly outputSchema: JsonSchema;
-  /** Whether the model's input is not an object. Arguments of a tool are an object, so the input is then the argument `input`. */
+  /** Whether the model's input is not an object. The arguments of a tool are an object, so the input is then its member `input`. */
   readonly #isWrapped: boolean;
 
   constructor({ name, description, inputSchema, outputSchema }: ServedModel) {
@@ -64,7 +64,7 @@ function failure(text: string): CallToolResult {
   return { isError: true, content: [{ type: "text", text }] };
 }
 
-/** The content of a result: the output as JSON text, then its pictures and sounds. The text refers to them by number. */
+/** The content of a result: the output as JSON text, then its pictures and sounds. Numbers in the text refer to them. */
 function contentOf(output: unknown): (TextContent | ImageContent | AudioContent)[] {
   const media: (ImageContent | AudioContent)[] = [];
   const text = JSON.stringify(output, (_, value) => {

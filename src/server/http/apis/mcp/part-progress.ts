@@ -15,7 +15,7 @@ export class PartProgress implements Watcher, Disposable {
   #count = 0;
   #sending: Promise<void> = Promise.resolve();
 
-  /** @param notify sends the number of parts so far and the newest part; undefined instead of a part that is not sent */
+  /** `notify` gets the number of parts so far and the text of the newest part; undefined for a long part. */
   constructor(notify: (progress: number, message: string | undefined) => Promise<void>) {
     this.#notify = notify;
   }
@@ -28,7 +28,7 @@ export class PartProgress implements Watcher, Disposable {
     this.#sending = this.#sending.then(() => this.#send());
   };
 
-  /** Resolves when notifications of all parts are sent. The result of the call may only follow them. */
+  /** Sends the notifications that are left. The result of the call may only follow them. */
   async flush(): Promise<void> {
     this.changed();
     await this.#sending;

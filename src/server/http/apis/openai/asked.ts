@@ -14,7 +14,7 @@ import { faultOfInputs, RequestFault } from "./errors.ts";
 
 /** Maximum bytes of a body. The main thread parses bodies of this API, and a larger body would block it. */
 const MAX_BYTES = 8 * 2 ** 20;
-/** @template G the checked body of the request */
+/** A request for a model. `G` is the type of its body after the checks. */
 export interface AskedOptions<G> {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
   readonly predictions: WaitedPredictions;
@@ -43,9 +43,8 @@ export async function readRequest(
 }
 
 export interface Inputs {
-  /** The request's inputs in the form that the model's schema expects. */
   readonly inputs: readonly unknown[];
-  /** Name of the request's member that has the inputs, for error messages. */
+  /** Name of the member of the request that has the inputs, for error messages. */
   readonly param: string;
 }
 
@@ -97,10 +96,10 @@ export function modelNamed<M extends { readonly model: AskedOptions<unknown>["mo
   throw new RequestFault(detail, { problem: "not_found", param: "model", code: "model_not_found" });
 }
 
-/** Milliseconds of work after which the event loop gets a turn. */
+/** Milliseconds of work after which other events of the event loop run. */
 const MAX_HOLD_MS = 5;
 
-/** Maps a list like Array.map(). Between elements, the thread also answers other requests. */
+/** Maps a list like Array.map(), but lets other requests run in between. */
 export async function mapped<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
   const results: R[] = [];
   const turn = new Turn(MAX_HOLD_MS);

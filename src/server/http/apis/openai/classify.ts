@@ -39,10 +39,7 @@ interface Scored {
   readonly score: number;
 }
 
-/**
- * The labels and their scores, in the order of the model's output. Checks no types: the start of the server has checked that the model's output
- * schema fits.
- */
+/** The labels and scores of an output, in its order. The types need no check: at its start, the server has checked the model's output schema. */
 function scoresIn(output: Record<string, unknown>, { scores: field, labels, label }: Fields): Scored[] {
   const scores: unknown = output[field];
   if (label !== undefined) return [{ label: String(output[label]), score: Number(scores) }];

@@ -12,7 +12,6 @@ export interface EmbeddingsOptions extends AskedOptions<EmbeddingRequest> {
 }
 
 interface Asked extends Inputs {
-  /** The request's inputs: texts, or lists of token ids. */
   readonly texts: readonly (string | readonly number[])[];
   readonly isBase64: boolean;
 }
@@ -40,7 +39,7 @@ function askedOf({ input, encoding_format: format }: EmbeddingRequest, fields: F
   return { texts, inputs, param: "input", isBase64: format === "base64" };
 }
 
-/** Converts one text, or the token ids of one text, to a list. */
+/** The inputs as a list: a single text, or the token ids of a single text, become a list of one. */
 function inputsIn(input: EmbeddingRequest["input"]): Asked["texts"] {
   if (typeof input === "string") return [input];
   const tokens = input.filter((each) => typeof each === "number");

@@ -33,11 +33,11 @@ export function faultOfInputs(faults: readonly Fault[], param: string): RequestF
   return new RequestFault(lines.join("; "), { param });
 }
 
-/** @param problem status and message of the error */
+/** Answers an error in OpenAI's format. A RequestFault also names the member of the request that is wrong. */
 export function errorResponse(c: Context, problem: Problem, error?: unknown): Response {
   const { param, code } = error instanceof RequestFault ? error : { param: null, code: problem.code };
-  // OpenAI's clients do not know the status 422.
   const usual = problemStatus(problem);
+  // OpenAI's clients do not know the status 422, and get 400 instead.
   const status = usual === 422 ? 400 : usual;
   return answer(c, { message: problem.detail, type: typeOf(status), param, code }, status, problem.headers);
 }

@@ -36,7 +36,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
     app.post(path, async (c) => {
       const isAlone = named.length === 1;
       if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
-      // With several models, readMessage() does not check the queue: the body names the model, and thus the queue.
+      // With several models, the body names the model and thus the queue. readMessage() therefore checks no queue before it reads the body.
       const read = await readRequest(c, () => (isAlone ? predictions.read(c) : predictions.readMessage(c.req.raw)));
       using _ = read.charge;
       const { model, predictions: asked, metrics } = modelNamed(read.given.model, namedFor(c));
@@ -67,7 +67,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   return { hasPath: isOpenaiPath, answer: errorResponse };
 }
 
-/** Whether the OpenAI API has the path. */
+/** Whether addOpenai() has routes at the path. */
 export function isOpenaiPath(path: string): boolean {
   return path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify";
 }

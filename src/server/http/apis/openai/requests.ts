@@ -1,4 +1,4 @@
-/** Schemas of request bodies for one model. The routes check bodies with them, and the OpenAPI document has them. */
+/** Schemas of request bodies of the OpenAI API for one model. The OpenAPI document has them, too. */
 import { z } from "@hono/zod-openapi";
 import { vectorSize } from "../../../../author/openai.ts";
 import { SchemaNode } from "../../../../base/json-schema.ts";
@@ -49,7 +49,7 @@ export function classifyRequest(model: Model) {
   return z.object({ model: nameOf(model), input: textOrTexts(textIn(model, input), false) });
 }
 
-/** Options of Cohere that change scores. */
+/** Options of Cohere that would change scores. The server refuses them, because no model reads them. */
 const unusable = ["rank_fields", "max_tokens_per_doc", "max_chunks_per_doc"];
 
 /** Checks a body. @throws RequestFault for the first fault */
@@ -72,7 +72,7 @@ function nameOf({ name }: Model) {
     .openapi({ description: `\`${name}\`, or absent` });
 }
 
-/** A text for the field of the model's input. The document has the limits of the field, which predictions check. */
+/** Schema of a text for an input field. The OpenAPI document shows the limits of the field, and the prediction checks them. */
 function textIn({ inputSchema }: Model, field: string) {
   const { minLength, maxLength, pattern } = SchemaNode.of(inputSchema).fields.get(field)?.schema ?? {};
   const limits = Object.entries({ minLength, maxLength, pattern }).filter(([, limit]) => limit !== undefined);

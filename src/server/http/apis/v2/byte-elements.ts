@@ -4,7 +4,10 @@ import { unfit } from "./tensors.ts";
 
 const LENGTH_BYTES = 4;
 
-/** @throws ProblemError 400 if the length of an element exceeds the remaining bytes */
+/**
+ * Splits the bytes of an input into elements.
+ * @throws ProblemError 400 if the length of an element exceeds the remaining bytes
+ */
 export function decodeElements(name: string, { form, bytes }: Exclude<GivenData, { form: "json" }>): Uint8Array[] {
   if (form === "element") return [bytes];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -4,7 +4,7 @@ import * as zlib from "node:zlib";
 
 /** Smaller answers are not compressed, since they fit in one network packet. */
 const MIN_BYTES = 1024;
-/** Uses the fastest level: the answers are mostly numbers, which higher levels hardly compress better. */
+/** The fastest level: most answers are numbers, which higher levels hardly compress better. */
 const options = { level: zlib.constants.Z_BEST_SPEED };
 
 const encoders = {

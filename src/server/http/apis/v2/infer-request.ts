@@ -21,7 +21,6 @@ const requestSchema = z.looseObject({
 });
 type RequestBody = z.infer<typeof requestSchema>;
 
-/** An input tensor of a request. */
 export interface GivenTensor {
   readonly field: TensorField;
   /** Sizes of the dimensions, the batch dimension first. */
@@ -34,7 +33,6 @@ export type GivenData =
   | { readonly form: "json"; readonly list: readonly unknown[] }
   | { readonly form: "binary" | "element"; readonly bytes: Uint8Array };
 
-/** An output that the answer must contain. */
 export interface WantedOutput {
   readonly field: TensorField;
   readonly isBinary: boolean;
@@ -58,8 +56,9 @@ export interface ModelInterface {
 const refusedParameters = ["sequence_id", "classification", "shared_memory_region"];
 
 /**
- * Parses a request for the model. @param headerLength header with the length of the JSON in bytes; null if the body is only JSON @throws ProblemError
- * 400
+ * Parses a request for the model.
+ * @param headerLength the header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON
+ * @throws ProblemError 400
  */
 export function readRequest(bytes: Uint8Array, headerLength: string | null, model: ModelInterface): InferRequest {
   const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
@@ -134,7 +133,7 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   return given;
 }
 
-/** The shape of an input after its check. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
+/** Checks the shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
 function checkedShape(
   field: TensorField,
   { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
@@ -163,7 +162,7 @@ function outputsOf({ outputs, parameters }: RequestBody, { name: model, outputs:
   });
 }
 
-/** Reads a body without JSON: the elements of the model's only input. The answer has all outputs, as binary tensors. */
+/** Reads a body without JSON: the elements of the model's only input. The answer has all outputs as binary tensors. */
 function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: ModelInterface): InferRequest {
   const [field, ...others] = fields;
   if (field === undefined || others.length > 0) {
@@ -179,7 +178,7 @@ function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: Mo
   };
 }
 
-/** The shape for a body of `length` bytes: as many rows as fit if the sizes of a row are fixed; one row if one of its sizes is free. */
+/** The shape of a body of `length` bytes: as many rows as fit if the sizes of a row are fixed; one row if one of its sizes is free. */
 function rawShape(field: TensorField, length: number): number[] {
   const { values } = field;
   if (values.kind !== "numbers") return [1];
@@ -193,7 +192,7 @@ function rawShape(field: TensorField, length: number): number[] {
   return [1, ...rowShape(field).map((size) => (size === -1 ? count : size))];
 }
 
-/** @param timeout in microseconds @returns milliseconds; undefined without a timeout */
+/** Converts a request's timeout from microseconds to milliseconds; undefined without a timeout. */
 function timeoutOf(timeout: unknown): number | undefined {
   return typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined;
 }

@@ -14,7 +14,7 @@ export interface InferResponse {
   /** The output of each row, as JSON text. */
   readonly outputs: readonly string[];
   readonly wanted: readonly WantedOutput[];
-  /** Whether an output as a whole is one tensor. Otherwise it is an object with one tensor for each field. */
+  /** Whether each output is one tensor. Otherwise each output is an object with one tensor for each field. */
   readonly isWhole: boolean;
 }
 
@@ -41,7 +41,7 @@ export function responseBody({ id, model, outputs, wanted, isWhole }: InferRespo
   return { json: JSON.stringify({ model_name: name, model_version: tag, id, outputs: tensors }), binary };
 }
 
-/** The tensor of one output field, with the values of all rows. */
+/** The tensor of one output field: `list` gives its elements for JSON, `bytes` as bytes. */
 interface Column {
   readonly shape: readonly number[];
   readonly list: () => unknown;
@@ -103,7 +103,7 @@ declare global {
   }
 }
 
-/** The elements of a tensor as values for JSON. rawJSON() keeps every digit of an int64, which a JavaScript number cannot. */
+/** The elements of a tensor for JSON. rawJSON() keeps every digit of an int64, which a JavaScript number cannot. */
 function listOf({ dtype, data }: Tensor, place: string): unknown {
   const { lists, faults } = listsFromArray({ dtype, shape: [data.length], data });
   const [fault] = faults;

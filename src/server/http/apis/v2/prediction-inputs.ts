@@ -7,21 +7,21 @@ import { decodeElements } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
-/** Characters to count for each row and field in addition to its value, for JSON syntax and the memory of the value. */
+/** Characters counted for each field of each row besides its value, for JSON syntax and the memory of the value. */
 const ROW_LENGTH = 128;
 /** Maximum characters of JSON for a number in a list, and for one character of a string. */
 const [NUMBER_LENGTH, CHARACTER_LENGTH] = [25, 6];
 
 export interface PreparedInputs extends InputValues {
-  /** Whether the server converts the values to JSON text, which a second thread checks. Checking them would block the main thread. */
+  /** Whether the schema check of the values would block the main thread. They then become JSON text, which a second thread checks. */
   readonly isCostly: boolean;
-  /** Upper bound of the JSON's characters, or of the values' memory in bytes. */
+  /** Upper bound of the memory: characters of the JSON text, or bytes of the values. */
   readonly maxLength: number;
 }
 
 /** The values of one input tensor, by row. The number of elements of the tensor matches its shape. */
 interface Column {
-  /** `array`: rows of one typed array. `file`: URLs of files. `list`: lists, texts or JSON, of which the schema checks each element. */
+  /** `array`: rows of one typed array. `file`: URLs of files. `list`: lists, texts or JSON, whose elements the schema checks one by one. */
   readonly kind: "array" | "file" | "list";
   /** Upper bound of the JSON's characters for all rows. */
   readonly maxLength: number;
@@ -29,7 +29,10 @@ interface Column {
   readonly valueAt: (row: number) => unknown;
 }
 
-/** Prepares the conversion. The values are created later, by `values`. @throws ProblemError 400 */
+/**
+ * Checks the tensors, and computes an upper bound of their memory. `values` creates the inputs later.
+ * @throws ProblemError 400
+ */
 export function prepareInputs(
   { rows, inputs }: InferRequest,
   { isWhole }: { readonly isWhole: boolean },
@@ -51,7 +54,7 @@ export function prepareInputs(
   };
 }
 
-/** A tensor that JSON.stringify() converts to its bytes in base64. */
+/** A tensor that JSON.stringify() writes as its bytes in base64. */
 class RequestArray implements Tensor {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -101,7 +104,7 @@ function arrayOn(bytes: Uint8Array, dtype: DType): TensorData {
   return new Data(buffer, byteOffset, bytes.length / elementBytes);
 }
 
-/** The elements of a tensor in JSON, whose data may be flat or nested lists. */
+/** Converts a tensor in JSON, whose data may be flat or nested lists. */
 function elementsOf({ field, shape, data }: GivenTensor, dtype: DType): Tensor {
   const list = data.form === "json" ? data.list.flat(shape.length) : [];
   refuseCount(field.name, list.length, shape);
@@ -140,7 +143,7 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
 
-/** Converts an element to a URL: text that is a URL stays, other content becomes a data URI. */
+/** The URL of a file: text that is a URL stays, other content becomes a data URI. */
 function urlOf(element: string | Uint8Array): string {
   const start = typeof element === "string" ? element : Buffer.from(element.subarray(0, 8)).toString("latin1");
   if (urlPattern.test(start)) {

@@ -1,4 +1,4 @@
-/** Answers for the Open Inference Protocol while the model is being set up. */
+/** Answers requests of the Open Inference Protocol with 503 while the server starts. */
 import type { Hono } from "hono";
 
 export function addStartingV2(app: Hono, detail: string): void {

@@ -6,8 +6,8 @@ import type { Metrics } from "../../../metrics/metrics.ts";
 export const NUMBERED_VERSION = "1";
 
 /**
- * The statistics of a model. The metrics measure stages per input, the protocol per request: the inputs of a request run in parallel, so a request
- * counts the mean time of its inputs.
+ * The statistics of a model, per request as the protocol defines. The server measures stages per input, and the inputs of a request run in parallel,
+ * so a request counts the mean time of its inputs.
  * @param version the version that the request's path names
  */
 export function statisticsOf(metrics: Metrics, name: string, version = NUMBERED_VERSION) {

@@ -4,7 +4,7 @@ import { isObject } from "../../../../base/json.ts";
 import { ARRAY_KEYWORD, type JsonSchema, type JsonType, SchemaNode } from "../../../../base/json-schema.ts";
 import { ProblemError } from "../../problem.ts";
 
-/** The protocol's names of dtypes. */
+/** Names of dtypes in the protocol. */
 export const datatypes = {
   float32: "FP32",
   float64: "FP64",
@@ -21,7 +21,7 @@ export const datatypes = {
 export interface NumberValues {
   readonly kind: "numbers";
   readonly dtype: DType;
-  /** Sizes of one row's dimensions. A string names a free size. */
+  /** Sizes of one row's dimensions. A string names a size that may vary. */
   readonly dims: readonly (number | string)[];
   /** Whether the model's schema accepts the elements as a base64 data URI. */
   readonly takesBytes: boolean;
@@ -40,7 +40,7 @@ export interface TensorField {
 
 export interface ModelTensors {
   readonly fields: readonly TensorField[];
-  /** Whether the value as a whole is one tensor, because its schema is not an object with declared fields. */
+  /** Whether an input or output is one tensor, because its schema is not an object with declared fields. */
   readonly isWhole: boolean;
 }
 
@@ -105,12 +105,11 @@ export function datatypeOf({ values }: TensorField): string {
   return values.kind === "numbers" ? datatypes[values.dtype] : "BYTES";
 }
 
-/** Sizes of one row's dimensions; −1 for a free size. */
+/** Sizes of one row's dimensions; −1 for a size that may vary. */
 export function rowShape({ values }: TensorField): number[] {
   return values.kind === "numbers" ? values.dims.map((dim) => (typeof dim === "number" ? dim : -1)) : [];
 }
 
-/** The bytes of a tensor's elements. */
 export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

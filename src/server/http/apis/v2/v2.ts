@@ -44,7 +44,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   };
   const readiness = (c: Context, isReady = lifecycle.unready === undefined) =>
     c.json({ ready: isReady }, isReady ? 200 : 503);
-  // A model that was unloaded because it was idle stays ready: its next request loads it. A client that unloaded it expects otherwise.
+  // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
   const isModelReady = () => lifecycle.unready === undefined && !isUnloadedByClient();
 
   const infer = async (c: Context): Promise<Response> => {
@@ -53,7 +53,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     using releasing = new DisposableStack();
     releasing.use(charge);
     const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
-    // Computes the size of the inputs before it creates them: a small body may expand to many rows, and their memory must be counted first.
+    // A small body may expand to many rows, so their memory is counted before the rows are created.
     const prepared = prepareInputs(request, inputs);
     const heldBytes = Math.max(bodyBytes, prepared.maxLength);
     if (!charge.tryGrow(HELD_PER_BYTE * (heldBytes - bodyBytes))) throw memoryFull();
@@ -126,7 +126,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
 
 const extensions = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"];
 
-/** @param version the version in the path; undefined if the path has none */
+/** `version` is the version in the path; undefined if the path has none. */
 type Answer = (c: Context, version: string | undefined) => Response | Promise<Response>;
 type Route = readonly [method: "GET" | "POST", answer: Answer];
 
