@@ -7,7 +7,7 @@ import { changesServer } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
-/** Paths that need no API key: health probes, the icon, and static files, which reveal nothing about the model. */
+/** Paths that need no API key: health probes, the icon, the documentation page and static files. They reveal nothing about the model. */
 const openPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*)$/;
 
 export function requireKey(keys: ApiKeys): Check {
@@ -35,7 +35,7 @@ export function requireKey(keys: ApiKeys): Check {
  */
 function isOpen(c: Context, path: string): boolean {
   if (openPath.test(path)) return true;
-  // The routes call prefersHtml() too, so a request without a key never gets the JSON.
+  // The routes choose HTML or JSON by prefersHtml(), too, so a request for JSON always needs a key.
   return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 

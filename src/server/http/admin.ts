@@ -10,7 +10,7 @@ import type { Lifecycle } from "./routes/health.ts";
 
 const INDEX = "/v2/repository/index";
 
-/** Whether only the admin port serves the path. Without an admin port, the public port serves it. */
+/** Whether only the admin port serves the path, on a server that has an admin port. */
 function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }

@@ -156,7 +156,6 @@ export function createApp(options: AppOptions): OpenAPIHono {
 
 export interface GuardOptions {
   readonly config: ServeConfig;
-  /** Undefined for a server without API keys. */
   readonly keys?: ApiKeys | undefined;
 }
 

@@ -11,8 +11,8 @@ import { type Check, contextOf } from "./request.ts";
  * Refuses foreign host names. After DNS rebinding, the host name of a foreign page resolves to this server, and the page could read answers.
  *
  * Always allowed are IP addresses and loopback names, which no foreign page can have, and the names in --allowed-hosts. Without --allowed-hosts, a
- * server on a loopback address allows no other names. Another server then refuses names of the public DNS, only from browsers over plain HTTP, and
- * only if it has no API keys.
+ * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and
+ * none if it has API keys.
  */
 export function refuseOtherHosts({ allowedHosts, host, adminHost }: ServeConfig, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);

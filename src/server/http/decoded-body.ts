@@ -6,7 +6,7 @@ import { ProblemError } from "./problem.ts";
 /** `chunkSize`: bytes of output that zlib decompresses in one task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
 
-/** Compressed bytes that must arrive before a decoder is created, since its memory is counted even if the client then sends nothing. */
+/** Compressed bytes that must arrive before a decoder is created, since a decoder takes memory even while its client sends nothing. */
 const MIN_ENCODED_BYTES = 1024;
 
 /** Memory of a decoder without its input and output. zstd and Brotli measured 63 kB before the first byte of content. */

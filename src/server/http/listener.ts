@@ -94,7 +94,7 @@ export class Listener {
     server?.timeout(originalOf(request), inBun(seconds));
   }
 
-  /** The address of the client; undefined after the request is answered. */
+  /** The address and port of the client; undefined after the request is answered. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#servers[0]] = this.#closed;
     return server?.requestIP(originalOf(request)) ?? undefined;
@@ -137,7 +137,7 @@ export class Listener {
     }
   }
 
-  /** Closes the port, and ends when all requests are answered. `abort` closes the connections of running requests. */
+  /** Closes the port. Resolves when all requests are answered. With `abort`, closes the connections of running requests. */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     clearInterval(this.#tlsTimer);

@@ -22,7 +22,9 @@ export const titles = {
   503: "Service unavailable",
 } as const satisfies Record<ProblemStatus, string>;
 
-/** Codes of problems, each with its label `cause` in the metrics of refused requests. A code ends the `type` URN, and clients may depend on it. */
+/**
+ * Codes of problems, each with its label `cause` in the metrics of refused requests. The `type` URN ends with the code, and clients may depend on it.
+ */
 const refusalOfCode = {
   not_json: "json",
   body_unreadable: "encoding",

@@ -29,10 +29,10 @@ export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 export class Siblings {
   readonly #options: SiblingsOptions;
   readonly #onHold: (request: Request, isHeld: boolean) => void;
-  /** For each relative, the Unix sockets of its HTTP processes, by index. */
+  /** For each relative (another server with predictions of the same clients), the Unix sockets of its HTTP processes, by index. */
   relatives: readonly (readonly string[])[] = [];
   /**
-   * Whether a relative replaces this server. The relative then creates the predictions whose ids clients choose, since two servers could create the
+   * Whether a newer server replaces this one. The newer server then creates the predictions whose ids clients choose, since both could create the
    * same id.
    */
   isRetiring = false;
@@ -46,7 +46,7 @@ export class Siblings {
   }
 
   /**
-   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to a relative that has it.
+   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to another server (a relative) that has it.
    * @returns undefined if this process must answer: the prediction belongs to it, or its process has exited
    * @throws SconceError `not_ready` if the process cannot be reached, or exits after the request's body was sent
    */

@@ -24,7 +24,7 @@ function withKey(route: RouteConfig): RouteConfig {
 
 const keyFaults = fails("key_required", "key_unknown", "key_refused");
 
-/** The parts of the OpenAPI document outside its routes and schemas. */
+/** The title, version, tags and security of the OpenAPI document, without routes and schemas. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
   { version, basePath = "", hasKeys = false, apis = [] }: DocumentOptions,

@@ -11,7 +11,7 @@ import { grownBy, type Json } from "./value.ts";
 const POLL_MS = 1000;
 
 export interface FollowOptions extends Persistence {
-  /** Schema of the parts of an output, which the event `part` has. */
+  /** Schema of a part of an output, which the event `part` has. */
   readonly part: SchemaNode | undefined;
 }
 
@@ -60,7 +60,7 @@ export async function follow(
           show(takers.get(name)?.(data) ?? run);
         }
       } catch {
-        // The loop below polls, and this loop opens the event stream again.
+        // A broken event stream is opened again after `POLL_MS`.
       }
       isStreaming = false;
       await pause(POLL_MS, open);

@@ -53,7 +53,7 @@ export function writeHistory(model: string, entries: readonly Entry[]): void {
     if (entries.length === 0) localStorage.removeItem(keyOf(model));
     else localStorage.setItem(keyOf(model), JSON.stringify(entries));
   } catch {
-    // Without localStorage, the list lasts until the page is closed.
+    // The browser may forbid localStorage. The list then lasts until the page is closed.
   }
 }
 

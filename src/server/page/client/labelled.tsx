@@ -10,7 +10,7 @@ export interface FieldProps {
   /** JSON pointer to the field's value in the request body, such as `/0/image`. */
   readonly pointer: string;
   readonly value: Value;
-  /** All faults of the request body. The field shows those at or below its pointer. */
+  /** All faults of the request body. The field shows the faults at or below its pointer. */
   readonly faults: readonly Fault[];
   readonly onChange: (value: Value) => void;
 }

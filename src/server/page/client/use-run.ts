@@ -20,7 +20,7 @@ export interface RunState {
   readonly places: readonly number[];
   /** Failed inputs, with their indices in the form. */
   readonly failures: readonly ItemFault[];
-  /** Undefined if this browser does not know the inputs of the run. */
+  /** Undefined if the run was opened by a link, and this browser does not know its inputs. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
@@ -82,7 +82,7 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
         setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
         if (!hasEnded(run)) return;
         onRun(run, inputs);
-        // A demo fails as a whole if one input fails. So the page runs the other inputs again.
+        // A demo fails as a whole if one input fails, so the page runs the other inputs again.
         const remaining = places.filter((place) => failed.every(({ index }) => index !== place));
         if (failed.length > 0 && remaining.length > 0 && inputs !== undefined) {
           const others = remaining.map((place) => inputs[places.indexOf(place)]);

@@ -42,9 +42,7 @@ function errorAnswer(_: Context, problem: Problem): Response {
   return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
 }
 
-/**
- * The id of the MCP task in the headers; undefined for other requests. The headers suffice to forward the request to the HTTP process of the task.
- */
+/** The id of the MCP task, from the headers, so that the request can be forwarded to the task's HTTP process unread. Undefined for other requests. */
 function taskOf(headers: Headers): string | undefined {
   const isTask = headers.get("mcp-method")?.startsWith("tasks/") ?? false;
   return isTask ? (headers.get("mcp-name") ?? undefined) : undefined;

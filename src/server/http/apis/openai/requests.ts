@@ -49,7 +49,7 @@ export function classifyRequest(model: Model) {
   return z.object({ model: nameOf(model), input: textOrTexts(textIn(model, input), false) });
 }
 
-/** Options of Cohere that would change scores. The server refuses them, because no model reads them. */
+/** Options of Cohere that change scores. The server refuses them, because it cannot apply them. */
 const unusable = ["rank_fields", "max_tokens_per_doc", "max_chunks_per_doc"];
 
 /** Checks a body. @throws RequestFault for the first fault */

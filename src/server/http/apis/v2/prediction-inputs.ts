@@ -19,7 +19,7 @@ export interface PreparedInputs extends InputValues {
   readonly maxLength: number;
 }
 
-/** The values of one input tensor, by row. The number of elements of the tensor matches its shape. */
+/** The values of one input tensor, by row. */
 interface Column {
   /** `array`: rows of one typed array. `file`: URLs of files. `list`: lists, texts or JSON, whose elements the schema checks one by one. */
   readonly kind: "array" | "file" | "list";

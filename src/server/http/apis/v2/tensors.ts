@@ -53,7 +53,7 @@ export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTe
   if (isWhole) return { fields: [{ name, isRequired: true, values: valuesOf(node) }], isWhole };
   const fields = [...node.fields].map(([name_, field]): TensorField => {
     const isRequired = node.required.includes(name_);
-    // In an optional output field, a missing value is `null`, which only JSON can express.
+    // An optional output field is JSON text, because only JSON can express `null`, which stands for a missing value.
     const values = name === "output" && !isRequired ? { kind: "json" as const } : valuesOf(field);
     return { name: name_, isRequired, values };
   });
