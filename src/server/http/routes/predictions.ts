@@ -43,7 +43,6 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
-/** Options of a prediction, from the headers of a request. */
 interface Asked extends AskedPrediction {
   readonly asksForEvents: boolean;
   /** The id from the path, or the id computed from `Idempotency-Key`. */
@@ -255,7 +254,6 @@ interface AnswerOptions {
   readonly location?: string | undefined;
   /** Milliseconds of the `wait` preference that the server applies. Default: 0. */
   readonly waitMs?: number;
-  /** Whether files in outputs are replaced by links. */
   readonly hasLinks?: boolean;
   /** Whether the model is loading, so that the answer gets `Retry-After`. */
   readonly mustWait?: boolean;
