@@ -1,4 +1,4 @@
-/** Redirects `console` of a demo's code into the logs of that demo, and of no other. */
+/** Captures the `console` output of a demo's code into the logs of this demo. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 
@@ -12,8 +12,8 @@ const methods = ["log", "info", "warn", "error", "debug", "trace"] as const;
 let isInstalled = false;
 
 /**
- * Runs `task` with a `console` that calls `write` for each line. After `write` has returned false, lines are dropped
- * unformatted, so that an endless task stays cheap.
+ * Runs `task`; each `console` call inside it goes to `write`. After `write` returns false, later calls are dropped
+ * without formatting.
  */
 export function withConsole<T>(write: (text: string) => unknown, task: () => T): T {
   install();

@@ -1,9 +1,9 @@
 /**
- * Orders waiting lists; a list has the inputs of one prediction. Addresses take turns, then the clients of an address,
- * then the lists of a client.
+ * Decides which waiting list is next; a list has the inputs of one prediction. Addresses take turns, then the clients
+ * of an address, then the lists of a client.
  *
  * A client can choose its name but not its address, so all names of an address share the turns of the address. An API
- * key counts as an address; its share is the number of its turns for each turn of another address.
+ * key counts as an address; its `share` is its number of turns per turn of another address.
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
@@ -11,12 +11,11 @@ import { hashOf } from "../predictions/ids.ts";
 import type { ItemList } from "./item-list.ts";
 import { keyOf, type Sender } from "./quarantine.ts";
 
-/** The lists of one client. */
 class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   ring: Ring<ClientLists> | undefined = undefined;
   before: ClientLists | undefined = undefined;
   after: ClientLists | undefined = undefined;
-  /** Number of the last turn; the lowest number is next. */
+  /** Sequence number of the last turn of this client. */
   turn = 0;
   readonly key: string;
   readonly address: AddressClients;
@@ -28,14 +27,13 @@ class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   }
 }
 
-/** The clients of one address that have waiting lists. */
 class AddressClients extends Ring<ClientLists> implements InRing<AddressClients> {
   ring: Ring<AddressClients> | undefined = undefined;
   before: AddressClients | undefined = undefined;
   after: AddressClients | undefined = undefined;
   turn = 0;
   lists = 0;
-  /** Turns that this address has left before the next address is served. */
+  /** Turns that this address still has before the next address is served. */
   remaining: number;
   readonly key: string;
   readonly owner: ClientTurns;
@@ -55,11 +53,14 @@ export class ClientTurns {
   readonly #addresses = new Ring<AddressClients>();
   readonly #byAddress = new OpenMap<string, AddressClients>(hashOf);
   readonly #byClient = new OpenMap<string, ClientLists>(hashOf);
-  /** Lists of unknown senders share the turns of one client. */
+  /** Lists without a known sender count as lists of one client. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
 
-  /** @param nextNumber numbers turns in ascending order, across all instances of this class */
+  /**
+   * Creates an empty queue. `nextNumber` returns ascending numbers for all instances, because `earlierOf` compares
+   * turns of different instances.
+   */
   constructor(nextNumber: () => number) {
     this.#nextNumber = nextNumber;
   }
@@ -72,7 +73,6 @@ export class ClientTurns {
     return this.#addresses.first?.first?.first;
   }
 
-  /** The newest list of the client that arrived last or had the last turn. */
   get last(): ItemList | undefined {
     return this.#addresses.last?.last?.last;
   }
@@ -90,7 +90,7 @@ export class ClientTurns {
     this.#size += 1;
   }
 
-  /** Removes a list. @returns whether it was here */
+  /** Removes a list. @returns false if the list is not in this queue */
   delete(list: ItemList): boolean {
     const client = list.ring;
     if (!(client instanceof ClientLists) || client.address.owner !== this) return false;
@@ -107,7 +107,7 @@ export class ClientTurns {
     return true;
   }
 
-  /** Removes a list that has its turn. @returns whether it was here */
+  /** Removes a list, and ends the turn of its client. @returns false if the list is not in this queue */
   take(list: ItemList, isNewestFirst: boolean): boolean {
     const client = list.ring;
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
@@ -115,7 +115,7 @@ export class ClientTurns {
     return true;
   }
 
-  /** Moves a list that has its turn behind the other lists. */
+  /** Moves a list behind the other lists of its client, and ends the client's turn. */
   rotate(list: ItemList): void {
     const client = list.ring;
     if (!(client instanceof ClientLists) || client.address.owner !== this) return;
@@ -138,12 +138,12 @@ export class ClientTurns {
     else this.#addresses.moveToEnd(address);
   }
 
-  /** All lists, address by address and client by client. Only the order of the addresses is their order of turns. */
+  /** All lists, grouped by address and client. */
   *[Symbol.iterator](): Generator<ItemList> {
     for (const address of this.#addresses) for (const client of address) yield* client;
   }
 
-  /** Count of lists that have their turn before a new list of this sender. */
+  /** Count of lists that are served before a new list of this sender. */
   ahead(sender: Sender | undefined): number {
     const client = this.#clientOf(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
@@ -172,15 +172,16 @@ export class ClientTurns {
 }
 
 /**
- * Count of lists before a new list in a round robin. `own` lists of the same client come first. Before each of them and
- * before the new list, each of `others` other clients has one turn. The other clients have `rest` lists together.
+ * Count of lists that a round robin serves before a new list: the `own` lists of its client, and `own + 1` turns of
+ * each other client. The other clients together have `rest` lists.
  */
 function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));
 }
 
 /**
- * Returns the first of two lists from different queues. The older turn of their addresses, clients or lists decides.
+ * Returns the list whose address had its turn earlier. Within one address the client's turn decides, and within one
+ * client the list's turn.
  */
 export function earlierOf(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
   if (a === undefined || b === undefined) return a ?? b;

@@ -3,8 +3,8 @@ import { elements } from "../../author/elements.ts";
 import type { DType, Tensor } from "../../author/tensor.ts";
 
 /**
- * Largest difference that rounding may make, as a share of the largest number in an output. Other batch sizes sum in
- * another order.
+ * Largest difference that counts as rounding, as a fraction of the largest absolute number in the output. Another batch
+ * size sums in another order, and so rounds differently.
  */
 export const tolerances: Readonly<Record<DType, number>> = {
   float32: 0.01,
@@ -18,10 +18,13 @@ export const tolerances: Readonly<Record<DType, number>> = {
   int64: 0,
   bool: 0,
 };
-/** Smaller differences always count as rounding. */
+/** Absolute differences up to this value always count as rounding. */
 const LEAST_DIFFERENCE = 1e-6;
 
-/** The largest difference between elements of `expected` and of each given tensor; Infinity for other shapes. */
+/**
+ * Largest absolute difference between elements of `expected` and of each tensor in `rows`. Infinity for different
+ * shapes, or if only one of two elements is finite.
+ */
 export function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
   let difference = 0;
   for (const given of rows) {
@@ -31,7 +34,6 @@ export function differenceOf(expected: Tensor | undefined, rows: readonly (Tenso
     for (let i = 0; i < expected.data.length; i++) {
       const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
       if (one === another) continue;
-      // `write` returns undefined for NaN and infinity: only one element of the two is finite.
       if (one === undefined || another === undefined) return Infinity;
       difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
     }
@@ -39,12 +41,15 @@ export function differenceOf(expected: Tensor | undefined, rows: readonly (Tenso
   return difference;
 }
 
-/** Returns a test for differences of this output: whether one is larger than rounding explains. */
+/** Returns a function that tells whether a difference from `expected` is too large for rounding. */
 export function beyondRounding(expected: Tensor | undefined): (difference: number) => boolean {
   return beyond(expected, tolerances);
 }
 
-/** As `beyondRounding`, but stricter: for the same operators on the same processor, which only sum in another order. */
+/**
+ * Like `beyondRounding`, but float32 and float64 may differ by 1e-4 only: the outputs come from the same operators on
+ * the same processor.
+ */
 export function beyondReference(expected: Tensor | undefined): (difference: number) => boolean {
   return beyond(expected, { ...tolerances, float32: 1e-4, float64: 1e-4 });
 }
@@ -57,7 +62,10 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
   return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
 }
 
-/** Whether rounding explains a difference of JSON numbers. `largest` is the largest of the numbers. */
+/**
+ * Whether rounding explains a difference between two JSON numbers. `largest` is the largest absolute number of the
+ * output.
+ */
 export function isRounding(difference: number, largest: number): boolean {
   return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);
 }

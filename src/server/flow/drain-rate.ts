@@ -1,29 +1,26 @@
-/**
- * Estimates how long a new prediction waits for its first turn, from the rate at which earlier ones began while the
- * server was full.
- */
+/** Estimates how long a new prediction waits, from the rate at which inputs began while the server was full. */
 
-/** Half-life of the counts, in milliseconds of busy time. */
+/** After this much busy time, in milliseconds, an old count has half its weight. */
 const HALF_LIFE_MS = 5000;
-/** With less busy time than this, in milliseconds, the rate is unknown. */
+/** With less busy time, in milliseconds, the rate counts as unknown. */
 const LEAST_BUSY_MS = 1000;
 
 export class DrainRate {
   readonly #inService: () => number;
   #begun = 0;
   #busyMs = 0;
-  /** Start of the busy time that `#busyMs` does not include yet; undefined while the server is idle. */
+  /** Time up to which `#busyMs` counts; undefined while no item waits. */
   #busySinceMs: number | undefined;
 
   /**
-   * @param inService returns the count of items that have begun and not ended. Old counts lose weight, but the rate is
-   * computed from at least this many begun items, because fewer say little.
+   * `inService` returns the count of items that have begun and not ended. Old counts lose weight only down to this
+   * count, because a rate of fewer items is inexact.
    */
   constructor(inService: () => number) {
     this.#inService = inService;
   }
 
-  /** Notes that items wait for a full server from `nowMs` on. */
+  /** Notes that the server is full and items wait, from `nowMs` on. */
   busy(nowMs: number): void {
     this.#busySinceMs ??= nowMs;
   }
@@ -32,7 +29,7 @@ export class DrainRate {
     return this.#busySinceMs !== undefined;
   }
 
-  /** Notes that `count` items began. @param isIdle whether no item waits any more */
+  /** Notes that `count` items began. @param isIdle whether no item waits now */
   begun(count: number, nowMs: number, isIdle: boolean): void {
     const passedMs = this.#passedMs(nowMs);
     const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
@@ -43,9 +40,8 @@ export class DrainRate {
   }
 
   /**
-   * Expected milliseconds until a new item begins behind `ahead` others; 0 for an unknown rate. Busy time counts at
-   * once, so the wait behind a device that hangs grows by the second. Before anything has begun, the wait is the busy
-   * time.
+   * Expected milliseconds until an item begins that has `ahead` items before it; 0 for an unknown rate. While no item
+   * begins, the expected wait grows with the time.
    */
   waitMs(ahead: number, nowMs: number): number {
     const busyMs = this.#busyMs + this.#passedMs(nowMs);

@@ -1,4 +1,7 @@
-/** Fetches the files of an input. The memory account counts them from their first byte until the result is disposed. */
+/**
+ * Fetches the files of an input. The memory account (`--max-memory`) counts their bytes until the caller disposes the
+ * result.
+ */
 
 import type { ModelFile } from "../../author/file.ts";
 import type { Gate } from "../../base/collections/gate.ts";
@@ -10,21 +13,23 @@ import type { ItemPipeline } from "./item-pipeline.ts";
 export interface FetchOptions {
   readonly pipeline: ItemPipeline;
   readonly gate: Gate;
-  /** Lets one input at a time wait for memory while it holds some of its files. */
+  /**
+   * Admits one input at a time that waits for memory while it holds files. Two such inputs could wait for each other.
+   */
   readonly patience: Gate;
   readonly memory: MemoryAccount;
-  /** The prediction or demo that the files belong to. At the gates, owners take turns. */
+  /** The prediction or demo of the files. The gates serve owners in turn. */
   readonly owner: object;
   readonly signal: AbortSignal;
-  /** Converts the error of the file with this index. */
-  readonly told?: (index: number, error: unknown) => unknown;
+  /** Converts an error of the file at `index`. */
+  readonly convertError?: (index: number, error: unknown) => unknown;
 }
 
 /**
- * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory
- * is short. They are fetched again once no other input waits for memory with some of its files.
- * @returns the charges of the files, which the caller disposes with the files
- * @throws SconceError of the fetcher, or of the field that does not take a file
+ * Fetches all files of an input. A single file waits for memory. If memory is short for several files, they are freed,
+ * and fetched again when no other input waits for memory.
+ * @returns the memory charges of the files; the caller disposes them
+ * @throws SconceError of the first failed fetch, or of the field that does not take a file
  */
 export async function fetchFiles(files: readonly ModelFile[], options: FetchOptions): Promise<FileMemory> {
   if (files.length < 2) return fetchAll(files, options, true);
@@ -41,7 +46,7 @@ export async function fetchFiles(files: readonly ModelFile[], options: FetchOpti
 
 async function fetchAll(
   files: readonly ModelFile[],
-  { pipeline, gate, memory: account, owner, signal, told = (_, error) => error }: FetchOptions,
+  { pipeline, gate, memory: account, owner, signal, convertError = (_, error) => error }: FetchOptions,
   isPatient: boolean,
 ): Promise<FileMemory> {
   const failed = new AbortController();
@@ -53,23 +58,23 @@ async function fetchAll(
     try {
       return await pipeline.fetch(file, either, memory.charge(index));
     } catch (error) {
-      throw error instanceof NoRoomNow ? error : told(index, error);
+      throw error instanceof NoRoomNow ? error : convertError(index, error);
     }
   };
   try {
     const contents: FetchedFile[] = [];
     if (isPatient && files.length > 1) {
-      // One by one, and outside the gate: inputs inside the gate may wait for the memory that this input holds.
+      // Not through `gate`: the inputs inside may wait for memory that this input holds.
       for (const index of files.keys()) contents.push(await fetchOne(index));
     } else {
       contents.push(...(await Promise.all(files.map((_, index) => gate.run(owner, () => fetchOne(index))))));
     }
-    // No file is filled before all are fetched: a second try fetches all of them again.
+    // Fills the files only after the last fetch: a retry fetches all of them again.
     for (const [index, content] of contents.entries()) {
       try {
         files[index]?.fill(content);
       } catch (error) {
-        throw told(index, error);
+        throw convertError(index, error);
       }
     }
     return memory;

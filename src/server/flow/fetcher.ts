@@ -1,4 +1,4 @@
-/** Fetches files that clients name by URL, within limits, and only from addresses that the address guard allows. */
+/** Fetches files that clients name by URL, from allowed addresses only, with limits for time and bytes. */
 
 import { decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { urlLabel } from "../../author/url-label.ts";
@@ -42,15 +42,14 @@ interface Fetching {
 
 const maxUrlLength = 8192;
 /**
- * Charge in bytes for a file of unknown length before it is read, unless the limit of the file is lower. Charging chunk
- * by chunk would let files wait for each other.
+ * Bytes that are charged before a file of unknown length is read. With a charge for each chunk, files could wait for
+ * each other.
  */
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * Fetches http, https and data URIs. Every redirect is checked like the first URL. Like a browser's `fetch`, it refuses
- * URLs with a user name or password, and redirects to data URIs. It also refuses redirects from https to http, because
- * others on the way could change the content.
+ * Fetches http, https and data URIs. Checks every redirect like the first URL. Refuses URLs with a user name or
+ * password, redirects to data URIs, and redirects from https to http.
  */
 export class Fetcher implements Disposable {
   readonly #timeoutMs: number;
@@ -79,7 +78,7 @@ export class Fetcher implements Disposable {
    */
   async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
     if (options.signal?.aborted) throw canceled(options.signal.reason);
-    // Data URIs go first: `URL` takes seconds to parse their megabytes.
+    // Before `new URL`, which takes seconds for a data URI of megabytes.
     if (isDataUrl(url)) return this.decode(url, options.maxBytes);
     const maxBytes = this.#mostOf(options.maxBytes);
     const parsed = parseUrl(url);
@@ -105,9 +104,7 @@ export class Fetcher implements Disposable {
     this.#requests[Symbol.dispose]();
   }
 
-  /**
-   * Runs a task. Rejects as soon as the time limit is over or the caller's signal fires, whatever the task waits for.
-   */
+  /** Runs a task. Rejects at the time limit or when `outer` fires, even if the task has not settled. */
   async #limited<T>(url: URL, outer: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     const signal = outer === undefined ? controller.signal : AbortSignal.any([outer, controller.signal]);
@@ -205,9 +202,9 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
 }
 
 /**
- * Bytes to charge for a file before it is read. A compressed file also needs its decompressed bytes twice, as chunks
- * and as a whole.
- * @param room most bytes for one file of unknown length
+ * Bytes to charge before a file is read. A compressed file also needs its decompressed bytes twice: in chunks, and
+ * joined.
+ * @param room limit for a file of unknown length
  */
 function expectedBytes(
   declared: number,
@@ -254,7 +251,7 @@ async function readBody(
     if (size > maxBytes) throw tooLarge(url, maxBytes);
     if (size <= declared) {
       whole.set(value, size - value.length);
-      letGo(value);
+      freeChunk(value);
       continue;
     }
     if (charge !== undefined && size > charge.bytes) charge.grow(value.length);
@@ -265,8 +262,8 @@ async function readBody(
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
 }
 
-/** Frees a copied chunk at once. Until they are collected, chunks take as much memory as the file. */
-function letGo({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
+/** Frees a copied chunk at once: until garbage collection, the chunks would need as much memory as the file. */
+function freeChunk({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
   // A larger buffer may also hold other chunks.
   if (buffer.byteLength === byteLength) buffer.transfer(0);
 }
@@ -283,7 +280,7 @@ function tooLarge(url: URL, maxBytes: number): SconceError {
   return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
 }
 
-/** Shows only the code of the cause, because its message names the address. */
+/** An error for clients. It omits the message of the cause, which names the server's address. */
 function unavailable(url: URL, what: string, cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   const code = codeOf(cause);

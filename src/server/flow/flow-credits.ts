@@ -1,6 +1,6 @@
 /**
- * Credits limit the inputs between the queue and the batches, in items and bytes. Inputs of quarantined clients (many
- * of their items fail) have separate credits.
+ * Limits the inputs between the server's queue and their outputs, by count and bytes (credits). Quarantined clients,
+ * whose items often fail, have separate limits.
  */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
@@ -9,21 +9,24 @@ import type { ItemList, ListItem } from "./item-list.ts";
 /** Limit for `preprocess` promises that are pending at the same time. */
 const MAX_PREPARING = 512;
 
-/** Share of `maxReadyBytes` for inputs of quarantined clients: they wait longer for a batch. */
+/** Share of `maxReadyBytes` for inputs of quarantined clients. */
 const QUARANTINED_SHARE = 1 / 4;
 
-/** Limit of ready items, in batches: enough that the device never waits for an item. */
+/** Most items in the engine's queue, in batches. With three batches, the device never waits for an item. */
 const READY_BATCHES = 3;
 const MIN_READY = 8;
-/** A ready item should wait at least this share of a batch time. With a shorter wait the device may wait for items. */
+/**
+ * Target for the wait of a queued item, as a fraction of a batch time. With shorter waits, the device may run out of
+ * items.
+ */
 const LEAST_WAIT = 1 / 4;
-/** Longest hold, as a share of a batch time. During a hold no input begins. */
+/** Longest pause in which no input begins, as a fraction of a batch time. */
 const MAX_HOLD = 3 / 4;
-/** Share of the excess wait by which a hold becomes longer. A hold becomes shorter at once. */
+/** Fraction of the excess wait by which the pause grows. A pause shrinks by the whole difference. */
 const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
-  /** Count of items in a largest batch, times the count of runners. */
+  /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
@@ -33,7 +36,7 @@ interface FlowCreditsOptions {
   readonly onRoom: () => void;
 }
 
-/** Credits of all predictions of one kind: usual or quarantined. */
+/** Counts the inputs of all usual predictions, or of all quarantined ones. */
 class Credits {
   readonly #flow: FlowCredits;
   readonly #maxBytes: number;
@@ -43,9 +46,9 @@ class Credits {
   #lists = 0;
   /** Count of inputs with a pending `preprocess` promise. */
   #preparing = 0;
-  /** Count of rows that wait for `postprocess`, or have a pending `postprocess` promise. */
+  /** Count of output rows that wait for `postprocess`, or have a pending `postprocess` promise. */
   #finishing = 0;
-  /** Bytes of the ready items, of fetched files, and of the rows that `#finishing` counts. */
+  /** Bytes of items in the engine's queue, of fetched files, and of the rows in `#finishing`. */
   bytes = 0;
 
   constructor(flow: FlowCredits, maxBytes: number) {
@@ -53,15 +56,14 @@ class Credits {
     this.#maxBytes = maxBytes;
   }
 
-  /** Count of inputs that use a credit. */
   get used(): number {
     return this.ready + this.#preparing + this.#finishing;
   }
 
   /**
-   * Whether one more input may begin. A single input always may.
-   * @param isFirst whether its prediction has no item in the queue. It then needs no room among the items of other
-   * predictions.
+   * Whether one more input may begin.
+   * @param isFirst whether its prediction has no item in the engine's queue. Then the limit counts predictions in the
+   * queue, not items.
    */
   areLeft(isFirst = false): boolean {
     const { maxReady, isHeld } = this.#flow;
@@ -82,20 +84,20 @@ class Credits {
 
 export class FlowCredits {
   readonly #options: FlowCreditsOptions;
-  /** Charge for all bytes except fetched files, which have charges from their first byte. */
+  /** Memory charge for tensors and rows. Fetched files have their own charges. */
   readonly #charge: Charge;
   readonly usual: Credits;
   readonly quarantined: Credits;
-  /** Whether ready items are limited to one batch: under overload, items of a second batch would wait too long. */
+  /** Whether overload limits the engine's queue to one batch of items. */
   isUrgent = false;
-  /** No input begins before this time, if clients leave early. */
+  /** Under overload no input begins before this time of `performance.now()`. */
   #heldUntilMs = -Infinity;
   #holdMs = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Count of inputs in a batch. */
   running = 0;
-  /** Declared bytes of an item, or else a recent maximum; undefined before the first item. */
+  /** Expected bytes of the next item; undefined before the first item if its size is not declared. */
   #expectedBytes: number | undefined;
 
   constructor(options: FlowCreditsOptions) {
@@ -107,13 +109,14 @@ export class FlowCredits {
   }
 
   /**
-   * Count of inputs in a batch. If no batch runs, the count of inputs that use a credit: all may hang in `preprocess`.
+   * Count of inputs in batches. Without a running batch, the count of all begun inputs, because all may hang in
+   * `preprocess`.
    */
   get inService(): number {
     return this.running || this.usual.used + this.quarantined.used;
   }
 
-  /** Queued items, and bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
+  /** Count of items in the engine's queue, and bytes of these items, of fetched files and of unfinished output rows. */
   get ready(): { readonly items: number; readonly bytes: number } {
     const { usual, quarantined } = this;
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };
@@ -125,16 +128,16 @@ export class FlowCredits {
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
   }
 
-  /** Whether inputs must not begin yet: their items would wait for the whole running batch. */
+  /** Whether no input may begin now, because its item would only wait for the running batch. */
   get isHeld(): boolean {
     return this.isUrgent && performance.now() < this.#heldUntilMs;
   }
 
   /**
-   * Decides how long no input begins. A batch of about `batchMs` took the ready items, and its oldest item had waited
-   * `waitMs`. If that wait was longer than needed, inputs begin later in the next batch. If it was shorter, inputs
-   * begin sooner, because the device may have waited for items.
-   * @returns milliseconds in which no input begins
+   * Sets the pause in which no input begins, after a batch has started.
+   * @param waitMs longest wait of an item of this batch. Over a quarter of `batchMs` the pause grows, else it shrinks.
+   * @param batchMs expected time of a batch
+   * @returns the pause in milliseconds
    */
   hold(waitMs: number, batchMs: number): number {
     const excessMs = waitMs - LEAST_WAIT * batchMs;
@@ -146,7 +149,7 @@ export class FlowCredits {
 
   hasBytes(preparing: number, bytes: number, maxBytes: number): boolean {
     const { memory, onRoom } = this.#options;
-    // The size of an item is unknown before the first item.
+    // Before the first item its size is unknown, so the count is limited.
     if (this.#expectedBytes === undefined && preparing >= this.maxReady) return false;
     const coming = preparing * (this.#expectedBytes ?? 0);
     if (bytes + coming >= maxBytes) return false;
@@ -155,7 +158,7 @@ export class FlowCredits {
     return false;
   }
 
-  /** Counts the inputs of a new prediction as unsent. */
+  /** Counts the inputs of a new prediction as not in a batch yet. */
   add(list: ItemList): void {
     list.unsent = list.count;
     this.unsent += list.count;
@@ -177,14 +180,14 @@ export class FlowCredits {
     this.#holdTensors(lane, tensorBytes);
   }
 
-  /** Counts a dispatched item. @returns false if the item already was in a batch, which failed */
+  /** Counts an item whose batch started. @returns false if an earlier batch of the item failed */
   dispatched(item: ListItem): boolean {
     if (!this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
     return true;
   }
 
-  /** Counts an item that leaves the queue for its first batch. @returns false for a later batch */
+  /** Removes an item from the counts of the queue. @returns false if it was removed before */
   leave(item: ListItem): boolean {
     if (!item.isWaiting) return false;
     item.isWaiting = false;
@@ -199,7 +202,7 @@ export class FlowCredits {
     return true;
   }
 
-  /** Counts an item that has a result; its tensors are freed. */
+  /** Counts an item that has a result, and frees its memory charge. */
   ended(item: ListItem): void {
     const wasUnsent = this.leave(item);
     const { lane, tensorBytes } = item;
@@ -228,8 +231,7 @@ export class FlowCredits {
 
   /** Counts an input whose `preprocess` promise has settled. @param bytes of the new item; undefined without an item */
   prepared(list: ItemList, bytes: number | undefined): void {
-    // The expectation follows larger items at once and smaller items slowly, so that a few large items are not
-    // underestimated.
+    // Rises at once to a larger item, and falls slowly: the large items among many small ones must fit.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
     // At 0, the prediction has ended, and `clear` has subtracted its inputs.
     if (list.preparing === 0) return;
@@ -250,7 +252,7 @@ export class FlowCredits {
     this.#charge.grow(change * bytes);
   }
 
-  /** Adds bytes of fetched files to a prediction; negative bytes remove them. */
+  /** Adds bytes of fetched files to a prediction; a negative number subtracts them. */
   holdFiles(list: ItemList, bytes: number): void {
     const credits = this.#without(list);
     list.bytes += bytes;
@@ -268,7 +270,7 @@ export class FlowCredits {
     credits.count(list, 1);
   }
 
-  /** Subtracts a list from its credits, for a change. The caller counts the list again. @returns the credits */
+  /** Subtracts a list's counts from its credits. The caller changes the list, and adds the counts again. */
   #without(list: ItemList): Credits {
     const credits = list.isQuarantined ? this.quarantined : this.usual;
     credits.count(list, -1);

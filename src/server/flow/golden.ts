@@ -1,6 +1,6 @@
 /**
- * The tensors of a model's example, with the outputs that its build computed. At warm-up a server compares its own
- * outputs with them.
+ * The tensors of a model's example input, and the outputs that the build computed for it. A server computes the outputs
+ * again at warm-up, and compares.
  */
 
 import { arrayTypes, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
@@ -13,11 +13,11 @@ import { beyondRounding, differenceOf, text } from "./difference.ts";
 export interface Golden {
   /** Tensors of one item, in the order of the model's inputs. */
   readonly inputs: readonly Tensor[];
-  /** Outputs of a batch of only this item, in the order of the model's outputs. */
+  /** Outputs of a batch with only this item, in the order of the model's outputs. */
   readonly outputs: readonly Tensor[];
 }
 
-/** Limit in bytes for an example in a package; larger ones are not kept. */
+/** Most bytes of an encoded example in a package. A larger one is left out. */
 export const MAX_GOLDEN_BYTES = 32 * 2 ** 20;
 
 const tensorSchema = z.object({

@@ -1,7 +1,7 @@
 /**
- * Calls the author's hooks (`preprocess` and others). A hook that does not return in time is interrupted if it is one of
- * the first calls, if an earlier call was slow, or if a restart of the process would lose predictions. Otherwise the HTTP
- * process is ended and started again, and the next process fails the input by name.
+ * Calls the author's hooks (`preprocess` and others), and interrupts a call that blocks the process too long. If a
+ * restart of the process loses no prediction, the interrupt is off after many quick calls. A blocked process is then
+ * restarted, and the next process fails the input.
  */
 import { Script } from "node:vm";
 import { codeOf, MODEL_FAILED, SconceError } from "../../base/errors.ts";
@@ -12,22 +12,22 @@ export interface HooksOptions {
   /** Longest time in milliseconds that one call may block the JavaScript thread; without a limit by default. */
   readonly limitMs?: number;
   readonly lag?: Pick<EventLoopLag, "ran">;
-  /** Record of running calls, which the next process reads. Undefined where predictions end with the process. */
+  /** Running calls in a file that the next process reads; undefined if predictions end with this process. */
   readonly running?: RunningHooks | undefined;
-  /** Clock of the calls, in milliseconds. */
+  /** Clock in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
-/** Milliseconds of a slow call, which starts the limit again. */
+/** A call that takes this many milliseconds switches the interrupt on. */
 const SLOW_MS = 100;
-/** Quick calls after which the limit ends, because it costs each call some microseconds. */
+/** After this many quick calls the interrupt is off, because it costs some microseconds a call. */
 const QUICK_CALLS = 1000;
 
 /**
- * The JavaScript engine can interrupt only scripts, and a script reaches a function only through a global name. A plain
- * name costs half as much as a symbol: the script runs again for each call.
+ * Only a `vm.Script` can be interrupted, and a script reaches a function only through a global. A string as its name
+ * costs half as much as a symbol.
  */
 const GLOBAL_NAME = "__sconceHook";
 let called: () => unknown = () => undefined;
@@ -43,9 +43,11 @@ export class Hooks {
   readonly #suspects = new Set<string>();
   readonly #now: () => number;
   #isLimited = true;
-  /** Limited calls since the last slow one. */
   #quickCalls = 0;
-  /** Resolves when all earlier calls have ended. Used only while some calls are suspects, which run alone. */
+  /**
+   * Resolves when all earlier calls have ended. While a suspect (a call that may have blocked the last process) has not
+   * run, calls run one by one.
+   */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor({ limitMs, lag, running, now = () => performance.now() }: HooksOptions = {}) {
@@ -58,7 +60,7 @@ export class Hooks {
     if (suspects.length > 1) for (const call of suspects) this.#suspects.add(textOf(call));
   }
 
-  /** Notes that a hook's code after an `await` has run. */
+  /** Tells the event-loop monitor that code of a hook has run. */
   ran(hook: Hook): void {
     this.#lag?.ran(hook);
   }
@@ -67,7 +69,7 @@ export class Hooks {
    * Calls a hook. A hook must not call another hook, because only one time limit applies.
    * @param place prediction and index of the input; undefined outside a prediction
    * @throws SconceError `item_failed` after the time limit, or if the input blocked an earlier process. Errors of the
-   * hook pass.
+   * hook are passed on.
    */
   call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T | Promise<Awaited<T>> {
     this.#lag?.ran(hook);
@@ -86,13 +88,13 @@ export class Hooks {
     return this.#limited("tokens", run);
   }
 
-  /** Waits until no other call runs. If the process is then blocked, this call is the cause. */
+  /** Calls a hook while no other hook runs. If the process is then blocked, this call is the cause. */
   async #alone<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): Promise<Awaited<T>> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;
     await before;
-    // A promise that stays pending delays other calls for the time limit at most.
+    // A promise that never settles delays the next call only for the time limit.
     const late = setTimeout(resolve, this.#limit?.timeout);
     try {
       return await this.#noted(hook, run, place);
@@ -143,7 +145,7 @@ export class Hooks {
     }
   }
 
-  /** Decides whether the next calls are limited. */
+  /** Decides whether later calls can be interrupted. */
   #took(ms: number): void {
     if (ms >= SLOW_MS) {
       this.#isLimited = true;

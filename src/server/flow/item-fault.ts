@@ -4,9 +4,8 @@ import { pointerTo } from "../../base/json.ts";
 
 export interface ItemFault {
   readonly index: number;
-  /** The message for clients. */
   readonly message: string;
-  /** JSON pointer into the request to the field that an InputError names. */
+  /** JSON pointer to the field of the request that an author's `InputError` names. */
   readonly pointer?: string | undefined;
 }
 
@@ -36,7 +35,7 @@ export function atInput(index: number, error: SconceError): SconceError {
   return new IndexedError(index, error);
 }
 
-/** The failed input behind an error; undefined if no single input failed. */
+/** Finds the failed input in an error or its causes; undefined without one. */
 export function faultBehind(error: unknown): ItemFault | undefined {
   if (error instanceof IndexedError) return error.fault;
   return error instanceof Error ? faultBehind(error.cause) : undefined;

@@ -25,13 +25,12 @@ import { Turns } from "./turns.ts";
 export interface ItemFlowLimits {
   /** Limit in bytes for tensors and files that wait for a batch, and for rows that wait for `postprocess`. */
   readonly maxReadyBytes: number;
-  /** Limit for concurrent fetches. */
   readonly maxFetches: number;
-  /** The server's memory account. Default: unlimited. */
+  /** Counts memory for the limit of the server. Default: unlimited. */
   readonly memory?: MemoryAccount;
-  /** Share of the turns, under overload, for predictions that no client waits for. */
+  /** Fraction of inputs, under overload, from predictions that no client waits for. */
   readonly pollShare: number;
-  /** Gets the time that each stage of an input took. */
+  /** Gets the time of each stage of an input. */
   readonly observer?: StageObserver;
 }
 
@@ -41,23 +40,21 @@ export interface StageObserver {
 
 const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
-/**
- * After this many milliseconds of beginning inputs, the event loop turns: a batch of a small network may have ended.
- */
+/** Most milliseconds spent on beginning inputs in one turn of the event loop: a batch may have ended meanwhile. */
 const MAX_HOLD_MS = 2;
 /**
- * Limit for the inputs of one prediction in fetches and pending `preprocess` promises. If they hang, other predictions
+ * Most inputs of one prediction that fetch files or have a pending `preprocess` promise. If all hang, other predictions
  * continue.
  */
 const MAX_SLOW_OF_ONE = 32;
-/** Largest factor of this limit, for clients whose API key has a larger share. */
+/** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
 const MAX_SLOW_SHARE = 4;
 /**
  * Limit for the inputs of one prediction that wait for a fetch. Below the limit, inputs without remote files overtake
  * them.
  */
 const MAX_UNFETCHED = 1024;
-/** Polling interval in milliseconds while no event moves the queue. */
+/** Milliseconds between two looks at a full queue while no batch ends. */
 const LOOK_MS = 50;
 
 export class ItemFlow implements EngineListener<ListItem> {
@@ -67,13 +64,13 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly credits: FlowCredits;
   /** Limit for the items of one prediction in the engine and in pending `postprocess` promises. */
   #maxFinishingOfOne = 0;
-  /** Count of items in a largest batch, times the count of runners. */
+  /** Largest batch size, times the number of runners. */
   #batchItems = 1;
-  /** Lists that have an input to begin, or an input with fetched files. */
+  /** Lists with an input that can begin; a list has the inputs of one prediction. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
-  /** Rate at which items are dispatched while all credits are used. */
+  /** Rate of dispatched items while the server is full. */
   readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
@@ -83,9 +80,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #times = new ItemTimes();
   /** Count of predictions that have not ended. */
   #unfinished = 0;
-  /** When the current turn of a list began. */
+  /** Time of `performance.now()` at which the newest input began. */
   #turnMs = 0;
-  /** Time spent beginning inputs since the event loop last turned. */
+  /** Milliseconds spent on beginning inputs in this turn of the event loop. */
   #heldMs = 0;
   #willGoOn = false;
 
@@ -120,12 +117,17 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /** Fetches the files of an input or of a demo, within the limits of the server. */
-  fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FileMemory> {
+  fetch(
+    files: readonly ModelFile[],
+    options: Pick<FetchOptions, "owner" | "signal" | "convertError">,
+  ): Promise<FileMemory> {
     const gates = { gate: this.#fetches, patience: this.#patience };
     return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** When a new prediction would begin (`waitMs`, from now), and the longest wait with which the server accepts it. */
+  /**
+   * Expected wait of a new prediction (`waitMs`), and the longest wait with which the server accepts it (`patienceMs`).
+   */
   waitMs(
     isWaitedFor: boolean,
     client?: { readonly sender: Sender | undefined },
@@ -150,7 +152,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#goOn(list);
   }
 
-  /** Notes that the client reads the outputs later, and does not wait now. */
+  /** Notes that the client does not wait for the outputs now, but reads them later. */
   notWaitedFor(list: ItemList): void {
     list.isWaitedFor = false;
     if (this.#turns.delete(list)) this.#queue(list);
@@ -166,7 +168,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // Credits are left, so no prediction waits for a full server: its busy time ends.
+    // The server is not full, so its busy time ends.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 
@@ -178,7 +180,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (const item of items) {
       const { lane, readyAtMs } = item;
       item.dispatchedAtMs = now;
-      // The item runs a second time, because the engine process ended or its batch failed.
+      // Earlier parts exist, so the item runs again: its batch failed, or the engine process ended.
       if (item.parts !== undefined) {
         item.parts = undefined;
         lane.restarted(item.index);
@@ -239,7 +241,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.span?.took(stage, beganMs, index);
   }
 
-  /** Quarantines a prediction after a failed item, as the engine deprioritises it. */
+  /** Quarantines a prediction after a failed item, so that its items share no batch with items of other clients. */
   #quarantine(list: ItemList): void {
     if (list.isQuarantined) return;
     const isWaiting = this.#turns.delete(list);
@@ -258,13 +260,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#begin();
   }
 
-  /** Begins inputs, one of each list in turn, until the credits are used up. */
+  /** Begins inputs, one of each list in turn, until a limit is reached. */
   #begin(): void {
-    // A failed input may end its prediction, which calls this method again. The running loop continues.
+    // A failed input may end its prediction, which calls this method inside the loop below.
     if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
     this.#isBeginning = true;
-    // Updates whether the queue is standing (overloaded), before inputs leave the queue.
+    // Decides whether the server is overloaded, before inputs leave the queue.
     this.#turns.look(begin);
     this.credits.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
@@ -291,8 +293,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /**
-   * The list whose input begins next. When a prediction with many inputs has used the credits, one without a ready item
-   * may still begin.
+   * The list whose input begins next. Even if the inputs of large predictions reach the limits, a list without a queued
+   * item may begin one.
    */
   #next(): ItemList | undefined {
     const { usual, quarantined } = this.credits;
@@ -301,13 +303,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
   }
 
-  /** If clients leave early, begins no input during the first part of a batch. */
+  /** Begins no input in the first part of a batch: an input that begins late waits less for the next batch. */
   #hold(items: readonly ListItem[], nowMs: number): void {
     const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
     setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
   }
 
-  /** Looks again later: while a device hangs, no event comes, but clients leave. */
+  /** Calls `#begin` later. While a device hangs, no batch ends, but clients leave. */
   #lookLater(): void {
     this.#lookTimer ??= setTimeout(() => {
       this.#lookTimer = undefined;
@@ -326,7 +328,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Queues a list for its next turn while it has an input to begin. Otherwise a later result queues it. */
+  /** Queues a list if it has an input that can begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
     if (this.#canBegin(list)) this.#turns.add(list, performance.now());
     else this.#turns.delete(list);
@@ -341,7 +343,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return isOpen || canFetch || list.fetched.length > 0;
   }
 
-  /** Prepares a fetched input of a list, or else begins its next one. */
+  /** Prepares an input whose files are fetched, or else begins the next input of the list. */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
@@ -415,7 +417,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
     const readyAtMs = performance.now();
-    // `waitedMs` is a sum over files. Files may wait at the same time, so the sum may exceed the time of the stage.
+    // Files may wait at the same time, so the sum of their waits may exceed the time of the stage.
     const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
     this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
     if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
@@ -454,7 +456,7 @@ function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }
 
-/** Limit for pending `preprocess` promises of a list. A larger limit keeps a larger share of the threads that prepare inputs. */
+/** Most pending `preprocess` promises of a list. A client with a larger share may have more. */
 function maxSlowOf({ client }: ItemList): number {
   return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.share ?? 1);
 }

@@ -23,7 +23,7 @@ export type Refusal = "overload" | "late";
 export interface ItemListOptions {
   /** The list is refused if its first input cannot end before this time of `performance.now()`. Default: never. */
   readonly deadlineMs?: number;
-  /** Whether a client waits for the outputs now, and is not known to come back for them. */
+  /** Whether a client waits for the outputs now. */
   readonly isWaitedFor?: boolean;
   /** The sender; undefined if it is unknown, or not needed now. */
   readonly client?: Sender | undefined;
@@ -33,35 +33,37 @@ export interface ItemListOptions {
   readonly span?: PredictionSpan | undefined;
 }
 
-/** How outputs become text. */
+/** Form of outputs as JSON text. */
 export interface TextForm {
   /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
   readonly byteFields: readonly string[];
 }
 
-/** The form in which all arrays become lists of numbers. */
 export const listForm: TextForm = { byteFields: [] };
 
 /** Receives the result of each input exactly once, until the list ends. */
 export interface OutputReceiver {
-  /** Set if outputs are only passed to `encode`. An output may then be text already, in this form. */
+  /**
+   * If set, `succeeded` may get an output that is already JSON text of this form. Only `OutputEncoder.encode` can read
+   * such an output.
+   */
   readonly textForm?: TextForm | undefined;
   /** Called before the model's code runs for an input. */
   begun?(): void;
   /** Called when a batch with an item of the list starts. */
   dispatched?(): void;
   /**
-   * An input has an output.
-   * @param output value that the model made, not checked against the declared output
+   * Called with the output of an input.
+   * @param output value of the model, not checked against the declared schema
    * @throws SconceError `output_invalid`, which fails the input
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
-  /** Called at most once, and last: no input begins, because the queue is too long or the time left is too short. */
+  /** Called at most once, and last: the server refuses the list before its first input begins. */
   refused?(why: Refusal): void;
   /** Wraps each call of the model's code for an input. */
   scope?<T>(task: () => T): T;
-  /** Receives parts of outputs; undefined if nobody needs parts. */
+  /** Receives parts of outputs while the model computes them; undefined if no client reads parts. */
   readonly parts?: PartsReceiver | undefined;
   /** Takes a line that a hook logs. Default: `console`. */
   log?(index: number, text: string): void;
@@ -78,11 +80,11 @@ export class ItemList implements InRing<ItemList> {
   readonly span: PredictionSpan | undefined;
   /** Whether its items share no batch with items of other clients, and run after them. */
   isQuarantined = false;
-  /** Number of the list's last turn. Among lists of a client, the lowest number is next. */
+  /** Sequence number of the list's arrival or last turn. */
   turn = 0;
-  /** When the wait for the first turn began, in `performance.now()` milliseconds. */
+  /** Time of `performance.now()` at which the list was queued. */
   queuedAtMs = 0;
-  /** Entry of the list in the order of arrival, until its first turn. */
+  /** Entry of the list in the order of arrival; undefined after the first input has begun. */
   arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not begun. */
   next = 0;
@@ -94,7 +96,7 @@ export class ItemList implements InRing<ItemList> {
   readonly unfetched = new Fifo<number>();
   /** Count of inputs with a pending `preprocess` promise. */
   preparing = 0;
-  /** Count of inputs that wait for `postprocess`, or have a pending `postprocess` promise. */
+  /** Count of output rows that wait for `postprocess`, or have a pending `postprocess` promise. */
   finishing = 0;
   isRefused = false;
   /** Count of items that wait in the engine's queue. */
@@ -105,7 +107,7 @@ export class ItemList implements InRing<ItemList> {
   running = 0;
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;
-  /** Bytes of tensors in the memory account. Fetched files are counted separately, from their first byte. */
+  /** Bytes of tensors, without fetched files, in the memory account. */
   tensorBytes = 0;
   /** Bytes of the rows that `finishing` counts. */
   rowBytes = 0;
@@ -117,7 +119,7 @@ export class ItemList implements InRing<ItemList> {
   /** Fetched files, by the index of the input. */
   #files: Map<number, FileMemory> | undefined;
 
-  /** @param inputs belong to the list from now on, which drops each after its result */
+  /** The list owns `inputs`, and drops each input after its result. */
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
@@ -134,7 +136,6 @@ export class ItemList implements InRing<ItemList> {
     this.#receiver = receiver;
   }
 
-  /** Whether the list has ended. */
   get isOver(): boolean {
     return this.#inputs === undefined;
   }
@@ -155,7 +156,7 @@ export class ItemList implements InRing<ItemList> {
     return this.#inputs?.get(index);
   }
 
-  /** The `caller` argument of a hook for an input. */
+  /** The `caller` argument of the author's hooks for an input. */
   caller(index: number): HookCaller {
     return new InputCaller(this, this.#receiver, index);
   }
@@ -194,7 +195,6 @@ export class ItemList implements InRing<ItemList> {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
   }
 
-  /** Set if outputs may come as text already, in this form. */
   get textForm(): TextForm | undefined {
     return this.#receiver.textForm;
   }
@@ -211,7 +211,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.parts?.add(index, text);
   }
 
-  /** Notes that an input runs again, so its earlier parts are void. */
+  /** Notes that the engine runs an input again. The receiver forgets the parts of the first run. */
   restarted(index: number): void {
     if (!this.isOver) this.#receiver.parts?.restart(index);
   }
@@ -275,7 +275,7 @@ class InputCaller implements HookCaller {
   }
 }
 
-/** The entry of a list in the order of arrival, from its arrival to its first turn. */
+/** Entry of a list in the order of arrival. Each ring needs its own entry, and the list itself is in another ring. */
 export class Arrival implements InRing<Arrival> {
   ring: Ring<Arrival> | undefined = undefined;
   before: Arrival | undefined = undefined;
@@ -287,7 +287,7 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
-/** The parts of an item for which `predict` yields rows. Each yielded row becomes a part of the output, in order. */
+/** State of the output parts of an item. Each row that `predict` yields becomes a part. */
 export interface ItemParts {
   /** Count of parts so far. */
   sequence: number;

@@ -30,9 +30,9 @@ type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 const noFiles: readonly ModelFile[] = [];
 
 export interface FinishOptions {
-  /** Set if a large output may become text before `encode`, in many turns of the event loop. */
+  /** If set, a large output becomes JSON text of this form, in several turns of the event loop. */
   readonly textForm?: TextForm | undefined;
-  /** Prediction and index of the input. */
+  /** Identifies the input to the record of running hooks. */
   readonly place?: InputPlace | undefined;
   readonly caller?: HookCaller | undefined;
   readonly parts?: PartReceiver | undefined;
@@ -45,23 +45,22 @@ export interface PartReceiver {
   part(text: Encoded): void;
 }
 
-/** Receives the parts of the outputs of several inputs. */
 export interface PartsReceiver {
   add(index: number, text: Encoded): void;
-  /** Notes that the input runs again, so its earlier parts are void. */
+  /** Notes that the engine runs an input again, so the parts of the first run are void. */
   restart(index: number): void;
 }
 
 export interface DemoReceiver {
-  /** Takes memory for outputs, as values and as texts. @throws SconceError if there are too many */
+  /** Charges the memory of an output. @throws SconceError if a limit is exceeded */
   readonly take: (bytes: number) => void;
-  /** For a model without a demo: called with each output, before all outputs are there. */
+  /** For a model without a demo: called with each output as soon as it is made. */
   readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
   /** For a model without a demo: receives the parts of outputs. */
   readonly parts?: PartsReceiver | undefined;
 }
 
-/** Receives the outputs of a demo's inputs, each when it is made. */
+/** Gets each output of a demo's inputs as soon as it is made. */
 export interface DemoOutputs {
   readonly output: (index: number, output: unknown) => void;
   readonly parts: PartsReceiver | undefined;
@@ -109,7 +108,7 @@ export class ItemPipeline {
     return bytes;
   }
 
-  /** Milliseconds for which the input's files waited while they were decoded. */
+  /** Total milliseconds for which the input's files waited during decoding. */
   waitedMsOf(input: unknown): number {
     return this.#filesOf(input).reduce((sum, { waitedMs }) => sum + waitedMs, 0);
   }
@@ -121,7 +120,7 @@ export class ItemPipeline {
   }
 
   /**
-   * Fetches the content of a file; `fill` puts it into the file.
+   * Fetches the content of a file, but does not fill the file.
    * @param charge is charged before the bytes are read, and waits for memory
    * @throws SconceError of the fetcher
    */
@@ -146,7 +145,7 @@ export class ItemPipeline {
     return this.#preprocess(input, caller, place);
   }
 
-  /** Awaits a hook's promise, and counts the time after the first `await` as the hook's too. */
+  /** Awaits a hook's promise, and tells the event-loop monitor that the hook's code ran after its first `await`. */
   async #awaited<T>(hook: HookName, given: Promise<T>): Promise<T> {
     try {
       return await given;

@@ -3,17 +3,19 @@ import type { ListItem } from "./item-list.ts";
 
 /** Weight of the newest item in a mean. */
 const NEWEST_WEIGHT = 0.05;
-/** Largest time that counts, as a multiple of the mean: a device that hung once is not slow. */
+/** Longer times count as this multiple of the mean: a device that hung once is not slow. */
 const MAX_SURPRISE = 2;
-/** Weight of a slower item in the least time. A faster item counts at once. */
+/** Weight of a slower item in the shortest time. A faster item counts at once. */
 const SLOWER_WEIGHT = 0.02;
 
 export class ItemTimes {
-  /** The least recent time from ready to finished, in milliseconds. 0 before the first item. */
+  /** Shortest recent time from the end of `preprocess` to the output rows, in milliseconds. 0 before the first item. */
   leastMs = 0;
-  /** Mean milliseconds from ready to finished; quarantined clients do not count. */
+  /** Mean time from the end of `preprocess` to the output rows, in milliseconds, without quarantined clients. */
   meanMs = 0;
-  /** Mean milliseconds from dispatched to finished: the batch, and the rest of the batch before it. */
+  /**
+   * Mean time from dispatch in a batch to the output rows, in milliseconds. It includes a wait for the batch before.
+   */
   runMs = 0;
 
   finished({ lane, readyAtMs, dispatchedAtMs }: ListItem, nowMs: number): void {

@@ -7,15 +7,14 @@ import { Turn } from "../../base/turn.ts";
 
 /** Most numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
 const MAX_AT_ONCE = 8192;
-/** Count of string characters that take as long to convert as one number. */
-const CHARACTERS = 128;
+const CHARACTERS_PER_NUMBER = 128;
 /** Most values that wait or are being converted. */
 const MAX_WAITING = 4;
 /** Depth to which the search for large values goes. */
 const MAX_DEPTH = 8;
 /** Least length of a piece, in characters. */
 const PIECE_LENGTH = 128 * 1024;
-/** After this many milliseconds the event loop turns, because a small request needs several turns. */
+/** Most milliseconds of conversion in one turn of the event loop, so that small requests stay quick. */
 const MAX_HOLD_MS = 1;
 
 /** Converts values to JSON text, one at a time and in many turns of the event loop. */
@@ -29,8 +28,8 @@ export class LargeJson {
   }
 
   /**
-   * Converts a value in its turn.
-   * @param files contents for the marks that `withholding` left in the value
+   * Converts a value after all earlier values.
+   * @param files bytes for the placeholders that `withholding` left in the value
    * @returns the text of `JSON.stringify` as UTF-8 in pieces, because one large text would be copied and scanned
    * several times
    */
@@ -108,15 +107,15 @@ function isPlain(value: unknown): value is readonly unknown[] | object {
 
 /** Estimated size of a value, as a count of numbers. All elements of an array count like the first. */
 function sizeOf(value: unknown, depth = 0): number {
-  if (typeof value === "string") return 1 + value.length / CHARACTERS;
+  if (typeof value === "string") return 1 + value.length / CHARACTERS_PER_NUMBER;
   if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
   if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
-  if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS : 1;
-  // A tensor becomes arrays of numbers; other bytes become a string.
+  if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS_PER_NUMBER : 1;
+  // Only tensors become arrays of numbers; other arrays of bytes become one string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype || !isObject(value)) return 1;
   let size = 1;
-  // `Object.values` would create an array for each output.
+  // `Object.values` would allocate an array for each object.
   for (const name in value) size += sizeOf(value[name], depth + 1);
   return size;
 }

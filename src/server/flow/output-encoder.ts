@@ -66,8 +66,7 @@ export class OutputEncoder {
   }
 
   /**
-   * The JSON value of an output, with lists of numbers in place of bytes. A value that does not fit the declared output
-   * stays as it is.
+   * Converts the JSON value of an output: data URIs of arrays become lists of numbers. An invalid value stays as it is.
    */
   withLists(wire: unknown): unknown {
     const decoded = z.safeDecode(this.#output, wire);
@@ -75,8 +74,7 @@ export class OutputEncoder {
   }
 
   /**
-   * Encodes a part, or an output or demo output that a demo made, as JSON text. A large value becomes text in many turns
-   * of the event loop.
+   * Encodes a value of this kind as JSON text. A large value becomes text in several turns of the event loop.
    * @throws SconceError `output_invalid` when it does not fit its declared schema
    */
   encodeAs(kind: "output" | "part" | "demoOutput", value: unknown): Encoded | Promise<Encoded> {

@@ -1,5 +1,5 @@
 /**
- * Makes the outputs of all predictions in turn, a few in each turn of the event loop. All outputs of a large batch at
+ * Spreads `postprocess` calls over turns of the event loop, one prediction after another. All rows of a large batch at
  * once would block the loop.
  */
 import { RoundRobin } from "../../base/collections/round-robin.ts";
@@ -9,12 +9,12 @@ const MAX_HOLD_MS = 2;
 
 export class OutputTurns {
   readonly #waiting = new RoundRobin<() => void>();
-  /** Milliseconds that outputs took in this turn of the event loop. */
+  /** Milliseconds spent on outputs in this turn of the event loop. */
   #tookMs = 0;
   #isScheduled = false;
   readonly #isHeld: () => boolean;
 
-  /** @param isHeld whether outputs must wait, because large outputs are still becoming text */
+  /** `isHeld` tells whether outputs must wait because large outputs are still becoming text. */
   constructor(isHeld: () => boolean = () => false) {
     this.#isHeld = isHeld;
   }
@@ -30,7 +30,7 @@ export class OutputTurns {
     this.#schedule();
   }
 
-  /** Queues the making of an output; lists take turns. */
+  /** Queues a function that makes an output. Lists are served round-robin. */
   add(list: object, make: () => void): void {
     this.#waiting.add(list, make);
     this.#schedule();

@@ -16,14 +16,17 @@ export interface PredictAllOptions {
   readonly signal: AbortSignal;
   /** Wraps each call of the model's code for an input. */
   readonly scope?: <T>(task: () => T) => T;
-  /** Takes memory for an output. @throws SconceError if the outputs have too many bytes */
+  /** Charges the memory of an output. @throws SconceError if the outputs have too many bytes */
   readonly take?: (bytes: number) => void;
-  /** Called with each output when it is made; it may be text already. @throws SconceError, which fails its input */
+  /**
+   * Called with each output when it is made: the value, or text for `OutputEncoder.encode`. @throws SconceError to fail
+   * the input
+   */
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
   readonly parts?: PartsReceiver | undefined;
   /**
-   * The inputs of the request. An error of one of them names its index in the request. A demo may also send inputs that
-   * it made.
+   * The inputs of the client's request. An error of such an input names its index. A demo may also send inputs that it
+   * made.
    */
   readonly requested?: readonly unknown[];
   /** Whether the inputs run after the inputs of all other clients. */
@@ -81,7 +84,7 @@ export async function predictAll(
   }
 }
 
-/** Rough count of bytes that an output has as text. A demo may turn the output into something much smaller. */
+/** Rough size of an output in bytes. */
 function sizeOf(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 8;

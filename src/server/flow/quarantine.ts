@@ -7,11 +7,10 @@
  * quarantined.
  */
 
-/** The sender of a prediction. */
 export interface Sender {
   /** IP address of the connection, or the API key. */
   readonly address: string;
-  /** Name that tells the sender from others at the same address. */
+  /** Distinguishes senders at the same address. */
   readonly name: string;
   /** Turns of the address for each turn of an address with share 1. Default 1. */
   readonly share?: number;
@@ -29,7 +28,7 @@ const MAX_SHARES = 10_000;
 
 export class Quarantine {
   readonly #now: () => number;
-  /** Share of failed items by address and by sender, least recently changed first. */
+  /** Share of failed items by address and by sender. The entry that changed last is last. */
   readonly #shares = new Map<string, number>();
   #failedAtMs = -Infinity;
   #othersAtMs = -Infinity;
@@ -38,7 +37,7 @@ export class Quarantine {
     this.#now = now;
   }
 
-  /** Whether an item has failed lately. Only then do the senders of predictions matter here. */
+  /** Whether an item has failed lately. */
   get isWatching(): boolean {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }
@@ -51,7 +50,7 @@ export class Quarantine {
     return false;
   }
 
-  /** Notes that an item has run, or failed alone. */
+  /** Counts an item of a client that has succeeded or failed. */
   ended(client: Sender | undefined, hasFailed: boolean): void {
     if (hasFailed) this.#failedAtMs = this.#now();
     if (client === undefined) return;
@@ -68,7 +67,7 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // The newly quarantined client may have been the last "other client", so that time is forgotten.
+    // The client that is quarantined now may be the last client that `#othersAtMs` counted.
     if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);

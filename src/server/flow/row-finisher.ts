@@ -1,7 +1,4 @@
-/**
- * Calls `postprocess` for the output rows of batches. Outputs are made in turn, a few in each turn of the event loop,
- * and asynchronous ones in the background.
- */
+/** Calls `postprocess` for output rows, in several turns of the event loop so that a large batch does not block it. */
 
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
@@ -13,14 +10,13 @@ import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
-  /** Counts the rows that `postprocess` has not finished. With many such rows no input begins. */
+  /** Counts the rows that `postprocess` has not finished. With many such rows, no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
-  /** Called when a list has an output that was not made at once. */
+  /** Called after an output that `finish` could not make before it returned. */
   readonly onFinished: (list: ItemList) => void;
 }
 
-/** A row whose `postprocess` returned a promise. */
 interface LaterRow {
   readonly lane: ItemList;
   readonly index: number;
@@ -37,7 +33,7 @@ export class RowFinisher {
     this.#turns = new OutputTurns(() => options.pipeline.encoder.isBehind);
   }
 
-  /** Makes a part of the output from rows that `predict` yielded. */
+  /** Makes a part of an output from rows that `predict` yielded. */
   part(item: ListItem, rows: Rows): void {
     const { credits } = this.#options;
     const { lane } = item;
@@ -90,7 +86,7 @@ export class RowFinisher {
     });
   }
 
-  /** Makes the output after all earlier parts. */
+  /** Makes the output after all parts whose rows came earlier. */
   #finishAfter(parts: ItemParts, item: ListItem, rows: Rows): void {
     const { credits, onFinished } = this.#options;
     const { lane, index } = item;
@@ -105,7 +101,7 @@ export class RowFinisher {
     });
   }
 
-  /** Fails the item after its earlier parts. */
+  /** Fails the item after all parts whose rows came earlier. */
   fail(item: ListItem, error: SconceError): void {
     const { lane, index, parts } = item;
     if (parts === undefined) {

@@ -14,7 +14,6 @@ import { predictAll } from "./predict-all.ts";
 export interface DemoOptions extends DemoReceiver {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
-  /** Fires when the demo is cancelled. */
   readonly signal: AbortSignal;
   /** Called when the files are fetched, before the model's code runs. */
   readonly onBegun?: () => void;
@@ -22,7 +21,7 @@ export interface DemoOptions extends DemoReceiver {
   readonly write: (text: string) => boolean;
 }
 
-/** Runs a task with the usual console: work that several demos share must not write into the logs of one. */
+/** Runs a task outside the demo, because work shared by several demos must not write into the logs of one. */
 const outside = AsyncLocalStorage.snapshot();
 
 /** Runs a demo. @throws SconceError of a file, of a failed input, or with the message of the demo's error */
@@ -31,7 +30,7 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
   using _files = await flow.fetch(
     remote.map(({ file }) => file),
-    { owner: options, signal, told: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
+    { owner: options, signal, convertError: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );
   // The client gets the demo's id first, because the author's code may block the thread.
   await new Promise((resolve) => setImmediate(resolve));

@@ -39,9 +39,9 @@ export interface SetUpOptions {
   readonly pathOf: (name: string) => string;
   /** The example as a client would send it, with data URIs for files; undefined without a declared example. */
   readonly example: unknown;
-  /** The operator's settings. Undefined ones come from the model's own settings. */
+  /** The operator's settings. An undefined setting falls back to the model's setting. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
-  /** File with the example's outputs in the build, which are compared with the outputs here. */
+  /** File with the outputs that the build computed for the example. The outputs here are compared with it. */
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
@@ -63,7 +63,7 @@ export interface WarmModel {
   readonly latencyTarget: LatencyTarget | undefined;
 }
 
-/** A model whose code runs in this process. Its engine may be another process. */
+/** A model whose code runs in this process. The engine may run in another process. */
 export interface RunningModel {
   readonly engine: Engine<ListItem>;
   readonly pipeline: ItemPipeline;
@@ -117,7 +117,8 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
     // A GPU chooses kernels and allocates memory for each batch size, so every size is warmed up.
     const everySize = !devices.includes("cpu");
-    // The times decide the number of threads, and whether a latency target can be reached.
+    // Returns to normal CPU priority: the measured times decide the number of threads, and whether a latency target is
+    // possible.
     Background.leaveAlone();
     const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
@@ -135,7 +136,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
         forwardMs: [...warm.forwardMs],
       },
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
-      // A latency target has no effect on a model with `step`: its items wait only for a free place.
+      // A latency target has no effect on a model with `step`, because its items join a running batch.
       latencyTarget:
         targetMs === Infinity || typeof model.predict === "object"
           ? undefined
@@ -152,7 +153,7 @@ export function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
   return {
     pathOf: (name: string) => packaged.layer(name).path,
     example: packaged.config.example,
-    // Outputs are compared with those of the build only without parameters (`--param`), which may change outputs.
+    // Parameters (`--param`) may change outputs, so only a server without parameters compares them with the build's.
     golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
     settings: {
       batchSize: config.batchSize,
@@ -179,7 +180,7 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
 
 export interface OpenOptions
   extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
-  /** The operator's setting; the model's setting replaces undefined. */
+  /** The operator's setting. If undefined, the model's setting applies. */
   readonly device: string | undefined;
   readonly threads: number;
   readonly instances: number;
@@ -198,8 +199,8 @@ export interface OpenModel {
 }
 
 /**
- * Opens the weights and runs the model's `setup`, at the same time; then prepares the example. @throws SconceError as
- * `setUp`
+ * Opens the weights and runs the model's `setup` at the same time, then prepares the example.
+ * @throws SconceError when the model's code, weights or example contradict the declaration
  */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
@@ -228,7 +229,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
 }
 
 /**
- * Opens the runners of a model's weights. @throws SconceError `weights_invalid` with the usual cause, or another error
+ * Opens the runners of a model's weights. @throws SconceError `weights_invalid` with a likely cause, or another error
  * of loading
  */
 export function openWeights(
@@ -251,13 +252,13 @@ export function openWeights(
 }
 
 /**
- * The policy of a latency target, with the warm-up's times. @throws SconceError `target_unreachable` if one item takes
+ * Creates a latency target with the times of the warm-up. @throws SconceError `target_unreachable` if one item takes
  * longer
  */
 function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
   const oneMs = forwardMs.get(1) ?? 0;
   if (oneMs > ms) {
-    // The fix doubles the time, because a new item also waits for the running batch.
+    // Twice the time, because a new item also waits for the running batch.
     const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
     throw new SconceError(
       "target_unreachable",
@@ -336,7 +337,7 @@ export async function prepareInput(pipeline: ItemPipeline, input: unknown): Prom
   return pipeline.prepare(input, { signal: noSignal });
 }
 
-/** Decodes the model's example. @throws SconceError `model_invalid` when it does not fit the input */
+/** Decodes the model's example. @throws SconceError `model_invalid` when it does not fit the schema of the input */
 export function decodeExample(model: Model, example: unknown): unknown {
   const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;

@@ -1,4 +1,4 @@
-/** Makes items for trial runs from the tensors of the example, with other values or other sizes. */
+/** Makes items for trial runs: the tensors of the example with other values or other sizes. */
 import { elements } from "../../author/elements.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { setAt } from "../../author/tensor-memory.ts";
@@ -29,7 +29,7 @@ export function lengthened(inputs: TensorSpecs, item: Item, grow: (size: number)
 }
 
 export interface ItemOfValues {
-  /** How the values differ from the example's, in words. */
+  /** How the values differ from the values of the example, in words. */
   readonly change: string;
   readonly item: Item;
 }

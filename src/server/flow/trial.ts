@@ -24,10 +24,7 @@ export interface Trial {
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
   /** Largest batch that the author declared. Undefined: the operator may choose any. */
   readonly maxBatchSize: number | undefined;
-  /**
-   * Whether the weights run on the CPU. On other devices an item that is too long for the weights would break all later
-   * runs.
-   */
+  /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
   readonly isOnCpu: boolean;
   /** Buffers that a run of the weights changes. */
   readonly changedBuffers?: readonly string[];
@@ -112,7 +109,7 @@ export async function tryOutputs(
   });
 }
 
-/** The cause of outputs that change from run to run. */
+/** Describes why outputs change from run to run. */
 function causeOf(changedBuffers: readonly string[]): string {
   if (changedBuffers.length === 0)
     return "the weights or preprocess are random (dropout that tracing kept?), or keep a state";
@@ -165,9 +162,8 @@ export async function tryParts(
 }
 
 /**
- * The declared outputs, with free dimensions made padded, so that they are cut to the item's size. (A strided
- * convolution shortens a padded dimension: the output then has a free size, which is larger beside a longer item.
- * `postprocess` knows how many elements belong to the item.)
+ * The declared outputs with padded dimensions in place of free ones, so that rows are cut to the item's size. A strided
+ * convolution shortens a padded dimension to a free one, which is longer beside a longer item.
  */
 function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
@@ -196,8 +192,8 @@ function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<str
 }
 
 /**
- * Ways to lengthen the example. First as far as an item in the same batch may be (length-steps.ts), so that the trial
- * takes no more memory than serving. Then by one, for weights with a largest size near the example's.
+ * Ways to lengthen the example. The first is the longest item that may share a batch with the example
+ * (length-steps.ts). The second is for weights with a size limit near the example's size.
  */
 const growths: readonly ((size: number) => number)[] = [
   (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),
@@ -205,7 +201,7 @@ const growths: readonly ((size: number) => number)[] = [
 ];
 
 interface BesideLonger {
-  /** How the values differ from the example's; empty for the example itself. */
+  /** How the values differ from the values of the example; empty for the example. */
   readonly change: string;
   readonly alone: readonly Tensor[];
   readonly beside: readonly Tensor[];
@@ -238,7 +234,7 @@ function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
   return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
 }
 
-/** Whether the output looks like a softmax over the batch: a single item then gets only ones. */
+/** Whether the output looks like a softmax over the batch, which gives a single item only ones. */
 function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
   if (alone === undefined || together === undefined) return false;
   const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
@@ -252,8 +248,8 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
 }
 
 /**
- * Whether outputs for changed values are comparable: not integers, because rounding flips the index of a maximum, and
- * not NaN or infinite.
+ * Whether outputs for other values can be compared: finite floats. An integer may be the index of a maximum, which
+ * rounding changes.
  */
 function isComparable(output: Tensor | undefined): boolean {
   if (output === undefined || tolerances[output.dtype] === 0) return false;

@@ -2,12 +2,10 @@
  * Chooses the list whose input begins next; a list has the inputs of one prediction. Clients take turns, and so do the
  * lists of a client, one input each.
  *
- * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of
- * clients (how long they wait) is unknown until they leave. The queue is standing when the oldest list has waited
- * longer than a target for an interval, and a share of the clients leaves. Then new lists of waiting clients begin
- * newest first. Lists that wait longer than the target are refused while their clients still listen. This is controlled
- * delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first.
- * Lists that no client waits for keep a share of the turns and are not refused.
+ * Under overload this order would serve every client after it has left. So once the oldest list has waited too long and
+ * clients leave (the queue is standing), the newest lists begin first, and lists that wait too long are refused. Lists
+ * that have begun are finished first. Lists that no client waits for keep a share of the turns, and are not refused.
+ * The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015).
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
@@ -18,34 +16,37 @@ import type { Sender } from "./quarantine.ts";
 export interface TurnsOptions {
   /** Share of the turns, while the queue is standing, for lists that no client waits for. */
   readonly pollShare: number;
-  /** Count of items in a largest batch, times the count of runners. */
+  /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
   readonly times: Pick<ItemTimes, "meanMs" | "runMs">;
   /** Expected milliseconds until `items` items have begun; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Target for the longest wait for the first turn, in milliseconds, while no client has left earlier. */
+/** Longest wait that a new list should have, in milliseconds, while no client has left earlier. */
 const TARGET_MS = 500;
-/** The queue is standing when its oldest list has waited longer than the target for this many milliseconds. */
-const INTERVAL_MS = 500;
-/** The queue is standing until no list was refused for this many milliseconds. */
-const CALM_MS = 2000;
 /**
- * The target is at least this many batch times: items begin a batch at a time, and a shorter target would make partial
- * batches.
+ * The queue becomes standing (overloaded) when its oldest list has waited longer than the target wait for this many
+ * milliseconds.
  */
+const INTERVAL_MS = 500;
+/** The queue stays standing until no list has been refused for this many milliseconds. */
+const CALM_MS = 2000;
+/** Least target wait, in batch times. Items begin a batch at a time, so a shorter wait would make partial batches. */
 const TARGET_BATCHES = 2;
-/** Least target in batch times if clients leave before two batches end. */
+/** Least target wait, in batch times, when clients leave before two batches end. */
 const LEAST_BATCHES = 0.05;
-/** Least time from the turn of an input to its output, in batch times. A client with less patience cannot be served. */
+/**
+ * Shortest time from the choice of an input to its output, in batch times. A client that leaves sooner cannot be
+ * served.
+ */
 const LEAST_AHEAD_BATCHES = 1.5;
 /**
- * Clients with less patience (in batch times) are impatient: an input that begins when a batch starts is too late for
- * them.
+ * Clients that leave within this many batch times are impatient. An input that waits for a whole batch comes too late
+ * for them.
  */
 const IMPATIENT_BATCHES = 2.5;
-/** Factor of a mean time, because outputs of some inputs take longer. */
+/** Factor for a mean time, because some outputs take longer. */
 const MARGIN = 1.1;
 /**
  * The queue is standing only if at least this share of the clients leaves without an answer. Single clients that leave
@@ -55,23 +56,24 @@ const LEAVING_SHARE = 0.1;
 /** Weight of the newest client in the share of clients that leave. */
 const LEAVING_WEIGHT = 1 / 32;
 /**
- * Weight of the newest client in the learned patience, if this client left earlier. A longer patience counts at once.
+ * Weight of the newest client in the expected patience, if it left sooner than expected. A longer patience replaces the
+ * expected one.
  */
 const NEWEST_WEIGHT = 0.25;
 /**
- * A standing queue admits a new list if its expected wait is at most this share of `TARGET_MS`, or a batch time. So
- * most refusals happen at once, not after a wait.
+ * A standing queue admits a new list if its expected wait is at most this share of `TARGET_MS`, or a batch time. Other
+ * lists are refused at once.
  */
 const ADMITTED = 0.2;
 
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #nextNumber = () => ++this.#lastNumber;
-  /** Lists that a client waits for and that had no turn yet. */
+  /** Lists that a client waits for, without a begun input. */
   readonly #fresh = new ClientTurns(this.#nextNumber);
   /** The lists of `#fresh`, in the order of their arrival. */
   readonly #arrivals = new Ring<Arrival>();
-  /** Lists that a client waits for and that had a turn. */
+  /** Lists that a client waits for, with a begun input. */
   readonly #begun = new ClientTurns(this.#nextNumber);
   /** Lists that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
@@ -79,22 +81,20 @@ export class Turns {
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
-  /** Start of the time in which the oldest fresh list has waited longer than the target; undefined while it has not. */
+  /** Time at which the oldest fresh list exceeded the target wait; undefined while it has not. */
   #standingSinceMs: number | undefined;
-  /**
-   * Start of the time in which every batch was too late for the clients of its lists; undefined after a batch in time.
-   */
+  /** Time since which every batch was too late for its clients; undefined after a batch in time. */
   #lateSinceMs: number | undefined;
   /** When a client last left before its answer. */
   #abandonedAtMs = -Infinity;
   /** Share of the clients that left without an answer; newer clients weigh more. */
   #leavingShare = 0;
-  /** How long clients wait before they leave, learned from those that left. */
+  /** How long clients wait before they leave, estimated from clients that left. */
   #patienceMs = Infinity;
   #isStanding = false;
   /** When a list was last refused, or the wait of a new list was last above its limit. */
   #refusedAtMs = -Infinity;
-  /** Fraction of a turn that lists without a waiting client have earned; 1 is a turn. */
+  /** Turns that the lists in `#polled` have earned, from 0 to 1. */
   #polledCredit = 0;
   #isFreshNext = false;
 
@@ -102,7 +102,7 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Whether the queue is standing: it is overloaded, and clients leave before their answers. */
+  /** Whether the server is overloaded, and clients leave before their answers. */
   get isStanding(): boolean {
     return this.#isStanding;
   }
@@ -112,7 +112,7 @@ export class Turns {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /** Adds a list behind the waiting lists of its client. Does nothing for a list that waits already. */
+  /** Adds a list behind the waiting lists of its client. Does nothing for a list in the queue. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
@@ -122,7 +122,7 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // An idle flow does not call `look`, so the state may be out of date.
+      // Nobody calls `look` while no list waits, so `#isStanding` may be out of date.
       if (this.#isStanding && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
@@ -133,7 +133,7 @@ export class Turns {
     }
   }
 
-  /** Ends the turn of a list. A list that had its first turn leaves; the others wait for the next one. */
+  /** Ends the turn of a list. A list in `#fresh` is removed; any other list moves to the end. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isStanding)) {
       this.#leaveArrivals(list);
@@ -157,7 +157,7 @@ export class Turns {
     list.arrival = undefined;
   }
 
-  /** Removes a list whose client has left. */
+  /** Removes an ended list, and learns from a client that left. */
   leave(list: ItemList, nowMs: number): void {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
@@ -179,7 +179,7 @@ export class Turns {
     this.#leavingShare = 0;
   }
 
-  /** Notes that a batch has first inputs of lists. The newest of these lists came `waitMs` ago. */
+  /** Notes the start of a batch with first inputs of lists. The newest of these lists has waited `waitMs`. */
   dispatched(waitMs: number, nowMs: number): void {
     if (waitMs + MARGIN * this.#batchMs(nowMs) <= this.#patienceMs) this.#lateSinceMs = undefined;
     else this.#lateSinceMs ??= nowMs;
@@ -190,7 +190,7 @@ export class Turns {
     this.#patienceMs = isFalling ? this.#patienceMs + NEWEST_WEIGHT * (stayedMs - this.#patienceMs) : stayedMs;
   }
 
-  /** Keeps only as many new lists as a batch has items. Impatient clients leave before older lists have their turn. */
+  /** If more new lists wait than fit into a batch, refuses one: impatient clients leave before its turn. */
   #displace(nowMs: number): void {
     const { first } = this.#fresh;
     if (first !== undefined && this.#fresh.size > this.#options.batchItems()) this.#refuse(first, nowMs);
@@ -208,7 +208,7 @@ export class Turns {
     const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
-      // The queue stays standing behind many lists that no client waits for: the next client would wait too long.
+      // Behind many lists that no client waits for, the next client would wait too long, so the queue stays standing.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
       if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
@@ -237,7 +237,6 @@ export class Turns {
     const waited = this.#nextWaited();
     this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
     if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
-    // Credit that no waiting list can use is not lost.
     this.#polledCredit = Math.max(0, this.#polledCredit - 1);
     return polled;
   }
@@ -275,15 +274,17 @@ export class Turns {
     return { waitMs, patienceMs };
   }
 
-  /** Whether clients leave so early that inputs should begin as late as possible. */
+  /** Whether clients leave so early that even an input that waits for one whole batch comes too late. */
   isImpatient(nowMs: number): boolean {
     return this.#isStanding && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
   }
 
-  /** The longest wait for the first turn: the patience of clients, less the time of an input after its turn. */
+  /**
+   * The longest acceptable wait for the first turn: the patience of clients, less the time from the turn to the output.
+   */
   #targetMs(nowMs: number): number {
     const mostMs = Math.max(TARGET_MS, this.#batchesMs(TARGET_BATCHES, nowMs));
-    // The mean has no items of clients that left, so it may be out of date.
+    // `meanMs` lacks the items of clients that left, so it may be out of date.
     const aheadMs = Math.max(this.#options.times.meanMs, LEAST_AHEAD_BATCHES * this.#batchMs(nowMs));
     const leastMs = this.#batchesMs(LEAST_BATCHES, nowMs);
     return Math.min(mostMs, Math.max(this.#patienceMs - MARGIN * aheadMs, leastMs));
@@ -299,8 +300,8 @@ export class Turns {
   }
 
   /**
-   * The next list that a client waits for. A begun list goes first. The newest fresh list has every other turn if it is
-   * shorter, and every turn if no list has begun.
+   * The next list that a client waits for. A begun list goes first, but every second turn goes to the newest fresh list
+   * if that is not longer.
    */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];
@@ -311,8 +312,8 @@ export class Turns {
 }
 
 /**
- * The first list without an input in `preprocess` or in the engine's queue. Credits limit the lists with such inputs,
- * and so the length of this loop.
+ * The first list without an input in `preprocess` or in the engine's queue. The loop is short, because credits limit
+ * the lists that have one.
  */
 function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;
