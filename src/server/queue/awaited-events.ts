@@ -18,8 +18,8 @@ export class AwaitedEvents implements Disposable {
   #readCount = 0;
   #isStale = false;
   /**
-   * Whether no more events are read, since this process lacks memory for them, or Redis has dropped or changed some. Event streams then get the rest at
-   * the end.
+   * Whether reading has stopped because memory is short or Redis lacks an event. Event streams then get the other
+   * outputs at the end.
    */
   #isStopped = false;
   #reading: Promise<void> | undefined;
@@ -31,7 +31,7 @@ export class AwaitedEvents implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Reads all new events. Tells the replica that runs the prediction to go on reporting events. Never throws. */
+  /** Reads all new events, and requests further events from the replica that runs the prediction. Never throws. */
   read(events: QueueEvents, options: ReadOptions): Promise<void> {
     if (this.#isStopped) return Promise.resolve();
     this.#isStale = true;
@@ -49,7 +49,7 @@ export class AwaitedEvents implements Disposable {
     while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
       const place = { name: this.#name, from: this.#readCount };
-      // A failed read is repeated at the next notification or poll, unless the disk of Redis changed an event.
+      // A failed read is repeated after the next notification or poll, unless the disk of Redis changed an event.
       const page = await events.read(this.#id, place, options).catch((error: unknown) => this.#failed(error));
       if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);

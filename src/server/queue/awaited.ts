@@ -15,7 +15,7 @@ export class Awaited extends Observed implements Disposable {
   readonly #onUnused: () => void;
   #requests = 0;
 
-  /** @param onUnused called when the last request has disposed this object */
+  /** `onUnused` is called when the last request has disposed this object. */
   constructor(id: string, onUnused: () => void) {
     super();
     this.id = id;
@@ -40,7 +40,6 @@ export class Awaited extends Observed implements Disposable {
     this.changed();
   }
 
-  /** Sets the record to the latest state, and notifies waiting requests if it has ended. */
   update(record: PredictionRecord | undefined): void {
     if (this.isOver) return;
     this.record = record;
@@ -51,7 +50,7 @@ export class Awaited extends Observed implements Disposable {
     this.changed();
   }
 
-  /** Answers all waiting requests before the prediction ends, when this replica stops. */
+  /** Ends the wait of all requests before the prediction has ended. */
   release(): void {
     if (!this.isOver) this.record = undefined;
     this.callWaiters();

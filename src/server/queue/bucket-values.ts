@@ -28,7 +28,7 @@ export class BucketValues implements Disposable {
 
   constructor(options: BucketValuesOptions) {
     this.#options = options;
-    // Reads a value to report a wrong configuration at the start, and not with the first large value.
+    // Reads a value now, so that a wrong configuration is in the log at the start and not with the first large value.
     this.get("start").catch((error: unknown) => log.warn(messageOf(error)));
     this.#janitor = setInterval(() => void this.deleteExpired().catch(logFault), JANITOR_MS);
     this.#janitor.unref();
@@ -46,7 +46,7 @@ export class BucketValues implements Disposable {
     await bucket.put(name, value, type);
   }
 
-  /** @returns undefined for a missing or expired value @throws SconceError `queue_unavailable` */
+  /** Reads a value; undefined if it is missing or expired. @throws SconceError `queue_unavailable` */
   get(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#options.bucket.get(name);
   }

@@ -1,4 +1,4 @@
-/** Reads and writes keys in a folder of an S3-compatible bucket. Each request has a time limit. Each failure is one kind of error, with a reason. */
+/** Reads and writes keys in a folder of an S3-compatible bucket, with a time limit for each request. */
 
 import { Gate } from "../../base/collections/gate.ts";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
@@ -9,7 +9,7 @@ const SMALL_MS = 3000;
 /** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
 const MAX_REQUESTS = 16;
-/** Maximum attempts of a request that gets the status 500 or more. The pause between attempts doubles. */
+/** Maximum attempts of a request that gets the status 500 or more. */
 const TRIES = 4;
 const RETRY_MS = 50;
 /** Maximum characters that are read of an error answer. */
@@ -49,28 +49,31 @@ export class Bucket {
     this.#limitMs = limitMs;
   }
 
-  /** @throws SconceError `queue_unavailable` */
+  /** Writes a key. @throws SconceError `queue_unavailable` */
   async put(key: string, body: Uint8Array<ArrayBuffer> | string, type = "application/octet-stream"): Promise<void> {
     await this.#send({ method: "PUT", key, body, type }, async () => {});
   }
 
-  /** @returns undefined if the bucket has no such key @throws SconceError `queue_unavailable` */
+  /** Reads a key; undefined if the bucket has no such key. @throws SconceError `queue_unavailable` */
   get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#send({ method: "GET", key }, async (response) => new Uint8Array(await response.arrayBuffer()));
   }
 
-  /** Deletes a key. Also succeeds if the bucket has no such key. @throws SconceError `queue_unavailable` */
+  /** Deletes a key, if it exists. @throws SconceError `queue_unavailable` */
   async delete(key: string): Promise<void> {
     await this.#send({ method: "DELETE", key }, async () => {});
   }
 
-  /** A URL that reads a key. The key may be written later. */
+  /** A signed URL that downloads a key for `seconds`, at most a week. The key may be written later. */
   link(key: string, seconds: number): string {
     const expiresIn = Math.min(MAX_LINK_S, Math.max(1, Math.ceil(seconds)));
     return this.#client.presign(this.#folder + key, { method: "GET", expiresIn });
   }
 
-  /** Sends a request with `fetch`, to a URL that Bun's S3 client has signed. The client's own requests cannot be aborted. */
+  /**
+   * Sends a request with `fetch` to a URL that Bun's S3 client has signed, because requests of that client cannot be
+   * aborted.
+   */
   async #send<T>(sent: Sent, read: (response: Response) => Promise<T>): Promise<T | undefined> {
     const { method, key, body, type } = sent;
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);
@@ -88,7 +91,7 @@ export class Bucket {
       signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
-      // Does not follow redirects: the bucket redirects if the region is wrong.
+      // A bucket in another region answers with a redirect.
       const response = await fetch(url, { method, headers, body, signal, redirect: "manual" });
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
@@ -119,7 +122,7 @@ export class Bucket {
   }
 }
 
-/** Environment variables that S3 clients read. The server uses the first variable that is set. */
+/** Environment variables for each setting. The server uses the first variable that is set. */
 const variables = {
   endpoint: ["S3_ENDPOINT", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
   region: ["S3_REGION", "AWS_REGION"],
@@ -133,7 +136,6 @@ function settingsIn(env: NonNullable<BucketOptions["env"]>): Bun.S3Options {
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
-/** An error answer of the bucket. */
 class Refused extends Error {
   readonly status: number;
   readonly code: string | undefined;
@@ -145,7 +147,7 @@ class Refused extends Error {
   }
 }
 
-/** The reason of a failure for clients and the log, without address and keys. */
+/** The reason of a failure, without address and keys, for clients and the log. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refused) {
     const { status, code } = error;

@@ -6,7 +6,7 @@ export interface CallBatchOptions<T, R> {
   readonly bytesOf?: (request: T) => number;
 }
 
-/** Maximum requests and bytes of one call. A longer call would delay the calls after it. */
+/** Maximum requests and bytes of one call, because the next call waits for it. */
 const MAX_COUNT = 16;
 const MAX_BYTES = 2 ** 20;
 

@@ -12,12 +12,15 @@ import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 /**
- * A replica claims predictions until they fill its capacity. A prediction that runs longer than LONG_MS milliseconds then needs only a tenth of its
- * share, so that short predictions run beside it. It keeps this tenth, so that one replica does not claim all long predictions.
+ * A prediction that was claimed this many milliseconds ago uses only a tenth of its capacity, so that short predictions
+ * run beside it.
  */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
-/** Outcomes that Redis has not accepted this long after the prediction's time limit are dropped. Other replicas have ended the prediction by then. */
+/**
+ * Milliseconds after a prediction's time limit at which an outcome that Redis has not accepted is dropped. Another
+ * replica has ended the prediction by then.
+ */
 const EXPIRY_MS = 60_000;
 
 export interface ClaimProgress extends Progress {
@@ -27,7 +30,7 @@ export interface ClaimProgress extends Progress {
 export interface Claim {
   readonly id: string;
   readonly kind: Kind;
-  /** How much of this replica's capacity the prediction uses, in inputs. */
+  /** Capacity of this replica that the prediction uses, in inputs. */
   share: number;
   readonly claimedMs: number;
   isLong: boolean;
@@ -39,7 +42,6 @@ export interface Claim {
   ended: EndedRecord | undefined;
   /** Called when Redis has acknowledged the outcome. */
   readonly onAcknowledged: (() => void)[];
-  /** The progress that Redis has acknowledged. */
   reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
 
@@ -55,7 +57,7 @@ export class ClaimedPredictions implements PredictionStore {
   readonly #memory: MemoryAccount;
   readonly #claims = new Map<string, Claim>();
   readonly #smallOutcomes: RetryQueue<UnacknowledgedOutcome>;
-  /** Large outcomes have a queue of their own, because sending one takes as long as many small outcomes. */
+  /** Separate from small outcomes, because sending one large outcome takes as long as many small ones. */
   readonly #largeOutcomes: RetryQueue<UnacknowledgedOutcome>;
   #share = 0;
   /** Called when capacity becomes free, and when Redis has acknowledged the last outcome. */
@@ -69,7 +71,7 @@ export class ClaimedPredictions implements PredictionStore {
     const options = {
       send: async (outcomes: readonly UnacknowledgedOutcome[]) => {
         await this.events.flush(outcomes.map(({ record }) => record.id));
-        // Leaves out the outcome of a claim that was replaced: a new prediction with the same id must not get it.
+        // Leaves out an outcome whose claim was replaced, because it belongs to an older prediction with this id.
         await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
       },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
@@ -79,12 +81,11 @@ export class ClaimedPredictions implements PredictionStore {
     this.#largeOutcomes = new RetryQueue(options);
   }
 
-  /** Capacity that unfinished predictions use, in inputs. */
   get share(): number {
     return this.#share;
   }
 
-  /** Ids of all claimed predictions, including ended predictions whose outcome is not acknowledged. */
+  /** Ids of all claimed predictions, with ended ones whose outcome Redis has not acknowledged. */
   get ids(): string[] {
     return [...this.#claims.keys()];
   }
@@ -100,7 +101,7 @@ export class ClaimedPredictions implements PredictionStore {
   add({ id, kind, leftMs, hasLargeBody }: ClaimedRequest, share: number): Claim {
     const claimedMs = performance.now();
     const before = this.#claims.get(id);
-    // Redis lost the earlier prediction with this id, and its client sent the request again.
+    // Redis lost the earlier prediction with this id, and its client sent it again.
     if (before !== undefined) this.#release(before);
     this.#share += share;
     const claim: Claim = {
@@ -120,13 +121,14 @@ export class ClaimedPredictions implements PredictionStore {
     return claim;
   }
 
-  /** Whether this replica has to run the prediction and has not ended it. */
+  /** Whether this replica must still run the prediction. */
   isUnfinished(claim: Claim): boolean {
     return this.#claims.get(claim.id) === claim && claim.ended === undefined;
   }
 
   /**
-   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here: its outcome is still sent to Redis
+   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here,
+   * because its outcome must still be sent
    */
   drop(id: string): boolean {
     const claim = this.#claims.get(id);
@@ -137,7 +139,7 @@ export class ClaimedPredictions implements PredictionStore {
     return true;
   }
 
-  /** Reduces the capacity that long predictions use. Called at intervals. */
+  /** Lets long predictions use less capacity. Called at intervals. */
   updateShares(): void {
     const untilMs = performance.now() - LONG_MS;
     const long = this.unfinished.filter(({ isLong, claimedMs }) => !isLong && claimedMs < untilMs);
@@ -149,7 +151,7 @@ export class ClaimedPredictions implements PredictionStore {
     if (long.length > 0) this.onCapacity();
   }
 
-  /** The progress of predictions that Redis has not acknowledged yet. */
+  /** Progress of unfinished predictions that Redis does not have yet. */
   progress(recordOf: (id: string) => PredictionRecord | undefined): ClaimProgress[] {
     return this.unfinished.flatMap((claim) => {
       const { id, reported } = claim;
@@ -163,7 +165,7 @@ export class ClaimedPredictions implements PredictionStore {
     });
   }
 
-  /** Records that Redis has acknowledged the progress. Progress without acknowledgement is part of the next report. */
+  /** Records progress that Redis has acknowledged. Other progress is reported again. */
   progressReported(progress: readonly ClaimProgress[]): void {
     for (const { claim, startedAtMs, itemsDone, logBytes, logs } of progress) {
       const logLength = claim.reported.logLength + logs.length;
@@ -199,7 +201,7 @@ export class ClaimedPredictions implements PredictionStore {
 
   interrupted(): void {}
 
-  /** Reads a prediction from the queue. If it ended on this replica, waits until Redis has acknowledged the outcome. */
+  /** Reads a prediction from the queue. If it has ended on this replica, Redis must acknowledge the outcome first. */
   async get(id: string): Promise<PredictionRecord | undefined> {
     await this.written(id);
     return this.#queues.read(id);
@@ -221,7 +223,6 @@ export class ClaimedPredictions implements PredictionStore {
     this.onCapacity();
   }
 
-  /** The claim that the outcome belongs to; undefined if the id has been claimed again. */
   #claimOf({ record }: UnacknowledgedOutcome): Claim | undefined {
     const claim = this.#claims.get(record.id);
     return claim?.ended === record ? claim : undefined;

@@ -1,4 +1,6 @@
-/** Sends outputs, and parts of outputs, of the predictions that this replica runs to Redis, where event streams of all replicas read them. */
+/**
+ * Sends outputs, and parts of outputs, of running predictions to Redis, where event streams of all replicas read them.
+ */
 import type { LivePrediction } from "../predictions/live.ts";
 import type { PartLog } from "../predictions/part-log.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
@@ -21,18 +23,24 @@ export class EventReports {
     this.#events = events;
   }
 
-  /** Starts reports of a prediction. A prediction with one output and no parts needs none: its outcome has the output. */
+  /**
+   * Starts reports of a prediction. A prediction with one output and no parts needs none, because its outcome has the
+   * output.
+   */
   add(live: LivePrediction): void {
     if (live.isOver || (live.parts === undefined && live.count === 1)) return;
     this.#reports.set(live.id, new EventReport(live, this.#events));
   }
 
-  /** Resumes reports, because an event stream of a replica watches the prediction. */
+  /** Resumes reports, because an event stream watches the prediction. */
   watched(id: string): void {
     this.#reports.get(id)?.watched();
   }
 
-  /** Sends the last parts of ended predictions, which must precede the outcomes. Never throws, because outcomes must be sent even if parts cannot. */
+  /**
+   * Sends the last parts of ended predictions, which must precede their outcomes. Never throws, so that an outcome is
+   * sent even without parts.
+   */
   async flush(ids: readonly string[]): Promise<void> {
     await Promise.all(ids.map((id) => this.#reports.get(id)?.flush()));
   }
@@ -55,7 +63,6 @@ class EventReport implements Disposable {
   readonly #log: PartLog | undefined;
   readonly #name: string;
   readonly #noted: Noted[] = [];
-  /** Position in the part log after the last noted part. */
   #position = 0;
   readonly #outputs = new SentOutputs();
   readonly #stop: () => void;
@@ -71,7 +78,7 @@ class EventReport implements Disposable {
     this.#live = live;
     this.#events = events;
     this.#log = live.parts?.hold();
-    // Without parts, the first report waits for the interval. A prediction that ends before needs none: its outcome has all outputs.
+    // Without parts, the first report waits for the interval, so that a short prediction needs no report.
     this.#sentMs = this.#log === undefined ? performance.now() : Number.NEGATIVE_INFINITY;
     this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
     this.#stop = live.watch(() => this.#changed());
@@ -145,7 +152,7 @@ class EventReport implements Disposable {
     }
   }
 
-  /** Notes new events in order: the parts of an output before the output. */
+  /** Adds new events to `#noted`: the parts of an output before the output. */
   #note(): void {
     const position = () => this.#log?.next(this.#position, () => true);
     for (let next = position(); next !== undefined; next = position()) {
@@ -161,7 +168,7 @@ class EventReport implements Disposable {
 
   #eventOf(noted: Noted): QueuedEvent {
     if ("position" in noted) return this.#log?.at(noted.position);
-    // After the end `outputs` is empty, and the outcome in Redis has the output.
+    // After the end `outputs` is empty. The outcome in Redis then has the output.
     const text = this.#live.outputs[noted.output];
     return text === undefined ? undefined : { index: noted.output, sequence: undefined, text };
   }

@@ -1,18 +1,19 @@
-/** Redis scripts for the events (outputs, and parts of outputs) of running predictions. A node is a replica. */
+/** Redis scripts for the events (outputs, and parts of outputs) of running predictions. */
 import { queueScript } from "./script-prelude.ts";
 
-/** Milliseconds that a node counts as a watcher of a prediction after it has read events. */
+/** Milliseconds for which a replica counts as a watcher of a prediction after it has read events. */
 const WATCH_MS = 5000;
-/** Maximum bytes of the events of one prediction. Above it the oldest events are dropped, but never the newest. */
+/** Maximum bytes of a prediction's events in Redis. The oldest events are dropped, but never the newest. */
 const MAX_LOG_BYTES = 2 ** 24;
-/** Result of a report if no node watches the prediction. */
+/** Result of a report if no replica watches the prediction. */
 export const UNWATCHED = -2;
 
 /**
- * Appends events to the log of a prediction, and notifies the nodes that watch it. Arguments: id, name of the log, number of earlier events, events.
- * A log with another name comes from another node that ran the prediction before, and is replaced.
- * @returns the number of events in the log; without appending anything: another number than expected if the log lacks events or has them already, -1
- * if another node runs the prediction, or UNWATCHED
+ * Appends events to the log of a prediction, and notifies the replicas that watch it. A log with another name is from
+ * the replica that ran the prediction before, and is replaced. Arguments: id, name of the log, number of earlier
+ * events, events.
+ * @returns the number of events in the log; nothing is appended if it differs from the given number of earlier events;
+ * -1 if another replica runs the prediction; UNWATCHED if no replica watches it
  */
 export const reportEventsScript = queueScript(`
 local id, name, from = ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -48,7 +49,10 @@ settle()
 return count + #ARGV - 5
 `);
 
-/** Marks a prediction as watched before it is created, since a fast prediction ends before the first read. Argument: id. */
+/**
+ * Marks a prediction as watched before it is created, because a fast prediction ends before the first read. Argument:
+ * id.
+ */
 export const expectEventsScript = queueScript(`
 local watchers = base .. 'w:' .. ARGV[3]
 freeing()
@@ -59,10 +63,12 @@ return 1
 `);
 
 /**
- * Reads a page of events. Arguments: id, known name of the log, number of known events, maximum bytes, whether this node gets notifications. From now
- * on the node watches the prediction. If no node watched before, the worker is notified.
- * @returns name of the log, number of events before the page, number of all events, then the events; no events if Redis has dropped the next one. A
- * number instead: the size of a next event with more than the maximum bytes. False: there is no log.
+ * Reads a page of events, and marks the prediction as watched for some seconds. The first watcher causes a notification
+ * of the replica that runs the prediction. Arguments: id, known name of the log, number of known events, maximum bytes,
+ * whether the reader gets notifications.
+ * @returns name of the log, number of events before the page, number of all events, then the events; no events if Redis
+ * has dropped the next one. A number instead is the size of a next event above the maximum bytes. False: there is no
+ * log.
  */
 export const readEventsScript = queueScript(`
 local id, room_ = ARGV[3], tonumber(ARGV[6])

@@ -7,7 +7,7 @@ import type { QueuedOutcome, QueuedRequest } from "./queue-messages.ts";
 
 /** Larger values are stored in the bucket, if there is one. */
 export const LARGE_VALUE_BYTES = 2 ** 20;
-/** Milliseconds without uploads after a failed upload. An attempt may take seconds, and delays all other outcomes. */
+/** Milliseconds without uploads after a failed upload, because each attempt may delay all other outcomes by seconds. */
 const PAUSE_MS = 10_000;
 
 /** A store of named values that all replicas share. */
@@ -21,7 +21,7 @@ export interface LargePartsOptions {
   readonly values: LargeValues | undefined;
 }
 
-/** The large values of one queue. Without a bucket, all values stay in Redis. */
+/** Large values of one queue. Without a bucket, all values stay in Redis. */
 export class LargeParts {
   readonly #queue: string;
   readonly #node: string;
@@ -34,7 +34,10 @@ export class LargeParts {
     this.#values = values;
   }
 
-  /** Stores a body in the bucket if it is large. @returns whether it did @throws SconceError `queue_unavailable` */
+  /**
+   * Stores a large body in the bucket. @returns whether the body is in the bucket @throws SconceError
+   * `queue_unavailable`
+   */
   async putBody({ id, bytes, body }: QueuedRequest): Promise<boolean> {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES) return false;
     await this.#values.put(this.#name(id, "body"), body);
@@ -50,8 +53,8 @@ export class LargeParts {
   }
 
   /**
-   * Stores the members of an outcome in the bucket if they are large. The name contains this replica, because two replicas may end the same
-   * prediction.
+   * Stores the JSON members of a large outcome in the bucket. The name contains this replica, because two replicas may
+   * end the same prediction.
    * @returns the id of this replica; undefined if the members must be stored in Redis
    */
   async putMembers({ record, bytes }: QueuedOutcome): Promise<string | undefined> {
@@ -61,14 +64,17 @@ export class LargeParts {
       await this.#values.put(this.#name(record.id, `members/${this.#node}`), String(record.outcome.members));
       return this.#node;
     } catch (error) {
-      // Pauses uploads. Meanwhile outcomes go to Redis, so that an unavailable bucket loses no finished work.
+      // Until then outcomes go to Redis, so that an unavailable bucket loses no finished work.
       this.#pausedUntilMs = performance.now() + PAUSE_MS;
       logLimit.write("large", (...more) => log.warn(`Outcomes stay in the queue: ${messageOf(error)}`, ...more));
       return undefined;
     }
   }
 
-  /** @param node id of the replica that stored the members */
+  /**
+   * Reads the JSON members of an outcome. @param node id of the replica that stored them @returns undefined if the
+   * bucket does not have them
+   */
   async members(id: string, node: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#values?.get(this.#name(id, `members/${node}`));
   }

@@ -1,4 +1,7 @@
-/** Receives notifications from Redis: about predictions that this replica's clients wait for, and about predictions that it runs. */
+/**
+ * Receives notifications from Redis: about predictions that clients of this replica wait for, and about predictions
+ * that it runs.
+ */
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
@@ -18,11 +21,13 @@ export interface MailListener {
   readonly cancelled?: (id: string) => void;
   /** Called when a prediction has new events, which the listener must read. */
   readonly events?: (id: string) => void;
-  /** Called when an event stream of any replica watches a prediction that this replica runs. This replica must then report its events. */
+  /**
+   * Called when an event stream of any replica watches a prediction that this replica runs. It must then report events.
+   */
   readonly watched?: (id: string) => void;
 }
 
-/** The listener methods of notifications that contain only the id of a prediction. */
+/** Listener methods of notifications with only the id of a prediction. */
 const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" | "watched">> = {
   cancel: "cancelled",
   long: "endedLong",
@@ -30,7 +35,7 @@ const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" 
   watched: "watched",
 };
 
-/** Milliseconds to wait after a failed read. Meanwhile the connection is opened again. */
+/** Milliseconds to wait after a failed read, because the connection opens again meanwhile. */
 const RETRY_MS = 100;
 
 export class Mailbox {
@@ -75,7 +80,7 @@ export class Mailbox {
       const method = idListeners[name];
       if (method === undefined) continue;
       const [id = "", seal] = textOf(value).split(" ");
-      // Skips a notification with a wrong seal, which the disk of Redis changed. The next poll reads the prediction instead.
+      // Skips a notification that the disk of Redis changed. The next poll reads the prediction.
       if (seal !== sealOf(`${name} ${id}`)) continue;
       for (const listener of this.#listeners) listener[method]?.(id);
     }
@@ -86,7 +91,7 @@ export class Mailbox {
     try {
       read = recordOf(value);
     } catch {
-      // Ignores a damaged record in a notification: the next poll reads the stored record.
+      // Skips a damaged notification. The next poll reads the stored record.
     }
     if (read === null) return;
     const { record, membersNode } = read;

@@ -1,10 +1,10 @@
-/** The Redis script that removes values that other programs wrote to keys of the queue. */
+/** The Redis script that removes values that other programs wrote to the queue's keys. */
 import { queueScript } from "./script-prelude.ts";
 
 /**
- * Removes values that have a wrong type or text from the queue's own keys and from the keys of the given predictions. Arguments: ids. Predictions in
- * a removed key are lost.
- * @returns for each removed value its key, a space, and what was wrong
+ * Removes values of a wrong type or form from the keys of the queue and of the given predictions. Predictions in a
+ * removed key are lost. Arguments: ids.
+ * @returns for each removed value its key, a space, and the fault
  */
 export const mendScript = queueScript(`
 local removed = {}

@@ -26,7 +26,7 @@ const OWNER = "_";
 /** Characters in an id that name the queue: 36 bits of a digest. */
 const TAG_LENGTH = 6;
 const ID_LENGTH = newId(OWNER).length + TAG_LENGTH;
-/** Minimum milliseconds between refreshes of the directory for unknown ids. */
+/** Minimum milliseconds between two refreshes of the directory because of unknown ids. */
 const REFRESH_MS = 100;
 
 /** Adds a queue to the sorted set of the repository's queues. Arguments: name, seconds until it expires. @returns the names of all queues */
@@ -58,7 +58,7 @@ export class QueueDirectory {
     return [this.own, ...[...this.#queues.values()].filter((queue) => queue !== this.own)];
   }
 
-  /** Looks for a prediction in all queues, for an id that names no queue. @throws SconceError `queue_unavailable` */
+  /** Looks for a prediction in all queues. @throws SconceError `queue_unavailable` */
   async read(id: string): Promise<PredictionRecord | undefined> {
     for (const queue of this.all) {
       const record = await queue.read(id, { isAwaited: false });
@@ -73,7 +73,7 @@ export class QueueDirectory {
   }
 
   /**
-   * The queue that an id names. For an id that a client chose, the queue of this replica.
+   * The queue whose digest is in an id; for an id that a client chose, the queue of this replica.
    * @returns undefined if the repository has no such queue
    * @throws SconceError `queue_unavailable`
    */
@@ -99,7 +99,7 @@ export class QueueDirectory {
   }
 
   async #refreshLater(): Promise<void> {
-    // The sleep takes at least one turn of the event loop, in which concurrent callers share this refresh.
+    // Waits for at least one turn of the event loop, in which other callers share this refresh.
     await Bun.sleep(Math.max(0, this.#refreshedMs + REFRESH_MS - performance.now()));
     this.#refreshing = undefined;
     await this.refresh();

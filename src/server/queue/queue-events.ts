@@ -6,19 +6,19 @@ import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
-/** An output, or a part of an output. Undefined: a part that is dropped, since its input runs again. */
+/** An output, or a part of an output. Undefined: a dropped part, because its input runs again. */
 export type QueuedEvent =
   | {
       readonly index: number;
-      /** Number of earlier parts of the input. Undefined for an output. */
+      /** Number of earlier parts of this output. Undefined for a whole output. */
       readonly sequence: number | undefined;
       readonly text: Text;
     }
   | undefined;
 
-/** A position in the log of events that a replica writes for a prediction. */
+/** A position in the log of a prediction's events. */
 interface EventPlace {
-  /** Random name of the log. Another replica that runs the prediction writes a log with another name. */
+  /** Random name of the log. Each replica that runs the prediction writes a new log. */
   readonly name: string;
   /** Number of events before this position. */
   readonly from: number;
@@ -40,7 +40,7 @@ export interface ReadOptions {
   readonly bytes?: number;
 }
 
-/** Runs a script. @param bytes size of the largest value in the arguments or the answer */
+/** Runs a script. @param bytes size of the largest value in the arguments or the answer, for the time limit */
 type Run = (script: LuaScript, args: readonly Argument[], bytes: number) => Promise<unknown>;
 
 export class QueueEvents {
@@ -52,7 +52,8 @@ export class QueueEvents {
 
   /**
    * Appends events to the log, which must have `from` events.
-   * @returns the number of events in Redis; UNWATCHED if no replica has an event stream of the prediction; -1 if another replica runs it
+   * @returns the number of events in the log; UNWATCHED if no event stream reads the prediction; -1 if another replica
+   * runs it
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
@@ -62,7 +63,7 @@ export class QueueEvents {
   }
 
   /**
-   * Marks a prediction as watched, so that its events are reported from the start. Must be called before the prediction is created.
+   * Marks a prediction as watched before it is created, so that its events are reported from the start.
    * @throws SconceError `queue_unavailable`
    */
   async expect(id: string): Promise<void> {
@@ -70,8 +71,8 @@ export class QueueEvents {
   }
 
   /**
-   * Reads events after the first `from` events of the log. For a few seconds after each read, the replica that runs the prediction reports its
-   * events.
+   * Reads the events after the first `from` events of the log. The replica that runs the prediction reports events for
+   * some seconds after each read.
    * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
    * @throws DamagedValue for an event that the disk of Redis changed
@@ -89,7 +90,7 @@ export class QueueEvents {
   }
 }
 
-/** The place of an event, which its checksum covers too: then the checksum shows a changed bit that moved the event. */
+/** Part of an event's checksum, so that an event at a wrong place has a wrong checksum. */
 function placeOf(id: string, name: string, position: number): string {
   return `${id} ${name} ${position} `;
 }

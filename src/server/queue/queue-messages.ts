@@ -12,8 +12,8 @@ export interface QueuedRequest
 }
 
 /**
- * The creation time, or the limit that the request would exceed and the number of unfinished inputs. The limit `queue` also stands for an id that
- * exists.
+ * Result of creating a prediction: its creation time; or the exceeded limit, and the number of unfinished inputs. An id
+ * that exists gives the limit `queue`.
  */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
@@ -21,7 +21,7 @@ export type Created = { readonly createdAtMs: number } | { readonly limit: "queu
 export interface QueuedOutcome {
   readonly record: EndedRecord;
   readonly bytes: number;
-  /** Whether the body may be in the bucket, and must be deleted there. */
+  /** Whether the body may be in the bucket, where it must be deleted. */
   readonly hasLargeBody: boolean;
 }
 
@@ -34,14 +34,14 @@ export interface Progress {
   readonly logs: string;
 }
 
-/** Figures of a queue, over all its replicas. */
+/** Figures of a queue, for all its replicas. */
 export interface QueueFacts {
   /** Number of unfinished inputs, and bytes of their bodies. */
   readonly items: number;
   readonly bytes: number;
   /** Number of predictions that replicas have ended since the queue was created. */
   readonly ended: number;
-  /** Numbers of unfinished predictions that no replica has claimed, and that a replica has claimed. */
+  /** Number of unfinished predictions without a claim (`waiting`), and with a claim (`taken`). */
   readonly waiting: number;
   readonly taken: number;
   /** Milliseconds since the creation of the oldest prediction that no replica has claimed. */
@@ -55,10 +55,11 @@ export interface QueueFacts {
 }
 
 /**
- * A request about the webhooks of a queue: deletes delivered webhooks, renews this replica's leases, and claims webhooks that no replica has leased.
+ * Call about the webhooks of a queue. It deletes delivered webhooks, renews this replica's leases, and claims webhooks
+ * without a lease.
  */
 export interface WebhookExchange {
-  /** Milliseconds of a lease: until then only this replica delivers the webhooks that it claims or renews. */
+  /** Length of a lease in milliseconds. Only the replica with the lease delivers a webhook. */
   readonly leaseMs: number;
   /** Maximum number of webhooks to claim. */
   readonly maxClaimed: number;
@@ -67,8 +68,9 @@ export interface WebhookExchange {
 }
 
 export interface WebhooksClaimed {
-  /** Number of undelivered webhooks in the queue. `claimed` has undefined for a webhook that the disk of Redis changed. */
+  /** Number of undelivered webhooks in the queue. */
   readonly count: number;
+  /** `webhook` is undefined if the disk of Redis changed it. */
   readonly claimed: readonly (WebhookKey & { readonly webhook: string | undefined })[];
 }
 
@@ -77,12 +79,12 @@ export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | 
   /** Size of the body. */
   readonly bytes: number;
   readonly hasLargeBody: boolean;
-  /** Loads the body. The `leftMs` of the result is less by the time that loading took. @throws SconceError `queue_unavailable` */
+  /** Loads the body. Loading reduces `leftMs`. @throws SconceError `queue_unavailable` */
   readonly load: () => Promise<UnfinishedRequest>;
 }
 
 export interface Claimed {
   readonly requests: readonly ClaimedRequest[];
-  /** Number of predictions that failed instead of being claimed, because too many replicas had ended while running them. */
+  /** Number of predictions that failed instead, because too many replicas ended while they ran them. */
   readonly givenUp: number;
 }

@@ -1,4 +1,7 @@
-/** Polls Redis once a second: reads the figures of the queue, and ends predictions whose time limit has passed, on whichever replica they are. */
+/**
+ * Polls Redis once a second: reads the figures of the queue, and ends predictions of any replica whose time limit has
+ * passed.
+ */
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../flow/drain-rate.ts";
@@ -17,7 +20,7 @@ export class QueueWait {
   update(facts: Pick<QueueFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
     const before = this.#facts ?? facts;
     this.#facts = facts;
-    // The difference is negative after replicas have returned predictions, or when the queue is new.
+    // Negative after replicas have returned predictions, or when the queue is new.
     const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
     const isIdle = facts.waiting === 0;
     if (claimed > 0 || isIdle) this.#rate.begun(claimed, nowMs, isIdle);
@@ -53,7 +56,7 @@ export class QueueState {
   /** Whether this replica runs predictions of the queue. */
   isWorker: () => boolean = () => false;
   facts = none;
-  /** Whether the last poll succeeded; undefined before the first poll has ended. */
+  /** Whether the last poll succeeded; undefined before the first poll. */
   #answered: boolean | undefined;
 
   constructor(queue: Queue, mailbox: Mailbox) {
@@ -77,7 +80,7 @@ export class QueueState {
     this.#onTick.clear();
   }
 
-  /** Estimated milliseconds until a replica claims a new prediction; 0 if unknown. */
+  /** Estimated milliseconds until a replica claims a new prediction; 0 for an unknown rate. */
   get waitMs(): number {
     return this.#wait.waitMs(performance.now());
   }

@@ -27,7 +27,7 @@ export interface QueueWorkerOptions {
   readonly metrics: Metrics;
 }
 
-/** Milliseconds to wait after a failure, and between checks whether the engine is ready. */
+/** Milliseconds to wait after a failure, or while the engine is not ready. */
 const RETRY_MS = 100;
 /** Milliseconds before a prediction whose body cannot be loaded goes back to the queue. */
 const GIVE_BACK_MS = 1000;
@@ -35,9 +35,9 @@ const GIVE_BACK_MS = 1000;
 const REPORT_MS = 200;
 /** Maximum predictions in one command to Redis. */
 const MAX_COUNT = 256;
-/** Weight of the newest prediction in #meanShare. */
+/** Weight of the newest prediction in `#meanShare`. */
 const MEAN_WEIGHT = 0.2;
-/** Maximum milliseconds to wait at the stop until Redis has acknowledged all outcomes. */
+/** Maximum milliseconds to wait, when the replica stops, until Redis has acknowledged all outcomes. */
 const FLUSH_MS = 5000;
 
 export class QueueWorker {
@@ -73,12 +73,14 @@ export class QueueWorker {
     return !this.#hasLeft && (engine.isReady || claims.unfinished.length > 0);
   }
 
-  /** Whether this replica leaves new predictions to others. */
   get isStopping(): boolean {
     return this.#isStopping;
   }
 
-  /** Stops claiming. Returns predictions that have not begun to the queue, and after `maxMs` milliseconds also the others. */
+  /**
+   * Stops claiming. Returns predictions that have not begun to the queue at once, and all others after `maxMs`
+   * milliseconds.
+   */
   async stop(maxMs: number): Promise<void> {
     const { queue, link, claims } = this.#options;
     this.#isStopping = true;
@@ -98,7 +100,8 @@ export class QueueWorker {
   }
 
   /**
-   * Renews the leases of all claimed predictions. Drops predictions that another replica has claimed, and cancels those that a client has cancelled.
+   * Renews the leases of all claimed predictions. Stops predictions that another replica has claimed or a client has
+   * canceled.
    */
   async renew(): Promise<void> {
     const { queue, claims } = this.#options;
@@ -111,7 +114,7 @@ export class QueueWorker {
       }
       this.#renewedMs = performance.now();
     } catch {
-      // Ignored: the timer calls this function again.
+      // The timer calls `renew` again.
     }
   }
 
@@ -137,20 +140,21 @@ export class QueueWorker {
     const { queue, link } = this.#options;
     const askedMs = performance.now();
     const claimed = await queue.claim(link, count, BLOCK_MS);
-    // If this process was suspended, the leases may have ended before it runs again.
+    // If this process was suspended meanwhile, other replicas may have claimed the predictions.
     const isOld = performance.now() - askedMs > queue.leaseMs / 2;
     if (claimed.requests.length > 0) await this.#begin(claimed, 0, isOld);
   }
 
   async #begin({ requests, givenUp }: Claimed, reclaimed: number, isOld: boolean): Promise<void> {
     const { claims, metrics, engine } = this.#options;
-    // A prediction with many inputs counts at most a quarter of the capacity, so that others run beside it.
+    // A prediction with many inputs counts as a quarter of the capacity at most, so that other predictions run beside
+    // it.
     const maxShare = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
     metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
     const added = requests.map((request) => {
       const share = Math.min(request.count, maxShare);
       this.#meanShare += MEAN_WEIGHT * (share - this.#meanShare);
-      // Redis may have lost a prediction that this replica runs, and its client sent the request again.
+      // A claimed prediction with this id is one that Redis has lost. Its client sent it again.
       this.#drop(request.id);
       return { request, claim: claims.add(request, share) };
     });
@@ -158,7 +162,7 @@ export class QueueWorker {
     for (const { request, claim } of added) if (claims.isUnfinished(claim)) void this.#load(request, claim);
   }
 
-  /** Loads the body of a claimed prediction and starts it. Does not delay other predictions, and never throws. */
+  /** Loads the body of a claimed prediction and starts it. Never throws. */
   async #load({ bytes, load }: ClaimedRequest, claim: Claim): Promise<void> {
     const { claims, service, memory, queue } = this.#options;
     using _body = memory.add("bodies", bytes);
@@ -170,7 +174,7 @@ export class QueueWorker {
         if (live !== undefined && claims.isUnfinished(claim)) claims.events.add(live);
       });
     } catch {
-      // Returns the prediction to the queue, since another replica may be able to load the body.
+      // Another replica may be able to load the body.
       await Bun.sleep(GIVE_BACK_MS);
       if (!claims.isUnfinished(claim)) return;
       claims.drop(claim.id);
@@ -178,7 +182,10 @@ export class QueueWorker {
     }
   }
 
-  /** Number of predictions to claim now; 0 while less than a batch is free. Claims for about three batches keep the device busy. */
+  /**
+   * Number of predictions to claim now; 0 while less than a batch is free. Claimed inputs for three batches keep the
+   * device busy.
+   */
   #freeCount(): number {
     const { engine, claims } = this.#options;
     const batch = engine.maxBatchSize * engine.instances;
@@ -196,7 +203,8 @@ export class QueueWorker {
     if (this.#isReclaiming || this.#isStopping || !engine.isReady) return;
     this.#isReclaiming = true;
     try {
-      // All leases end during an outage of Redis. After it, this replica renews its leases before it claims, so that others can renew theirs.
+      // After an outage of Redis all leases have ended. Each replica first renews its own, so that no running
+      // prediction changes its replica.
       if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
       else {
         for (let after = "-"; after !== "" && !this.#isStopping; ) {
@@ -212,7 +220,7 @@ export class QueueWorker {
         }
       }
     } catch {
-      // Ignored: the timer calls this function again.
+      // The timer calls `#reclaim` again.
     } finally {
       this.#isReclaiming = false;
     }
@@ -228,7 +236,7 @@ export class QueueWorker {
       if (progress.length > 0) await queue.reportProgress(progress);
       claims.progressReported(progress);
     } catch {
-      // Ignored: the next report has the same progress.
+      // The next report has the same progress.
     } finally {
       this.#isReporting = false;
     }
@@ -245,7 +253,7 @@ export class QueueWorker {
     if (this.#options.claims.drop(id)) this.#options.service.live.withdraw(id);
   }
 
-  /** Returns predictions that Redis assigned to this replica, but whose answer was lost when the connection closed. */
+  /** Returns predictions that Redis assigned to this replica in an answer that never arrived. */
   async #giveBackUnread(): Promise<void> {
     const { queue, claims } = this.#options;
     const unread = (await queue.claimedIds()).filter((id) => !claims.has(id));
@@ -256,7 +264,7 @@ export class QueueWorker {
     const { queue, claims } = this.#options;
     const returned = claims.unfinished.filter(({ hasBegun }) => isAll || !hasBegun);
     for (const { id } of returned) this.#drop(id);
-    // If this call fails, other replicas claim the predictions when the leases end.
+    // If this call fails, other replicas claim the predictions after the leases.
     if (returned.length > 0) await queue.giveBack(returned).catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** The Redis queue that replicas share. Each method runs one command or script. Small requests in one turn of the event loop share a call. */
+/** The Redis queue that replicas share. Each method runs one command or script. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { checksumOfTexts, DamagedValue, summed, unsummed } from "../predictions/checksum.ts";
@@ -49,12 +49,12 @@ export interface QueueOptions {
   /** Id of this replica. */
   readonly node: string;
   readonly leaseMs: number;
-  /** Age, count and bytes up to which ended predictions are retained. */
+  /** Limits of age, count and bytes for ended predictions. */
   readonly retention: { readonly ms: number; readonly count?: number | undefined; readonly bytes: number };
   /** Longest time limit of a prediction from this replica, in milliseconds. */
   readonly timeoutMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** Stores large values outside Redis; undefined if Redis stores them. */
+  /** Stores large values outside Redis; undefined if Redis stores all values. */
   readonly large?: LargeValues | undefined;
   /** Whether this replica sends the webhooks of the predictions that it ends. */
   readonly deliversWebhooks?: boolean;
@@ -65,18 +65,18 @@ interface PlacedRequest extends QueuedRequest {
 }
 
 interface RunOptions {
-  /** By default the connection for small commands. */
+  /** Default: the connection for small commands. */
   readonly link?: RedisLink;
-  /** Expected size of the answer. A large answer gets more time. */
+  /** Expected size of the answer, which extends the time limit. */
   readonly answerBytes?: number;
 }
 
-/** Minimum retention. A waiting client may read an outcome only after the notification. */
+/** Minimum retention in milliseconds, because waiting clients read an outcome after its notification. */
 const MIN_RETENTION_MS = 10_000;
-/** Larger bodies have a Redis key each, because scripts read the whole entry of a prediction. */
+/** A larger body has its own Redis key, because scripts read the whole entry of a prediction. */
 const MAX_ENTRY_BYTES = 65_536;
 
-/** Texts that may be the id of a prediction. */
+/** Arguments that may be the id of a prediction. */
 const possibleId = /^[\w-]{8,128}$/;
 
 export class Queue {
@@ -89,14 +89,14 @@ export class Queue {
   readonly #largeLink: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  /** First two arguments of every script: retention and this replica's id. */
+  /** First two arguments of every script. */
   readonly #scriptArgs: readonly Argument[];
   readonly #timeoutMs: number;
   readonly #limits: QueueOptions["limits"];
   readonly #large: LargeParts;
   readonly #creates: CallBatch<PlacedRequest, Created>;
   readonly #reads: CallBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
-  /** Large records that are being read, by id. Concurrent readers share one transfer. */
+  /** Large records that are being read, by id. Concurrent readers of an id share one transfer. */
   readonly #fetching = new Map<string, Promise<ReadRecord | null>>();
   /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
   #redisClockMs: number | undefined;
@@ -121,17 +121,18 @@ export class Queue {
     });
     this.#reads = new CallBatch({
       call: async (reads) => {
-        // One awaited read subscribes this replica to the outcomes of all reads in the call. Extra notifications are harmless.
+        // If one reader waits for the end of its prediction, Redis notifies this replica of the ends of all. This does
+        // no harm.
         const purpose = reads.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
         return listOf(await this.#run(scripts.readScript, [purpose, ...reads.map(({ id }) => id)]));
       },
     });
   }
 
-  /** Adds a prediction to the queue. This method and all others throw SconceError `queue_unavailable`. */
+  /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // The bucket has one body per id. A second request with an id that a client chose must not replace the body of the first.
+    // Not for an id that a client chose: a second request with this id would replace the body of the first.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, place: "bucket" });
@@ -140,6 +141,7 @@ export class Queue {
   }
 
   /**
+   * Reads a prediction; undefined for an unknown id.
    * @param isAwaited whether Redis notifies this replica when the prediction ends
    * @throws SconceError `predictions_unusable` for an outcome that the disk of Redis changed
    */
@@ -147,7 +149,10 @@ export class Queue {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /** @param isForced whether to end a claimed prediction at once, instead of letting the replica that runs it end it */
+  /**
+   * Cancels a prediction; undefined for an unknown id. The replica that runs it ends it, or with `isForced` Redis ends
+   * it at once.
+   */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
     const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
     return record?.kind === kind ? record : undefined;
@@ -167,8 +172,8 @@ export class Queue {
   }
 
   /**
-   * Claims predictions whose leases have ended, in pages. @param after "-" for the first page, then `next` of the result, which is "" after the last
-   * page
+   * Claims predictions whose leases have ended, page by page.
+   * @param after "-" for the first page, then `next` of the result, which is "" after the last page
    */
   async reclaim(after: string, count: number): Promise<Claimed & { readonly next: string }> {
     const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count], {
@@ -187,7 +192,7 @@ export class Queue {
     try {
       await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
     } catch (error) {
-      // Ignored if another replica has created the group.
+      // Another replica has created the group.
       const cause = error instanceof SconceError ? error.cause : undefined;
       if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
     }
@@ -231,7 +236,9 @@ export class Queue {
     await this.#run(scripts.progressScript, args);
   }
 
-  /** Renews leases. @returns ids that another replica has claimed, and ids to cancel */
+  /**
+   * Renews the leases of predictions. @returns ids that another replica has claimed, and ids that clients have canceled
+   */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
     const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
@@ -248,7 +255,7 @@ export class Queue {
     await this.#run(scripts.leaveScript, []);
   }
 
-  /** Reads this replica's notifications after the id `after`. Waits up to `blockMs` milliseconds if there are none. */
+  /** Reads this replica's notifications after the id `after`. Without any, waits up to `blockMs` milliseconds. */
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;
     const options = ["COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after];
@@ -293,7 +300,7 @@ export class Queue {
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** Sends a large request over another connection, so that small requests do not wait for it. */
+  /** Sends a large request over a separate connection, so that small requests do not wait for it. */
   async #createInRedis(request: PlacedRequest): Promise<Created> {
     if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
     const [created] = await this.#createAll([request], this.#largeLink);
@@ -302,8 +309,8 @@ export class Queue {
   }
 
   /**
-   * Completes a record with members that are stored elsewhere. @param reply the record; a number is the size of a record that is too large for the
-   * answer
+   * Parses a record, and reads members that are in the bucket.
+   * @param reply a record; the size of a record that is too large for the answer; or null for an unknown id
    */
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
     try {
@@ -335,7 +342,7 @@ export class Queue {
     const nowMs = this.#redisClockMs + performance.now();
     const claimed = entries.map((entry) => claimedOf(entry, nowMs));
     const expired = claimed.filter(({ leftMs }) => leftMs <= 0).map(({ id }) => id);
-    // If this call fails, tend() ends these predictions later.
+    // If this call fails, `tend` ends the predictions later.
     if (expired.length > 0) void this.#run(scripts.readScript, ["expired", ...expired]).catch(() => {});
     return claimed
       .filter(({ leftMs }) => leftMs > 0)
@@ -387,7 +394,8 @@ export class Queue {
   }
 
   /**
-   * Sends a command. If another program wrote to keys of the queue, removes those values and sends the command again.
+   * Sends a command. If it fails because another program wrote to the queue's keys, removes these values and sends it
+   * again.
    * @param ids predictions whose keys the command uses
    */
   async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {
@@ -409,7 +417,7 @@ export class Queue {
     }
   }
 
-  /** @param bytes size of the largest value in the command or its answer */
+  /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }

@@ -37,11 +37,14 @@ interface Cancellation extends RetryEntry {
   readonly id: string;
 }
 
-/** Milliseconds that the replica with a canceled prediction has to report the outputs so far. Then the prediction ends without them. */
+/**
+ * Milliseconds for which a canceled prediction may still get its outputs so far from its replica. Then it ends without
+ * outputs.
+ */
 const CANCEL_MS = 1000;
-/** Milliseconds after which an awaited prediction is read again, in case a notification or the whole queue was lost. */
+/** Milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
-/** Maximum cancellations that wait for Redis. Above it, predictions of disconnected clients run to their end. */
+/** Maximum cancellations that wait for Redis. Further predictions of disconnected clients run to their end. */
 const MAX_CANCELLATIONS = 10_000;
 
 export class QueuedPredictions implements Predictions {
@@ -106,23 +109,23 @@ export class QueuedPredictions implements Predictions {
       if (request.watcher !== undefined) await queues.own.events.expect(id);
       const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
-        // Another replica may have created a prediction with this id at the same time.
+        // A client may create this id through another replica at the same time.
         const known = once && (await this.#creations.known(once));
         if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
-      // The client gets an error, but Redis may have accepted the prediction, which then nobody reads.
+      // The client gets an error, but Redis may have the prediction, which nobody would read.
       if (isAnswerLost(error) && once === undefined) this.#abandon(kind, id, timeLimitMs);
       throw error;
     } finally {
       charge[Symbol.dispose]();
     }
     if (awaited === undefined) return pending;
-    // The prediction is accepted, so the client gets its id even if Redis fails now.
+    // Redis has the prediction, so the client gets its id even if Redis fails now.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
-    // A client that has disconnected has no id, so nobody can read the outcome, except the receiver of a webhook.
+    // A disconnected client does not know the id, so only a webhook could deliver the outcome.
     if (webhook === undefined && !awaited.isOver && client.signal.aborted) this.#abandon(kind, id, timeLimitMs);
     if (record === undefined)
       throw new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
@@ -190,25 +193,30 @@ export class QueuedPredictions implements Predictions {
     return undefined;
   }
 
-  /** Refuses new predictions. */
   refuse(): void {
     this.#isDraining = true;
   }
 
-  /** Waits about `maxMs` milliseconds for predictions that HTTP requests await. Requests that still wait get the current state. */
+  /**
+   * Waits at most `maxMs` milliseconds for predictions that HTTP requests wait for. Other requests then get the current
+   * state.
+   */
   async release(maxMs: number): Promise<void> {
     await until(() => this.#awaited.size === 0, maxMs);
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
-  /** Reads a prediction from its queue. Redis sends notifications for this replica's queue only. `#tick` polls the others. */
+  /**
+   * Reads a prediction from its queue. Redis sends notifications only for this replica's queue; `#tick` polls other
+   * queues.
+   */
   async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     const { queues } = this.#options;
     const queue = await queues.queueOf(id);
     return queue?.read(id, { isAwaited: isAwaited && queue === queues.own });
   }
 
-  /** Waits for the end of the prediction, at most as long as the client waits. */
+  /** Waits until the prediction ends or the client's wait is over. */
   async #end(awaited: Awaited, client: Client, waitMs: number): Promise<PredictionRecord | undefined> {
     awaited.polledMs = performance.now();
     await this.#waits.until(awaited, client, waitMs);
@@ -224,7 +232,10 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /** Cancels a prediction whose client disconnected without the id. Gives up after `timeLimitMs`, when the prediction has ended anyway. */
+  /**
+   * Cancels a prediction whose client disconnected before it got the id. Tries again until `timeLimitMs`, when the
+   * prediction has ended.
+   */
   #abandon(kind: Kind, id: string, timeLimitMs: number): void {
     this.#cancellations.add({ kind, id, bytes: 0, expiresMs: performance.now() + timeLimitMs });
   }
@@ -239,7 +250,7 @@ export class QueuedPredictions implements Predictions {
     }
   }
 
-  /** Reads the last events before it reports the end, so that event streams send them first. */
+  /** Event streams must send the last events before the end. */
   #ended(record: PredictionRecord): void {
     const awaited = this.#awaited.get(record.id);
     if (awaited?.events === undefined) awaited?.update(record);
@@ -260,8 +271,8 @@ export class QueuedPredictions implements Predictions {
       await this.#readEvents(awaited);
       awaited.update(record);
     } catch (error) {
-      // Ends the wait for an outcome that the disk of Redis changed: the waiting request reads it, and answers the error. After other errors the next
-      // tick polls again.
+      // Ends the wait for a damaged outcome: the waiting request reads it and answers the error. After other errors the
+      // next tick polls again.
       if (codedError(error).code === "predictions_unusable") awaited.release();
     }
   }

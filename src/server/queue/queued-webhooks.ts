@@ -1,11 +1,14 @@
-/** The undelivered webhooks in the queues. A lease gives each to one replica. When the lease ends, another replica claims the webhook. */
+/**
+ * The undelivered webhooks in the queues. A lease gives a webhook to one replica. After the lease, another replica
+ * claims it.
+ */
 import { log } from "../../base/log.ts";
 import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
 import type { WebhooksClaimed } from "./queue-messages.ts";
 
-/** Maximum ids in one call. A longer call would delay the calls after it. */
+/** Maximum ids in one call, because the next call waits for it. */
 const MAX_IDS = 500;
 
 export class QueuedWebhooks implements WebhookStore {
@@ -16,7 +19,7 @@ export class QueuedWebhooks implements WebhookStore {
   /** Number of undelivered webhooks in all queues at the last poll. */
   count = 0;
 
-  /** @param queues gives all queues of the repository, since the queue of an older model version may have no replica left */
+  /** `queues` returns all queues of the repository, because a queue of an older model version may have no replica. */
   constructor(queues: () => readonly Queue[]) {
     this.#queues = queues;
   }
@@ -44,7 +47,7 @@ export class QueuedWebhooks implements WebhookStore {
       if (mustRenew) this.#renewedMs = performance.now();
       await this.#exchange(mustRenew ? webhooks.predictions : [], leaseMs, webhooks);
     } catch {
-      // Ignored: the next poll does the same.
+      // The next poll tries again.
     } finally {
       this.#isPolling = false;
     }
@@ -63,7 +66,7 @@ export class QueuedWebhooks implements WebhookStore {
     }
   }
 
-  /** @param webhooks sends the webhooks that are claimed; undefined: claims none */
+  /** Reports delivered webhooks to all queues, renews leases, and claims webhooks that `webhooks` then sends. */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
     const delivered = this.#delivered.splice(0);
     let count = 0;

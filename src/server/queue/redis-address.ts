@@ -20,7 +20,7 @@ export type ConnectionSettings = Pick<
   | "protocol"
 >;
 
-/** Hosts and logins. Several hosts are Sentinels, or the first nodes of a Cluster. */
+/** Hosts and logins of Redis. Several hosts are Sentinels, or the first nodes of a Cluster. */
 export interface RedisAddress {
   readonly kind: "one" | "sentinel" | "cluster";
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
@@ -120,7 +120,7 @@ function tlsOf(query: URLSearchParams): ConnectionOptions {
   return { ...file("ca"), ...file("cert"), ...file("key") };
 }
 
-/** The error for a malformed address. The message never contains the address, which has a password. */
+/** An error without the address, which may have a password. */
 function unusable(why: string): SconceError {
   return new SconceError("usage", `--queue: ${why}`);
 }

@@ -1,4 +1,4 @@
-/** A connection to Redis. Each failure is one kind of error, with a reason. */
+/** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
 import { createHash } from "node:crypto";
 import { Cluster, Command, ReplyError } from "ioredis";
 import { Gate } from "../../base/collections/gate.ts";
@@ -6,7 +6,7 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
 import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
 
-/** Time limit of a small command in milliseconds. With it, clients learn within two seconds that Redis is unavailable. */
+/** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
 /** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
@@ -14,7 +14,7 @@ const MIN_BYTES_PER_MS = 2000;
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
 
-/** A Lua script. Commands contain only its digest. The text is sent if Redis does not know the digest. */
+/** A Lua script. Commands contain only its digest, and its text if Redis does not know the digest. */
 export class LuaScript {
   readonly text: string;
   readonly sha: string;
@@ -27,10 +27,7 @@ export class LuaScript {
 
 export type Argument = string | number | Buffer;
 
-/**
- * The use of a connection. Blocking commands and large values have connections of their own, so that small commands never wait for them. Large
- * commands run one at a time, so that each has its full time limit.
- */
+/** Blocking commands and large values have separate connections, so that small commands do not wait for them. */
 export type LinkUse = "commands" | "blocking" | "large";
 
 export interface RedisLinkOptions {
@@ -40,7 +37,7 @@ export interface RedisLinkOptions {
   readonly onReady?: () => void;
 }
 
-/** The cause of an error: the command was not sent, because there is no connection. */
+/** A command failed because there is no connection. */
 class NotSent extends Error {
   /** Error of the last attempt to connect; undefined during the first attempt. */
   readonly reason: string | undefined;
@@ -56,30 +53,30 @@ export class RedisLink implements Disposable {
   readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
   readonly #gate = new Gate(1);
-  /** False until the first attempt to connect has ended, and after disposal. Failures do not count then. */
+  /** False until the first attempt to connect has ended, and after disposal. Failures are not reported then. */
   #isInUse = false;
   #disconnectReason: string | undefined;
 
   constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
-      // Failed commands throw at once, and are not sent again.
+      // A failed command throws at once, and is not sent again.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
       retryStrategy: (times) => Math.min(500, 50 * times),
-      // Connects again after a failover, because the old master refuses writes.
+      // Connects again after a failover, because the old master accepts no writes.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       sentinelCommandTimeout: COMMAND_MS,
       ...silenceOf(use),
       protocol: 2,
-      // Time limit of commands that ioredis itself sends while it connects. #send() sets the limit of all other commands.
+      // Only for commands that ioredis sends while it connects. `#send` sets the limit of other commands.
       ...(use === "blocking" ? {} : { commandTimeout: COMMAND_MS }),
     };
     this.#use = use;
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
-    // Failed commands report the same error. Without this listener, ioredis prints it.
+    // Without a listener, ioredis prints errors. Failed commands report them too.
     this.#client.on("error", (error) => {
       this.#isInUse = true;
       this.#disconnectReason = messageOf(error);
@@ -91,17 +88,20 @@ export class RedisLink implements Disposable {
     if (onReady !== undefined) this.#client.on("ready", onReady);
   }
 
-  /** @throws SconceError `queue_unavailable` */
+  /** Sends a command. @throws SconceError `queue_unavailable` */
   call(name: string, ...args: readonly Argument[]): Promise<unknown> {
     return this.fetch(0, name, ...args);
   }
 
-  /** @param answerBytes expected size of the answer, which extends the time limit @throws SconceError `queue_unavailable` */
+  /**
+   * Sends a command. @param answerBytes expected size of the answer, which extends the time limit @throws SconceError
+   * `queue_unavailable`
+   */
   fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
     return this.#inTurn(() => this.#send(answerBytes, name, args));
   }
 
-  /** Runs a script. @param key selects the node of a Cluster @throws SconceError `queue_unavailable` */
+  /** Runs a script. @param key Redis key that selects the node of a Cluster @throws SconceError `queue_unavailable` */
   run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
     return this.#inTurn(async () => {
       try {
@@ -135,18 +135,18 @@ export class RedisLink implements Disposable {
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
-    // Without a connection, the error message of ioredis contains the name of this option.
+    // For a missing connection, ioredis names this option in its error.
     const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
-    // NOGROUP is no failure: a new queue has no consumer group.
+    // NOGROUP means that a new queue has no consumer group, so nothing has failed.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
-    // A new connection: on this one, the rest of the large command would delay the next command.
+    // On the old connection, the next command would wait for the rest of the large command.
     if (this.#use === "large" && faultOf(message) === "timeout") this.#reconnect();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });
   }
 
-  /** Closes the connections and drops all data that is not sent. ioredis connects again at once. */
+  /** Closes the connections with all unsent data. ioredis connects again at once. */
   #reconnect(): void {
     const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
     for (const { stream } of nodes) stream?.destroy();
@@ -164,8 +164,9 @@ export function isGroupMissing(error: unknown): boolean {
 }
 
 /**
- * Whether a command failed because another program wrote to a key: a value of another type, or text that a script cannot parse.
- * @returns for such an error, the id of the prediction if the message has one; undefined for all other errors
+ * Whether a command failed because another program wrote to a key: a value of another type, or text that a script
+ * cannot parse.
+ * @returns the prediction's id if the error message has it; undefined for other errors
  */
 export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
   if (!(error instanceof SconceError) || !(error.cause instanceof ReplyError)) return undefined;
@@ -186,8 +187,8 @@ export function isConnecting(error: unknown): boolean {
 }
 
 /**
- * Idle timeout of a connection: a connection that is silent for longer than an answer may take is replaced. Connections for large values have none,
- * because they are silent while they send.
+ * A connection is replaced when it is silent for longer than an answer may take. Connections for large values have no
+ * limit, because they are silent while they send.
  */
 function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
   if (use === "large") return {};

@@ -1,4 +1,7 @@
-/** This server as a replica: its connections to the Redis queue, its side for clients, and its side that runs predictions. */
+/**
+ * This server as a replica: its connections to the Redis queue, the interface for clients, and the worker that runs
+ * predictions.
+ */
 
 import type { Engine } from "../../engine/engine.ts";
 import type { ServeConfig } from "../config.ts";
@@ -32,17 +35,17 @@ export interface ReplicaOptions {
   readonly metrics: Metrics;
 }
 
-/** Seconds that values in the bucket, and the entry of the queue, outlast the time limit and retention of predictions. */
+/** Seconds for which values in the bucket, and the queue's entry in the directory, outlast the predictions. */
 const MARGIN_S = 600;
 /** Milliseconds between polls for webhooks that no replica has leased. */
 const WEBHOOK_POLL_MS = 1000;
-/** Age of a waiting prediction at which further replicas load the model. */
+/** When a prediction has waited for this many milliseconds, further replicas load the model. */
 const UNCLAIMED_MS = 1000;
-/** Milliseconds that the start waits for Redis. Then the server starts without Redis. */
+/** Milliseconds for which the start waits for Redis. Then the server starts without it. */
 const START_MS = 2000;
 
 export class Replica implements Disposable {
-  /** The store of predictions that this replica runs, which it has claimed from the queue. */
+  /** Predictions that this replica has claimed from the queue. */
   readonly claims: ClaimedPredictions;
   /** Undefined without `--bucket`. Redis then stores large values. */
   readonly bucket: BucketValues | undefined;
@@ -59,7 +62,7 @@ export class Replica implements Disposable {
   #worker: QueueWorker | undefined;
   #webhooks: Webhooks | undefined;
 
-  /** Connects to Redis, and tries again for ever if Redis cannot be reached. @throws SconceError `usage` for a malformed address */
+  /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
   constructor(options: ReplicaOptions) {
     const { config, url, name, repository, memory, metrics } = options;
     const lifetimeS = config.timeout + config.retainAge + MARGIN_S;
@@ -97,12 +100,11 @@ export class Replica implements Disposable {
     return this.#state.isConnected;
   }
 
-  /** Figures of the queue at the last poll. */
   get facts(): QueueFacts {
     return this.#state.facts;
   }
 
-  /** Number and bytes of retained predictions, over all replicas. */
+  /** Number and bytes of retained predictions of all replicas. */
   get retained(): { readonly count: number; readonly bytes: number } {
     return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
   }
@@ -132,8 +134,8 @@ export class Replica implements Disposable {
   }
 
   /**
-   * Starts running predictions of the queue.
-   * @param load loads the model, unless it is loaded. Called when predictions wait that no other replica claims
+   * Starts to run predictions of the queue.
+   * @param load loads the model if it is not loaded. Called when no replica claims waiting predictions
    */
   work(service: PredictionService, engine: Engine, load: () => void = () => {}): void {
     const { memory, metrics } = this.#options;
@@ -160,7 +162,7 @@ export class Replica implements Disposable {
     await Promise.race([this.#connected.promise, Bun.sleep(START_MS)]);
   }
 
-  /** Stops claiming predictions. Finishes claimed predictions or returns them to the queue, and answers waiting requests. */
+  /** Stops claiming predictions. Ends claimed ones or returns them to the queue, and answers waiting requests. */
   async drain(maxMs: number): Promise<void> {
     const beganMs = performance.now();
     const predictions = this.#predictions;
@@ -172,7 +174,7 @@ export class Replica implements Disposable {
     await predictions.release(leftMs);
   }
 
-  /** Sends webhooks for at most about `maxMs` milliseconds, and leaves the rest to other replicas. */
+  /** Sends webhooks for about `maxMs` milliseconds, then leaves the others to other replicas. */
   async releaseWebhooks(maxMs: number): Promise<void> {
     const webhooks = this.#webhooks;
     if (webhooks === undefined) return;
@@ -193,7 +195,7 @@ export class Replica implements Disposable {
   }
 
   #onReady(): void {
-    // Registers the queue before this replica creates ids that name it.
+    // Other replicas must know the queue before they get ids with its digest.
     const registered = this.#directory.refresh().catch(() => {});
     const all = [registered, this.#state.poll(), this.#largeLinkReady.promise];
     void Promise.all(all).then(() => this.#connected.resolve());

@@ -28,19 +28,20 @@ export function listOf(reply: unknown): readonly unknown[] {
 }
 
 /**
- * A record from Redis. `membersNode` is set if the members of the outcome are in the bucket: the id of the replica that stored them there. The
- * members of the record are then empty.
+ * A record from Redis. If the outcome's JSON members are in the bucket, `membersNode` is the id of the replica that
+ * stored them, and the record has none.
  */
 export interface ReadRecord {
   readonly record: PredictionRecord;
   readonly membersNode: string | undefined;
-  /** Checksum of id, logs and members; empty if a script ended the prediction. */
+  /** Checksum of id, logs and members; empty for a prediction that a script ended. */
   readonly checksum: string;
 }
 
 /**
- * @param reply a first line with the fields, then logs and members, as the Lua scripts write them; null for an unknown id
- * @throws DamagedValue for an outcome that the disk of Redis changed. If the members are in the bucket, the caller compares their checksum
+ * Parses a record, as Lua scripts write it: a first line with the fields, then logs and members. @returns null for an
+ * unknown id @throws DamagedValue for an outcome that the disk of Redis changed. If the members are in the bucket, the
+ * caller checks them
  */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
@@ -83,23 +84,23 @@ function partsOf(bytes: Uint8Array): [string, Uint8Array] {
   return [textOf(bytes.subarray(0, end)), bytes.subarray(end + 1)];
 }
 
-/** Where a body is: in the entry of its prediction (""), in a Redis key, or in the bucket. */
+/** Where a body is: in the stream entry of its prediction (""), in a Redis key, or in the bucket. */
 export type Place = "" | "redis" | "bucket";
 
-/** An entry of the stream of unfinished predictions. */
+/** A stream entry of an unfinished prediction. */
 export interface ClaimedEntry extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "createdAtMs" | "timeoutMs"> {
   readonly leftMs: number;
   readonly isWaitedFor: boolean;
   /** Size of the body. */
   readonly bytes: number;
   readonly place: Place;
-  /** The request, for `requestOf` to parse. Lacks a body that is stored elsewhere (`place`). */
+  /** The request as text for `requestOf`, without a body that is stored elsewhere. */
   readonly kept: Uint8Array;
-  /** Checksum of id and request; undefined if the disk of Redis changed the head. */
+  /** Checksum of id and request; undefined if the disk of Redis changed the first line. */
   readonly checksum: string | undefined;
 }
 
-/** Milliseconds that a worker has to fail a prediction whose entry the disk of Redis changed. */
+/** Time limit of a prediction whose entry the disk of Redis changed. Until then a worker can fail it. */
 const DAMAGED_MS = 60_000;
 
 export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry {
@@ -125,7 +126,10 @@ export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry 
   };
 }
 
-/** @param parts the text "origin, tab, webhook, line break, body"; the second part is the body, if it is stored elsewhere */
+/**
+ * Parses a request.
+ * @param parts text of origin, tab, webhook, line break and body; then the body, if it is stored elsewhere
+ */
 export function requestOf(
   { id, checksum }: Pick<ClaimedEntry, "id" | "checksum">,
   parts: readonly [Uint8Array, Uint8Array<ArrayBuffer> | undefined],
@@ -142,18 +146,18 @@ export function requestOf(
   };
 }
 
-/** Converts a body. Copies a large body, because other answers share its buffer, and the copy is transferred to a thread. */
+/** Copies a large body, because other answers share its buffer and the body is transferred to a thread. */
 function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
   return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }
 
-/** An entry of a Redis stream: its id, then names and values in turn. */
+/** An entry of a Redis stream. `fields` alternates names and values. */
 export interface StreamEntry {
   readonly id: string;
   readonly fields: readonly unknown[];
 }
 
-/** @param reply answer of XREAD or XREADGROUP for one stream; null after the timeout */
+/** The entries in an answer of XREAD or XREADGROUP for one stream; none after a timeout. */
 export function entriesOf(reply: unknown): StreamEntry[] {
   const [stream] = listOf(reply);
   return listOf(listOf(stream)[1]).map(entryOf);

@@ -1,4 +1,4 @@
-/** Sends entries to Redis in batches. Sends an entry again until Redis acknowledges it or the entry expires. */
+/** Sends entries to Redis in batches, again and again until Redis acknowledges an entry or the entry expires. */
 
 export interface RetryEntry {
   readonly bytes: number;
@@ -17,7 +17,7 @@ export interface RetryQueueOptions<T> {
   readonly maxCount?: number;
 }
 
-/** Maximum entries and bytes of one call. A longer call would delay the calls after it. */
+/** Maximum entries and bytes of one call, because the next call waits for it. */
 const MAX_BATCH = 64;
 const MAX_BATCH_BYTES = 2 ** 20;
 const RETRY_MS = 200;
@@ -31,7 +31,7 @@ export class RetryQueue<T extends RetryEntry> {
     this.#options = options;
   }
 
-  /** Adds an entry. All entries of one turn of the event loop are sent together. */
+  /** Adds an entry. All entries of one turn of the event loop form a batch. */
   add(entry: T): void {
     if (this.#entries.length >= (this.#options.maxCount ?? Infinity)) return;
     this.#entries.push(entry);
@@ -53,7 +53,7 @@ export class RetryQueue<T extends RetryEntry> {
         for (const entry of batch) onSettled?.(entry);
       } catch {
         const now = performance.now();
-        // Failed entries go to the end, since Redis may accept the entries after them.
+        // To the end of the queue, because Redis may accept later entries.
         for (const entry of batch) {
           if (entry.expiresMs < now) onSettled?.(entry);
           else this.#entries.push(entry);

@@ -34,22 +34,25 @@ import { seals } from "./seal.ts";
 
 /** Prefix of all keys, with the version of their layout. Replicas with another layout use other keys. */
 export const KEY_PREFIX = "sconce:6:";
-/** Maximum size of an outcome in a notification. Larger outcomes must be read. */
+/** Largest outcome in a notification, in bytes. Replicas read a larger outcome. */
 const MAX_MAIL_BYTES = 65_536;
-/** Milliseconds that notifications for a replica that has ended are kept, and their maximum number. */
+/** Milliseconds after which notifications for a replica expire. */
 export const MAIL_MS = 60_000;
 const MAX_MAILS = 10_000;
-/** Milliseconds after the time limit in which the worker ends the prediction with the outputs so far. Then any replica ends it. */
+/**
+ * Milliseconds after the time limit in which the worker can end the prediction with its outputs so far. Then any
+ * replica ends it.
+ */
 const GRACE_MS = 1500;
-/** Milliseconds that a key is kept beyond its longest use. */
+/** Milliseconds by which a key outlasts its longest use. */
 const MARGIN_MS = 60_000;
-/** Bytes to count for an ended prediction in addition to its record. */
+/** Bytes of Redis' memory that an ended prediction needs besides its record, for the retention limit. */
 const KEPT_BYTES = 704;
-/** Milliseconds that waiting clients can read a large outcome, even if the limits of retention are exceeded. */
+/** Milliseconds for which a large outcome is kept for waiting clients, even above the retention limits. */
 const FETCH_MS = 2000;
-/** Milliseconds that event streams can read the last events of an ended prediction. */
+/** Milliseconds for which the events of an ended prediction are kept for event streams. */
 const EVENTS_MS = 10_000;
-/** The count of retained predictions if it has no limit. */
+/** Count limit of retained predictions if the operator set none. */
 export const NO_LIMIT = 1e15;
 
 const prelude = `

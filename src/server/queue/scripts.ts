@@ -1,21 +1,22 @@
 /**
- * The Redis scripts of the queue, each of which runs atomically. A node is a replica. script-prelude.ts describes the keys and the first two
+ * Redis scripts of the queue. Each script runs atomically. script-prelude.ts describes the keys and the first two
  * arguments.
  */
 import { MAIL_MS, queueScript } from "./script-prelude.ts";
 
-/** A prediction fails when this many workers have ended while they had it, because it may be the cause. */
+/** When this many replicas have ended while they ran a prediction, it fails, because it may be the cause. */
 const MAX_DELIVERIES = 2;
-/** Maximum predictions that one call ends because of their time limit. */
+/** Maximum predictions that one call ends because their time limit has passed. */
 const MAX_EXPIRED = 100;
 /** Maximum batches of ended predictions that one call evicts. */
 const MAX_FORGOTTEN = 500;
 
 /**
- * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
- * flags (where a large body is, the waiting node, digest, checksum), request, webhook. A digest means that a client chose the id, which must then be new.
- * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
- * id exists
+ * Adds predictions to the queue. An id with a digest of its request is one that a client chose, and must be new.
+ * Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
+ * flags (where a large body is, the waiting replica, digest, checksum), request, webhook.
+ * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for
+ * too many bytes, or -3 if the id exists
  */
 export const createScript = queueScript(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
@@ -71,7 +72,7 @@ return answer
 `);
 
 /**
- * Claims predictions whose leases have ended. Arguments: lease, start of the page or "-", page size.
+ * Claims predictions whose leases have ended. Arguments: lease in milliseconds, start of the page or "-", page size.
  * @returns number of predictions that failed because their workers ended, start of the next page or "", claimed entries
  */
 export const reclaimScript = queueScript(`
@@ -106,8 +107,8 @@ return answer
 `);
 
 /**
- * Stores outcomes. Arguments for each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, id of the node that
- * stored the members in the bucket or "", model, checksum of id, logs and members.
+ * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs
+ * done, logs, id of the replica that stored the members in the bucket or "", model, checksum of id, logs and members.
  */
 export const finishScript = queueScript(`
 freeing()
@@ -123,8 +124,8 @@ return 0
 `);
 
 /**
- * Stores progress of predictions that this node runs. Arguments for each prediction: id, milliseconds since the start or "", inputs done, bytes of
- * the acknowledged logs, the logs after them.
+ * Stores the progress of predictions that this replica runs. Arguments for each prediction: id, milliseconds since the
+ * start or "", inputs done, bytes of the logs that Redis has, the logs after them.
  */
 export const progressScript = queueScript(`
 for i = 3, #ARGV, 5 do
@@ -147,7 +148,10 @@ end
 return 0
 `);
 
-/** Renews the leases of predictions. Arguments: ids. @returns ids that this node no longer has, and ids that are canceled */
+/**
+ * Renews the leases of predictions. Arguments: ids. @returns ids that another replica runs or that have ended, and ids
+ * that are canceled
+ */
 export const renewScript = queueScript(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
 load(ids)
@@ -168,7 +172,7 @@ end
 return { lost, cancelled }
 `);
 
-/** @returns the ids of the predictions that this node has claimed */
+/** Lists the ids of the predictions that this replica has claimed. */
 export const claimedScript = queueScript(`
 local ids = {}
 for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
@@ -178,7 +182,10 @@ end
 return ids
 `);
 
-/** Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it, which counts as an attempt. */
+/**
+ * Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it. A run counts as an
+ * attempt.
+ */
 export const giveBackScript = queueScript(`
 freeing()
 local ids = {}
@@ -210,7 +217,7 @@ settle()
 return 0
 `);
 
-/** Removes this node from the workers. */
+/** Removes this replica from the workers. */
 export const leaveScript = queueScript(`
 redis.call('ZREM', signs, me)
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
@@ -220,8 +227,9 @@ return 0
 `);
 
 /**
- * Reads predictions. Arguments: "awaited" to notify this node of their ends, "expired" if this node has claimed them too late to run them, or "";
- * ids. @returns for each id the record, or the size of a record that is too large for the answer
+ * Reads predictions. Arguments: "awaited" to notify this replica of their ends, "expired" if this replica has claimed
+ * them but they are too late to run, or ""; ids.
+ * @returns for each id the record, or the size of a record that is too large for the answer
  */
 export const readScript = queueScript(`
 local answer, ids = {}, { unpack(ARGV, 4) }
@@ -235,13 +243,16 @@ settle()
 return answer
 `);
 
-/** Reads one prediction, however large. Argument: id. @returns the record */
+/** Reads one prediction of any size. Argument: id. @returns the record */
 export const recordScript = queueScript(`
 load({ ARGV[3] })
 return recordOf(ARGV[3])
 `);
 
-/** Lua function that cancels a prediction, or notifies the worker that runs it. It returns whether the worker will end the prediction. */
+/**
+ * Lua function that cancels a prediction, or notifies the worker that runs it. Returns true if the worker will end the
+ * prediction.
+ */
 const cancelOrNotify = `
 local function cancelOrNotify(kind_, id, isForced)
   if not isOpen(id) then return false end
@@ -261,8 +272,8 @@ end
 `;
 
 /**
- * Cancels a prediction. Arguments: kind, id, isForced. A worker that runs the prediction ends it with the outputs so far, and this node is notified.
- * With isForced, the script ends it at once.
+ * Cancels a prediction. A worker that runs it ends it with the outputs so far, and this replica is notified. With
+ * isForced, the script ends it at once. Arguments: kind, id, isForced.
  * @returns the record, which may be unfinished, or its size if it is too large for the answer
  */
 export const cancelScript = queueScript(`${cancelOrNotify}
@@ -286,10 +297,11 @@ return 0
 `);
 
 /**
- * Ends predictions whose time limit has passed. Removes ended workers and read notifications.
- * Arguments: last notification that this node has read, lease, longest time limit, whether this node is a worker.
- * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
- * workers, retained predictions, their bytes, whether the memory of Redis is full
+ * Ends predictions whose time limit has passed. Removes ended workers, evicts ended predictions, and deletes read
+ * notifications.
+ * Arguments: last notification that this replica has read, lease, longest time limit, whether this replica is a worker.
+ * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age
+ * of the oldest unclaimed entry, workers, retained predictions, their bytes, whether the memory of Redis is full
  */
 export const tendScript = queueScript(`
 -- Writes nothing. Redis refuses the command while its memory is full, and before the first write of a script.
@@ -346,8 +358,9 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
 `);
 
 /**
- * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease, maximum webhooks to claim, number of delivered
- * webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
+ * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease in milliseconds,
+ * maximum webhooks to claim, number of delivered webhooks; id and creation time of each delivered webhook, then of each
+ * webhook to renew.
  * @returns number of undelivered webhooks, then id, creation time and webhook of each claimed webhook
  */
 export const webhookScript = queueScript(`

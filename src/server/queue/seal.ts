@@ -1,4 +1,7 @@
-/** Seals of lines that scripts write: the beginning of SHA-1, the one checksum that Redis offers to Lua. */
+/**
+ * Seals are checksums of lines that scripts write: the first characters of SHA-1, because Lua in Redis has no other
+ * checksum.
+ */
 import { createHash } from "node:crypto";
 
 const LENGTH = 8;
@@ -9,7 +12,7 @@ export function sealOf(...parts: readonly (string | Uint8Array)[]): string {
   return hash.digest("hex").slice(0, LENGTH);
 }
 
-/** Lua functions that create and check seals. `base` is the beginning of all keys. */
+/** Lua functions that create and check seals. */
 export const seals = `
 local function sealOf(text) return string.sub(redis.sha1hex(text), 1, ${LENGTH}) end
 
