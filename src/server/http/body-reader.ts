@@ -17,7 +17,6 @@ export interface ReadBody {
   readonly charge: Charge;
 }
 
-/** The bytes of a body after decompression. */
 export interface ReadBytes extends Omit<ReadBody, "body"> {
   readonly body: Uint8Array;
 }
@@ -93,7 +92,7 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
 }
 
 /**
- * Without a Content-Type the body is JSON. `text/plain` is JSON too: `fetch` sets this type for a string body by default.
+ * Checks the Content-Type. A JSON body may have none, or `text/plain`, which `fetch` sets for a string body by default.
  * @returns the boundary of a form; undefined for JSON
  * @throws ProblemError 415
  */
@@ -239,7 +238,7 @@ export class Uploads {
     this.#uploads.delete(upload);
   }
 
-  /** Calls `take`, which reserves memory. While it returns a false value, drops the oldest slow upload and calls `take` again. */
+  /** Calls `take`, which reserves memory. While the result is falsy, drops the oldest slow upload and calls `take` again. */
   withRoom<T>(take: () => T): T {
     let result = take();
     if (result || this.#uploads.size === 0) return result;

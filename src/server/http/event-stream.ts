@@ -30,7 +30,7 @@ export interface EventStreamOptions {
 
 interface NextEvent {
   readonly name: "part" | "output" | "completed";
-  /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets only the others. */
+  /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets each event once. */
   readonly sent?: () => void;
   /** A path that identifies the JSON text. Clients that read the same large text share one copy in memory. */
   readonly path: string;

@@ -65,7 +65,7 @@ class Places {
  *
  * @param expected the kinds of JSON values that one input accepts
  * @param take called with bytes of memory that the conversion needs until it ends; throws if none is free
- * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; the error of `take`
+ * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 400 or 413; the error of `take`
  */
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],

@@ -22,7 +22,6 @@ export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idle
   readonly isTakenOver?: boolean;
 }
 
-/** Address and port of a client. */
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 type Server = Bun.Server<undefined>;

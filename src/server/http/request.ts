@@ -49,7 +49,7 @@ export class RequestContext implements Origin {
   model: ModelVersion | undefined = undefined;
   /** The status of the prediction in the answer; undefined for an answer without a prediction. */
   predictionStatus: Status | undefined = undefined;
-  /** Size of the answer's body, if the Response does not have it as Content-Length. */
+  /** Bytes of the answer's body, if the Response does not have them as Content-Length. */
   answerBytes: number | undefined = undefined;
   /** Whether the answer's body is a stream without a known length. */
   isStream = false;

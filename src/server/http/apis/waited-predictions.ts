@@ -37,7 +37,6 @@ export interface WaitedRequest extends Omit<ReadBody, "body"> {
   readonly timeoutMs?: number | undefined;
 }
 
-/** The result of a prediction. */
 export type Ended =
   | {
       readonly ok: true;
@@ -86,7 +85,7 @@ export class WaitedPredictions {
 
   /**
    * Reads the body of a request. Refuses the request before reading if the queue is full.
-   * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
+   * @throws SconceError `queue_full`, `not_ready`, `body_invalid`; ProblemError 400, 408, 413 or 415
    */
   async read(c: Context): Promise<ReadBody> {
     this.#admit(c);
@@ -155,7 +154,10 @@ export class WaitedPredictions {
     return record && begunOf(record);
   }
 
-  /** Forwards a request to the HTTP process that has the prediction, before the body is read. @returns undefined if this process must answer */
+  /**
+   * Forwards a request with an unread body to the HTTP process that has the prediction.
+   * @returns undefined if this process must answer
+   */
   async forward(id: string, raw: Request, context: RequestContext): Promise<Response | undefined> {
     return this.#options.siblings?.forward(id, raw, context);
   }

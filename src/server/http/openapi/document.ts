@@ -11,7 +11,6 @@ import { formSchema, healthSchema } from "./schemas.ts";
 interface DocumentOptions {
   readonly version: string;
   readonly basePath?: string;
-  /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
   readonly apis?: readonly DescribedApi[];
 }

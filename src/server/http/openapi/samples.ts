@@ -10,7 +10,7 @@ const MAX_ELEMENTS = 16;
 const MAX_CHARACTERS = 100;
 const MAX_LEVELS = 8;
 
-/** Sample strings by `format`. Most schemas with a minimum length accept them. */
+/** Sample strings by `format`, long enough for the minimum length of most schemas. */
 const texts: Readonly<Record<string, string>> = {
   uri: "https://example.com/",
   "date-time": "2026-01-01T12:00:00Z",
@@ -100,7 +100,7 @@ function numberSample(
 
 /** Samples of outputs; undefined if no short value matches the schema. */
 export interface OutputSamples {
-  /** A part that the model yields before the whole output; undefined if the model yields none. */
+  /** Sample of a part, which the model yields before the whole output; undefined if the model yields none. */
   readonly part: unknown;
   readonly output: unknown;
   readonly demoOutput: unknown;

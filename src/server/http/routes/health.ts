@@ -63,14 +63,14 @@ export function addMetricsRoute(
 }
 
 export interface StartingOptions {
-  /** Name of the model. Browsers get a page that waits for the model; without a name they get 503. */
+  /** Name of the model, for a page that waits for the model. Without a name, browsers get the same 503 as other clients. */
   readonly name?: string | undefined;
   readonly basePath?: string;
   /** Served APIs of other servers, whose clients expect another format of errors. */
   readonly api?: ServeConfig["api"];
 }
 
-/** The app until the model is set up: health checks, and 503 for all other requests. */
+/** The app until the model is loaded: health checks, a page that waits for the model, and 503 for other requests. */
 export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "", api = [] }: StartingOptions = {}): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
   const unready = lifecycle.unready ?? "starting";

@@ -9,7 +9,7 @@ export interface Entry {
   readonly summary: string;
   /** A small picture of the input or output, as a data URI. */
   readonly thumbnail?: string | undefined;
-  /** Undefined if the inputs are too large to store. */
+  /** Undefined if the inputs are unknown, or too large to store. */
   readonly inputs?: readonly Value[];
 }
 

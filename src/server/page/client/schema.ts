@@ -67,7 +67,7 @@ function textOf(value: Json): string {
 /** The initial value of a field: the example, else the default, else a small value that the schema accepts; undefined if there is none. */
 export function initialOf(schema: SchemaNode, example?: Value): Value {
   const kind = kindOf(schema);
-  // Adds fields with a default value, which examples leave out.
+  // An example may leave out fields with a default value. membersOf() adds them.
   if (isObject(example) && kind.name === "object") return membersOf(schema, example);
   if (example !== undefined) return example;
   if (schema.default !== undefined) return schema.default;

@@ -16,7 +16,7 @@ import { follow } from "./follow.ts";
 import type { Value } from "./value.ts";
 
 export interface RunState {
-  /** Index in the form of each input of the run. After a failure the page runs the other inputs again, and their indices in the run change. */
+  /** For each input of the run, its index in the form. They differ if the run repeats only some inputs of the form. */
   readonly places: readonly number[];
   /** Failed inputs, with their indices in the form. */
   readonly failures: readonly ItemFault[];

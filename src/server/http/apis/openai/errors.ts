@@ -12,7 +12,6 @@ interface FaultOptions {
   readonly code?: string;
 }
 
-/** An error of a request that the OpenAI API refuses. */
 export class RequestFault extends ProblemError {
   readonly param: string | null;
   readonly code: string;

@@ -133,7 +133,7 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   return given;
 }
 
-/** Checks the shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
+/** Checks the datatype and shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
 function checkedShape(
   field: TensorField,
   { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
@@ -192,7 +192,7 @@ function rawShape(field: TensorField, length: number): number[] {
   return [1, ...rowShape(field).map((size) => (size === -1 ? count : size))];
 }
 
-/** Converts a request's timeout from microseconds to milliseconds; undefined without a timeout. */
+/** Converts a request's timeout from microseconds to milliseconds. Undefined if it is no positive number. */
 function timeoutOf(timeout: unknown): number | undefined {
   return typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined;
 }

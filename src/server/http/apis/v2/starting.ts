@@ -1,4 +1,4 @@
-/** Answers requests of the Open Inference Protocol with 503 while the server starts. */
+/** Answers requests of the Open Inference Protocol while the server starts: with 503, except for /v2/health/live. */
 import type { Hono } from "hono";
 
 export function addStartingV2(app: Hono, detail: string): void {
