@@ -1,16 +1,16 @@
-/** Finds the lines of the author's code that an error comes from. */
+/** Finds the stack frames of an error that are in the code of a model's author. */
 
 /**
- * Matches a stack frame inside a model's bundle. Only the bundle's source map has relative paths, so every absolute
- * path belongs to other code.
+ * Matches a stack frame in a model's bundle. Paths from the bundle's source map are relative; all other paths are
+ * absolute.
  */
 const frame = /^ +at (?:.* \()?((?![\w-]+:|\/)[^():]+\.[cm]?[jt]sx?:\d+)(?::\d+)?\)?$/gm;
 
 const MAX_FRAMES = 10;
 
 /**
- * The innermost frame in the author's own files, such as `model.ts:12`; without one, the innermost frame in the
- * author's npm packages; undefined when unknown.
+ * File and line of the innermost frame in the author's own files, such as `model.ts:12`. If only the author's npm
+ * packages have frames, the innermost of these; undefined without frames.
  */
 export function authorLine(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -18,14 +18,16 @@ export function authorLine(error: unknown): string | undefined {
   return authorLine(error.cause) ?? lines.find((line) => !line?.startsWith("node_modules/")) ?? lines[0];
 }
 
-/** The innermost stack frames in the author's code and its npm packages, one per line; empty when unknown. */
+/** At most 10 innermost frames in the author's files and npm packages, one per line; empty without frames. */
 export function authorStack(error: unknown): string {
   if (!(error instanceof Error)) return "";
   const frames = [...(error.stack ?? "").matchAll(frame)].slice(0, MAX_FRAMES).map(([text]) => text);
   return authorStack(error.cause) || frames.join("\n");
 }
 
-/** The error's message, with the line of the author's code if known. For operators, not for clients. */
+/**
+ * The error's message, followed by the line of the author's code if known. For operators: clients must not see paths.
+ */
 export function messageWithLine(error: Error): string {
   const line = authorLine(error);
   return line === undefined ? error.message : `${error.message} (${line})`;

@@ -1,6 +1,4 @@
-/** Formats byte counts for people. */
-
-/** Formats a byte count with a binary unit: `437.2 MiB`. */
+/** Formats a byte count with a binary unit, such as `437.2 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes;

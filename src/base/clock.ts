@@ -1,4 +1,4 @@
-/** The time and timers that a component uses; tests pass a simulated clock. */
+/** A source of time and timers. Tests pass a simulated clock. */
 
 export interface Clock {
   /** Monotonic time in milliseconds. */

@@ -1,8 +1,8 @@
 /** Finds the known word nearest to a misspelled one, for "did you mean". */
 
 /**
- * The known word with the least edit distance from `given`. Undefined if each distance exceeds 1 and a third of the
- * length of `given`.
+ * The known word with the least edit distance from `given`; undefined if no distance is within the larger of 1 and a
+ * third of `given`.
  */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
@@ -14,10 +14,7 @@ export function closest(given: string, known: Iterable<string>): string | undefi
   return best;
 }
 
-/**
- * The number of edits from `a` to `b`: insertions, deletions, replacements and swaps of neighbours. Swapped letters are
- * not edited again (optimal string alignment, a restriction of Damerau 1964). Keeps three rows of the table.
- */
+/** Edit distance in which a swap of neighbouring letters is one edit (optimal string alignment, after Damerau 1964). */
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
   let beforePrevious = previous;

@@ -8,14 +8,14 @@ export const errorCodes = [
   "usage", // invalid arguments of a command
   "model_invalid", // a declaration is invalid, or the files of the model do not match it
   "model_not_found", // the store has no such model
-  "store_busy", // another process writes to the store
-  "store_unwritable", // the store's disk is full or read-only
+  "store_busy", // another process writes to the store of models
+  "store_unwritable", // the disk of the store of models is full or read-only
   "store_corrupt", // a blob is missing, or its content does not match its digest
   "registry_unavailable", // a registry cannot be reached, or several tries failed
   "registry_denied", // a registry requires a login, or the user lacks the permission
   "registry_refused", // a registry answered with another error, or the host is no registry
   "registry_corrupt", // content from a registry has another digest or size than requested
-  "image_invalid", // an image layout is damaged, or a part of the image is not available
+  "image_invalid", // an OCI image layout is damaged, or a part of the image is not available
   "weights_invalid", // weights cannot be loaded, or their tensors differ from the declaration
   "tensor_invalid", // a tensor has another dtype, rank or size than declared
   "run_failed", // the forward pass threw
@@ -28,7 +28,7 @@ export const errorCodes = [
   "cache_unusable", // the folder into which an executable unpacks libtorch cannot be used
   "file_refused", // the server must not fetch this URL (scheme, address, redirect)
   "file_unavailable", // fetching a URL failed (time limit, status, connection)
-  "file_too_large", // a file or its image exceeds a limit
+  "file_too_large", // a file has too many bytes, pixels or seconds
   "file_invalid", // the field does not accept this kind of file
   "output_invalid", // the model's output does not match its declaration
   "input_refused", // the author's code refused an input with an InputError
@@ -36,7 +36,7 @@ export const errorCodes = [
   "canceled", // the prediction was canceled before this item completed
   "timed_out", // the prediction timed out before this item completed
   "body_invalid", // a request's body is not JSON
-  "inputs_invalid", // inputs do not match the schema; `faults` lists the places
+  "inputs_invalid", // inputs do not match the schema; `faults` lists the wrong values
   "prediction_differs", // the client's id belongs to a prediction with another body
   "webhook_refused", // the webhook URL is invalid or not allowed
   "queue_full", // the queue accepts no more items now
@@ -78,7 +78,7 @@ export class SconceError extends Error {
   /** The message without the fix. */
   readonly problem: string;
   readonly fix: string | undefined;
-  /** The faulty places of a request's body; set for `inputs_invalid`. */
+  /** The wrong values in a request's body; set for `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
   /** Seconds after which a client may retry; set for `queue_full` and `key_limit`. */
   readonly retryAfterS: number | undefined;
@@ -86,7 +86,7 @@ export class SconceError extends Error {
   readonly refusal: Refusal | undefined;
   /** The message for clients. It omits the details of an error in the author's code, such as paths. */
   readonly clientMessage: string;
-  /** The faulty field; may be set for `input_refused`. */
+  /** The wrong field of the input; may be set for `input_refused`. */
   readonly field: InputField | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
@@ -106,7 +106,6 @@ export function hasCode(error: unknown, code: ErrorCode): boolean {
   return error instanceof SconceError && error.code === code;
 }
 
-/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -25,8 +25,8 @@ const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "n
 const MAX_LEVELS = 16;
 
 /**
- * One schema in a document, with typed access to its keywords. A keyword that the schema lacks comes from the schema
- * that `$ref`, `anyOf` or similar names, if this is the only one. A schema that accepts only null does not count.
+ * One schema of a document. A keyword that the schema lacks is read from the target of its `$ref`, `anyOf`, `oneOf` or
+ * `allOf`, if exactly one target is not a null schema.
  */
 export class SchemaNode {
   readonly schema: JsonSchema;
@@ -55,7 +55,10 @@ export class SchemaNode {
     return this.#parts;
   }
 
-  /** The alternatives of the schema, flattened: plain schemas with at most one type each. */
+  /**
+   * The schemas that remain when `$ref`, `anyOf` and similar are resolved and lists of types are split: each has at
+   * most one type.
+   */
   get options(): readonly SchemaNode[] {
     this.#options ??= this.#findOptions(new Set());
     return this.#options;
@@ -72,7 +75,7 @@ export class SchemaNode {
     return this.schema.allOf !== undefined;
   }
 
-  /** The allowed values, from `const` and `enum`. */
+  /** The allowed values, from `const` and `enum`; empty if neither is used. */
   get values(): readonly Json[] {
     return this.options
       .flatMap(({ schema }) => ("const" in schema ? [schema.const] : listOf(schema.enum)))
@@ -95,7 +98,7 @@ export class SchemaNode {
     return this.options.some(({ schema }) => isObject(schema[ARRAY_KEYWORD]));
   }
 
-  /** The declared fields of objects, by name. */
+  /** The declared properties of objects, by name. */
   get fields(): ReadonlyMap<string, SchemaNode> {
     this.#fields ??= new Map(
       this.options.flatMap(({ schema: { properties } }) =>
@@ -107,7 +110,7 @@ export class SchemaNode {
     return this.#fields;
   }
 
-  /** Fields that every accepted object must have. */
+  /** Names of the fields that every accepted object must have. */
   get required(): readonly string[] {
     const [first = [], ...others] = this.options.map(({ schema }) => listOf(schema.required));
     const all = this.isCombined ? [first, ...others].flat() : first;
@@ -119,18 +122,17 @@ export class SchemaNode {
     return this.fields.get(name) ?? this.options.find((option) => option.others !== undefined)?.others;
   }
 
-  /** The schema of additional fields; undefined if they are not allowed. */
+  /** The schema of undeclared fields (`additionalProperties`); undefined if they are not allowed. */
   get others(): SchemaNode | undefined {
     const { additionalProperties } = this.schema;
     return additionalProperties === false ? undefined : this.#node(additionalProperties);
   }
 
-  /** Whether field names are declared by patterns. */
   get hasPatterns(): boolean {
     return this.schema.patternProperties !== undefined;
   }
 
-  /** The schema of list elements, after those in `first`. */
+  /** The schema of list elements. In a tuple, the elements after `first`. */
   get items(): SchemaNode {
     const list = this.options.find((option) => option.#ownTypes().includes("array"));
     return this.#node(list?.schema.items);
@@ -172,7 +174,6 @@ export class SchemaNode {
     return isJson(value) ? value : undefined;
   }
 
-  /** Examples in the schema. */
   get examples(): readonly Json[] {
     return listOf(this.schema.examples).filter(isJson);
   }
@@ -182,7 +183,7 @@ export class SchemaNode {
     return this.#keyword("hidden") === true;
   }
 
-  /** Labels of the choices, from `.meta({ enumNames })`. */
+  /** Display names of the `enum` values, from `.meta({ enumNames })`. */
   get enumNames(): readonly string[] {
     return listOf(this.#keyword("enumNames")).filter(isText);
   }

@@ -1,4 +1,4 @@
-/** Label values of metrics. All values are known in advance, so every series exists from the start. */
+/** Label values of metrics. All values are fixed, so that every series exists when the server starts. */
 import type { ErrorCode } from "./errors.ts";
 
 /** Reasons why a prediction or an input failed. */
@@ -50,13 +50,13 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // The items had low priority, because earlier inputs of their clients failed.
+  // The items had low priority, because earlier inputs from the same clients failed.
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",
-  // A small batch of new predictions ran beside the batches of large predictions.
+  // A small batch of new predictions ran beside a batch of large predictions.
   "express",
-  // One step of running items ran, for a model with `step`.
+  // A model with `step` ran one step of its current items.
   "step",
   // A single item that may have crashed the engine process ran alone.
   "alone",
@@ -98,7 +98,7 @@ export const refusals = {
   drain: 503,
   engine: 503,
   store: 503,
-  // Refused: the replicas' queue is not reachable.
+  // Refused: Redis, whose queue the replicas share, is not reachable.
   replicas: 503,
 } as const;
 export type Refusal = keyof typeof refusals;
@@ -114,13 +114,13 @@ export type QueueFault = (typeof queueFaults)[number];
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
-/** States of a model on a server with several models. The next prediction loads an `unloaded` model. */
+/** States of a model on a server with several models. A prediction for an `unloaded` model loads it. */
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 
 /**
- * Results of requests copied to a shadow model: outputs equal except for rounding, other outputs, no outputs, or not
- * run because of overload.
+ * Results of a request copied to a shadow model. `equal`: equal except for rounding; `failed`: no outputs; `dropped`:
+ * not run, because of overload.
  */
 export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
 export type ShadowResult = (typeof shadowResults)[number];
@@ -148,13 +148,13 @@ export const unreadyReasons = [
   "restarting",
   // The engine process, which runs batches, has ended and starts again.
   "engine",
-  // The engine process gives no sign of life.
+  // The engine process does not answer.
   "silent",
-  // The replicas' queue is not reachable.
+  // Redis, whose queue the replicas share, is not reachable.
   "queue",
   // The memory of Redis is full.
   "full",
-  // The decoding of pictures makes no progress.
+  // The decoding of pictures is stuck.
   "pictures",
   // The database file of the store was deleted or replaced.
   "store",

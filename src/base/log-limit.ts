@@ -1,7 +1,7 @@
-/** Limits how often a log line is written that clients can cause: one line of each kind per second. */
+/** Limits log lines that clients can cause: one line of each kind per second. */
 import { type Clock, monotonicClock } from "./clock.ts";
 
-/** Writes a line. `suffix` says how many lines were suppressed; empty if none was. */
+/** Writes a line. `suffix` counts the omitted lines of the same kind; it is absent if there are none. */
 type Write = (...suffix: readonly string[]) => void;
 
 interface Suppressed {
@@ -14,7 +14,7 @@ const PERIOD_MS = 1000;
 
 export class LogLimit {
   readonly #clock: Clock;
-  /** Suppressed lines by kind, for kinds with a line in the last second. */
+  /** Kinds with a line in the last second, and the lines suppressed since. */
   readonly #suppressed = new Map<string, Suppressed>();
 
   constructor(clock = monotonicClock) {

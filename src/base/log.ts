@@ -42,7 +42,7 @@ export function addToEachLine(fields: LogFields): void {
   fieldsOfEachLine = fields;
 }
 
-/** The arguments of a line with the named values of each line. The line's own values take precedence. */
+/** Adds the named values of `addToEachLine` to the arguments of a line. The line's own values take precedence. */
 function withFields(args: unknown[]): unknown[] {
   if (fieldsOfEachLine === undefined) return args;
   const own = args.find((arg) => arg instanceof LogFields);
@@ -87,7 +87,7 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
 export const log: ConsolaInstance = createConsola({
   stdout: output,
   stderr: output,
-  // Only a terminal shows dates: formatting the first one delays the start by 8 ms.
+  // Only lines on a terminal have dates: the first date to be formatted delays the start by 8 ms.
   formatOptions: { date: process.stderr.isTTY },
 });
 
@@ -101,7 +101,7 @@ log.setReporters(log.options.reporters.map(asText));
 export interface LogOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
-  /** Whether each text begins with the time. */
+  /** Whether each line of text begins with the time. */
   readonly hasTimes?: boolean | undefined;
 }
 
@@ -115,10 +115,7 @@ export function logTimes(): void {
   current = { ...current, hasTimes: !process.stderr.isTTY && !isJournal() };
 }
 
-/**
- * Whether standard error goes to journald. systemd states the device and inode of its stream, so a redirected stream is
- * noticed.
- */
+/** Whether standard error is the stream of journald, whose device and inode systemd puts into `JOURNAL_STREAM`. */
 function isJournal(): boolean {
   const { dev, ino } = fstatSync(process.stderr.fd);
   return process.env.JOURNAL_STREAM === `${dev}:${ino}`;

@@ -1,4 +1,4 @@
-/** Paths for native code. Files embedded in a compiled executable have a path only inside Bun. */
+/** Gives native code paths of files that are embedded in an executable: their own paths work only inside Bun. */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

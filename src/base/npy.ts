@@ -12,8 +12,8 @@ const LENGTH_AT = 8;
 /** NumPy's limit of dimensions. */
 const MAX_DIMENSIONS = 64;
 /**
- * Limit of the lists beyond 4 per element. A shape such as (10 ** 9, 0) would need a billion lists, from a file of a
- * hundred bytes.
+ * Maximum lists in excess of 4 per element. Unlimited, a file of 100 bytes with the shape (10 ** 9, 0) would become a
+ * billion lists.
  */
 const MAX_SPARE_LISTS = 2 ** 20;
 
@@ -84,7 +84,7 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   return listAt(0);
 }
 
-/** Limits the number of lists: empty lists take memory here, but no bytes in the file. */
+/** Refuses shapes with many empty lists: these take memory, but no bytes in the file. */
 function limitLists(shape: readonly number[]): void {
   let [product, lists] = [1, 0];
   for (const size of shape) {

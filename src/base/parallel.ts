@@ -7,8 +7,8 @@ export interface ParallelOptions {
 }
 
 /**
- * Runs `work` for each item, `atOnce` at a time. A failure aborts the signal of the other tasks. When all tasks have
- * settled, the promise rejects with the first failure.
+ * Runs `work` for each item, `atOnce` at a time. A failure aborts the signal of the other calls. Rejects with the first
+ * failure once all calls have settled.
  */
 export async function inParallel<T>(
   items: readonly T[],
@@ -34,10 +34,13 @@ export async function inParallel<T>(
   if (failure) throw failure.error;
 }
 
-/** Runs work that uses other threads for each item, on all cores. The results keep the order of the items. */
+/**
+ * Runs `work` for all items, one per core. `work` must compute on other threads. The results keep the order of the
+ * items.
+ */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  // Starts one task more than cores, because a task that reads or writes files uses no core.
+  // One call more than cores, because a call that reads or writes files uses no core.
   await inParallel([...items.entries()], { atOnce: availableParallelism() + 1 }, async ([i, item]) => {
     results[i] = await work(item);
   });

@@ -1,4 +1,4 @@
-/** Shows the progress of a long copy: one line on a terminal that is overwritten, or a log line every few seconds. */
+/** Shows the progress of a long copy: a line on a terminal, or log lines if the log is JSON. */
 
 import { formatBytes } from "./bytes.ts";
 import { isLogJson, log } from "./log.ts";

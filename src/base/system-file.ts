@@ -10,12 +10,9 @@ export function systemText(path: string): string {
   }
 }
 
-/**
- * The fields of `/proc/PID/stat` or of a thread's `stat`, from the state on, which is field 3 of proc(5). Empty if the
- * file cannot be read.
- */
+/** Fields 3 and later of `/proc/PID/stat`, or of a thread's `stat` (proc(5)). Empty if the file cannot be read. */
 export function statFields(path: string): readonly string[] {
   const text = systemText(path);
-  // The name before these fields may contain spaces and parentheses.
+  // Field 2, the name in parentheses, may itself contain spaces and parentheses.
   return text === "" ? [] : text.slice(text.lastIndexOf(")") + 2).split(" ");
 }

@@ -26,7 +26,7 @@ export class Fifo<T> {
     // Drops the reference, so that the garbage collector can free the item.
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    // Removes the used half of the array only at times, so that a shift takes constant time on average.
+    // Removes shifted items only when they are over half of the array, so that a shift takes constant time on average.
     if (this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;

@@ -1,9 +1,8 @@
-/** Limits the number of concurrent tasks. When tasks wait, their owners take turns. */
+/** Limits the number of concurrent tasks. Owners of waiting tasks take turns. */
 import { RoundRobin } from "./round-robin.ts";
 
 export class Gate {
   readonly #maxRunning: number;
-  /** Functions that start a waiting task, by owner. */
   readonly #waiting = new RoundRobin<() => void>();
   #running = 0;
 
@@ -12,7 +11,7 @@ export class Gate {
   }
 
   /**
-   * Runs a task, or waits until fewer than the maximum run.
+   * Runs a task. While the maximum number of tasks runs, the task waits first.
    * @param owner waiting owners take turns, however many tasks each has
    */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
@@ -25,7 +24,7 @@ export class Gate {
     }
   }
 
-  /** Starts the next waiting task in place of a finished task. */
+  /** Starts the next waiting task, if any, after a task has ended. */
   #next(): void {
     const begin = this.#waiting.next();
     if (begin === undefined) this.#running -= 1;

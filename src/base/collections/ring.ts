@@ -7,7 +7,6 @@ export interface InRing<T extends InRing<T>> {
   after: T | undefined;
 }
 
-/** A doubly linked list. Each member stores the links to its neighbours. */
 export class Ring<T extends InRing<T>> implements Iterable<T> {
   #first: T | undefined;
   #last: T | undefined;
@@ -44,14 +43,12 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     return true;
   }
 
-  /** Moves a member of the list to the end. */
   moveToEnd(member: T): void {
     if (member.ring !== this || member === this.#last) return;
     this.#unlink(member);
     this.#append(member);
   }
 
-  /** Moves a member of the list to the start. */
   moveToStart(member: T): void {
     if (member.ring !== this || member === this.#first) return;
     this.#unlink(member);

@@ -1,7 +1,6 @@
-/** A queue in which owners take turns. Each turn removes one item. */
+/** A queue of items by owner. Owners take turns: each turn removes one item. */
 import { Fifo } from "./fifo.ts";
 
-/** The queued items of one owner. */
 class OwnerItems<T> {
   readonly queue = new Fifo<T>();
   readonly owner: object;

@@ -1,10 +1,13 @@
-/** Decides whether a new request is accepted or gets 429: by the number and size of unfinished predictions, and by the expected wait in the queue. */
+/**
+ * Decides whether a new request is accepted or gets 429: by the unfinished predictions, and by the expected wait in the
+ * queue.
+ */
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Sender } from "../flow/quarantine.ts";
 
-/** Numbers of inputs and body bytes of unfinished predictions. */
+/** Number of inputs and of body bytes in unfinished predictions. */
 export interface Unfinished {
   items: number;
   bytes: number;
@@ -20,30 +23,28 @@ export interface AdmissionLimits {
 export interface AdmissionOptions {
   readonly flow: Pick<ItemFlow, "waitMs">;
   readonly limits: AdmissionLimits;
-  /** Counts of all models of this process, which the server's other processes read. By default only this model is counted. */
+  /** Counts that all models of this process share. By default this model counts alone. */
   readonly unfinished?: Unfinished | undefined;
-  /** Whether the process has several models. Then a model may use at most as much of the queue as remains free. */
+  /** Whether the process has several models. A model may then fill at most as much of the queue as remains free. */
   readonly hasOthers?: boolean | undefined;
-  /** Counts of the server's other processes. The limits apply to the sum of all processes. */
+  /** Counts of the server's other processes, which are added to those of this process. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
-/** The facts that decide whether a request is accepted. `items` is its number of inputs, `bytes` the size of its body. */
+/** A request for which admission decides: `items` is its number of inputs, `bytes` the size of its body. */
 export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
-  /** Milliseconds that the client waits for the answer; 0 for a client that does not wait for the end of the prediction. */
+  /** Milliseconds that the client waits for the end of the prediction; 0 if it does not wait. */
   readonly waitMs: number;
   readonly client?: { readonly sender: Sender | undefined };
 }
 
-/** Maximum `Retry-After` in seconds. Even if the expected wait is longer, clients may try again then, since the queue changes. */
+/** Maximum `Retry-After` in seconds, even if the expected wait is longer: the queue may become shorter sooner. */
 const MAX_RETRY_S = 60;
 
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** Unfinished predictions of all models of this process. */
   readonly #unfinished: Unfinished;
-  /** Unfinished predictions of this model. */
   readonly #own: Unfinished = { items: 0, bytes: 0 };
 
   constructor(options: AdmissionOptions) {
@@ -55,7 +56,7 @@ export class Admission {
     return this.#own;
   }
 
-  /** Counts an accepted prediction, which may come from the store of an earlier process. */
+  /** Counts an accepted prediction, or a prediction of an earlier process that continues. */
   begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
@@ -76,35 +77,45 @@ export class Admission {
     const isWaitedFor = heldMs > 0;
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
-    // A body is never refused because of its size if no other body is unfinished. --max-body-bytes limits a single body.
     const { maxQueuedItems, maxQueuedBytes } = limits;
-    // A dynamic threshold, as in Choudhury and Hahne (1998): a model's share of the queue may not exceed the part that is free.
+    // A model may hold as much of the queue as remains free (dynamic threshold: Choudhury and Hahne, 1998).
     const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
     const isLong = allItems + items > maxQueuedItems - own.items;
+    // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
     checkWait(waitMs, patienceMs);
   }
 
-  /** The error for an accepted request whose turn in the queue comes too late for its client. */
+  /** The error for an accepted request whose inputs would reach the model too late for its client. */
   overtaken(): SconceError {
     return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
   }
 }
 
-/** Refuses a request that would wait longer in the queue than its client waits, both in milliseconds. @throws SconceError `queue_full` */
+/**
+ * Refuses a request whose expected wait in the queue is longer than its client waits. Both are in milliseconds.
+ * @throws SconceError `queue_full`
+ */
 export function checkWait(waitMs: number, patienceMs: number): void {
   if (waitMs <= patienceMs) return;
   const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
   throw queueFull(reason, waitMs - patienceMs, "time");
 }
 
-/** The error for a full queue. @param items number of inputs in the queue */
+/**
+ * The error for a full queue.
+ * @param items number of inputs in the queue
+ * @param waitMs expected wait, from which `Retry-After` is set
+ */
 export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"): SconceError {
   return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
-/** The last error. Under overload most refusals are equal, and creating an Error costs more than the rest of a refusal. */
+/**
+ * The last error, returned again if the next refusal is equal: under overload, creating an Error costs more than the
+ * rest of a refusal.
+ */
 let last = new SconceError("queue_full", "");
 
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {

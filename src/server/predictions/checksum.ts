@@ -1,6 +1,6 @@
 /** Checksums of stored values, because neither SQLite, Redis nor most file systems detect changed bits. */
 
-/** Characters of a checksum. Values of old releases have an empty text instead. A changed bit cannot empty a checksum. */
+/** Length of a checksum in characters. */
 const CHARACTERS = 9;
 
 /** Bytes of the checksum at the end of a file. */
@@ -19,7 +19,7 @@ export class Checksum {
   }
 }
 
-/** The error for a value that does not match its checksum. */
+/** Thrown when a stored value does not match its checksum. */
 export class DamagedValue extends Error {}
 
 export function checksumOf(...fields: readonly (string | number | null)[]): string {
@@ -27,8 +27,7 @@ export function checksumOf(...fields: readonly (string | number | null)[]): stri
 }
 
 /**
- * The checksum of a prediction's id and texts. With the id, it shows a changed bit that moved the texts to another id. How the texts are cut does not
- * matter.
+ * Checksum of an id and the concatenated texts. The id is included to detect texts that are stored under a wrong id.
  */
 export function checksumOfTexts(id: string, texts: readonly (string | Uint8Array)[]): string {
   const checksum = new Checksum().add(id);
@@ -36,18 +35,24 @@ export function checksumOfTexts(id: string, texts: readonly (string | Uint8Array
   return checksum.text;
 }
 
-/** A text with its checksum. An empty text stays empty. */
+/** Appends a checksum to a text. An empty text stays empty. */
 export function summed(id: string, text: string): string {
   return text === "" ? "" : `${text}.${checksumOfTexts(id, [text])}`;
 }
 
-/** @returns undefined for a text that the disk changed */
+/**
+ * Removes the checksum that `summed` appended.
+ * @returns undefined if the text does not match its checksum
+ */
 export function unsummed(id: string, text: string): string | undefined {
   const before = text.slice(0, Math.max(0, text.lastIndexOf(".")));
   return summed(id, before) === text ? before : undefined;
 }
 
-/** Whether a value matches its checksum. @param sum the stored checksum; empty for a value of an old release, which counts as intact */
+/**
+ * Whether a value matches its checksum.
+ * @param sum the stored checksum; empty for values of old releases, which are accepted unchecked
+ */
 export function isIntact(sum: string, expected: string): boolean {
   return sum === "" || sum === expected;
 }

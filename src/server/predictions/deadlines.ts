@@ -2,23 +2,22 @@
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 
 interface Timed<T extends Timed<T>> extends InRing<T> {
-  /** Time limit, in milliseconds of `performance.now()`. */
+  /** When the prediction times out, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
 }
 
 export class Deadlines<T extends Timed<T>> {
   readonly #expired: (timed: T) => void;
-  /** Predictions with a time limit, in order of arrival. */
   readonly #active = new Ring<T>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
 
-  /** @param expired called once for each entry whose time limit has passed */
+  /** @param expired called once for each prediction whose time limit has passed */
   constructor(expired: (timed: T) => void) {
     this.#expired = expired;
   }
 
-  /** Entries in order of arrival. */
+  /** The added predictions in order of arrival, without deleted and expired ones. */
   get active(): Iterable<T> {
     return this.#active;
   }
@@ -28,16 +27,15 @@ export class Deadlines<T extends Timed<T>> {
     if (timed.deadlineMs < this.#timerAtMs) this.#arm(timed.deadlineMs);
   }
 
+  /** Removes a prediction, but leaves the timer: to set it anew for each of many would cost more than a vain check. */
   delete(timed: T): void {
     this.#active.delete(timed);
-    // Keeps the timer even if this entry set it. Most entries end before their limit, and one timer that finds nothing costs less than a new timer
-    // per entry.
   }
 
   #arm(atMs: number): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
-    // setTimeout() accepts at most 2^31 - 1 ms. For a later limit, #check() sets the timer again.
+    // setTimeout() accepts at most 2^31 - 1 ms. After a shorter delay, #check() sets the timer again.
     this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
     this.#timer.unref();
   }

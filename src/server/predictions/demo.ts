@@ -1,4 +1,4 @@
-/** Runs a demo prediction: the author's demo function, which gives outputs, demo outputs and logs. */
+/** Runs a demo prediction: calls the `demo` function of the model's author, and collects its outputs and logs. */
 import { SconceError } from "../../base/errors.ts";
 import { faultBehind, type ItemFault } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
@@ -14,15 +14,14 @@ export interface DemoWorkOptions {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
   readonly onBegun: () => void;
-  /** Maximum UTF-8 bytes of the logs. Longer logs are cut. */
+  /** Maximum UTF-8 bytes of the logs; the rest is cut. */
   readonly maxLogBytes: number;
-  /** Counts the memory of outputs and demo outputs until the demo ends. */
+  /** Counts the memory of outputs until the demo ends. */
   readonly memory: OutputMemory;
 }
 
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
-/** Runs the demo of a prediction. @throws SconceError with the codes of `runDemo` */
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
   const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
   let fault: ItemFault | undefined;
@@ -72,7 +71,10 @@ class BoundedLog {
     this.#freeBytes = maxBytes;
   }
 
-  /** @returns whether the logs accept more text */
+  /**
+   * Appends to the logs, up to the limit.
+   * @returns whether the logs accept more text
+   */
   write(text: string): boolean {
     if (this.#live.isOver || this.#freeBytes < 0) return false;
     const bytes = Buffer.byteLength(text);
@@ -88,7 +90,10 @@ class BoundedLog {
   }
 }
 
-/** The whole characters within the first `maxBytes` bytes of a text. A copy, because a slice would keep the whole text in memory. */
+/**
+ * Cuts a text to at most `maxBytes` bytes of whole characters. Copies it, because a slice would keep the whole text in
+ * memory.
+ */
 function beginningOf(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
   return new TextDecoder().decode(bytes, { stream: true });

@@ -1,17 +1,23 @@
-/** Ids of predictions: a character for the HTTP process that has the prediction, the second of its creation, and 96 random bits against guessing. */
+/**
+ * Creates and reads ids of predictions: a character for the HTTP process, the second of creation, and 96 random bits
+ * against guessing.
+ */
 
 /**
- * First characters of ids. The position of a character is the index of an HTTP process. New ids use the first 60, because a server has at most 60
- * HTTP processes. Ids that clients choose may use all.
+ * First characters of ids. The character at index N stands for HTTP process N, of at most 60. Ids that clients choose
+ * may begin with any.
  */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-/** Random bytes in an id. */
+/** Random bytes of an id. */
 const BYTES = 12;
-/** Length of the random bytes in base64. */
+/** Characters of the random bytes in base64. */
 const LENGTH = 16;
-/** One call gets the random bytes of 256 ids, because a call costs far more than its bytes. */
+/** Random bytes are requested for 256 ids at once, because a request costs far more than its bytes. */
 const COUNT = 256;
-/** Ids have the second of their creation modulo 2^24, in three bytes. Ids of the same time then lie near each other in a database index. */
+/**
+ * Ids contain the second of their creation modulo this number, so that ids of one time are neighbours in a database
+ * index.
+ */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
@@ -24,8 +30,9 @@ export function ownerOf(index: number): string {
 }
 
 /**
- * Index of the HTTP process that has the prediction, for a server with `fronts` processes. If the server now has fewer processes, each takes over
- * some of the larger indices.
+ * Index of the HTTP process that has the prediction. If a restarted server has fewer processes, indices beyond wrap
+ * around.
+ * @param fronts number of HTTP processes
  * @returns undefined for a malformed id
  */
 export function frontOf(id: string, fronts: number): number | undefined {
@@ -33,7 +40,10 @@ export function frontOf(id: string, fronts: number): number | undefined {
   return id === "" || at < 0 ? undefined : at % fronts;
 }
 
-/** @param owner first character @returns 21 characters that URLs do not escape */
+/**
+ * Creates an id of 21 base64url characters.
+ * @param owner first character, from `ownerOf`
+ */
 export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
@@ -48,18 +58,17 @@ export function newId(owner: string): string {
   return owner + secondText + pool.slice(used - LENGTH, used);
 }
 
-/** The second of an id's creation, modulo 194 days. 0 for an id that is no base64. */
+/** The second of an id's creation, modulo 194 days. An id that a client chose gives any number below 2^24. */
 export function secondOf(id: string): number {
   const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
   return (high << 16) | (middle << 8) | low;
 }
 
-/** A secret key per process. Clients choose ids, and without a secret could choose many ids with the same hash. */
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**
- * Hashes an id for hash tables: HalfSipHash-1-3 with a random key (Aumasson and Bernstein, https://github.com/veorq/SipHash). An unkeyed hash would
- * let clients choose ids that collide.
+ * Hashes an id for hash tables: HalfSipHash-1-3 (Aumasson and Bernstein, https://github.com/veorq/SipHash). The key is
+ * random, since clients could choose ids that collide under a known key.
  */
 export function hashOf(id: string): number {
   let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];

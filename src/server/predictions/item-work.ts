@@ -1,4 +1,4 @@
-/** Runs the inputs of a prediction, in turn with the inputs of other predictions, and collects the outputs. */
+/** Runs the inputs of one prediction, and collects the outputs. */
 import type { SconceError } from "../../base/errors.ts";
 import { type FailureReason, reasonOf } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
@@ -19,11 +19,14 @@ import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 import { PartWork } from "./part-work.ts";
 
-/** Maximum characters of an input's error message: `first` for the first 100 failed inputs, `later` for more. */
+/**
+ * Maximum characters of an input's error message: `first` for the first 100 failed inputs of a prediction, `later` for
+ * the rest.
+ */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** Functions that all predictions share. Closures per prediction would cost time and memory. */
+/** Functions that all predictions share, because closures for each prediction would cost time and memory. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** Converts an output to JSON text. @throws SconceError `output_invalid` */
@@ -31,7 +34,10 @@ export interface ItemWorkContext {
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
-  /** Called for the first failed input, and for the first input that failed in the model's code. Later failures are probably the same. */
+  /**
+   * Called for the first failed input, and for the first that failed in the model's code. Later failures are probably
+   * alike.
+   */
   faulted(live: LivePrediction, index: number, error: SconceError): void;
   /** Called when a hook of the model writes a log line. */
   logged(live: LivePrediction, index: number, text: string): void;
@@ -48,10 +54,10 @@ export class ItemWork implements OutputReceiver, Work {
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
   readonly #memory: OutputMemory;
-  /** Outputs by index. The index of an input that has failed or is not done is empty. */
+  /** Outputs by index of the input. Failed and unfinished inputs leave holes. */
   #outputs: Text[] = [];
   #faults: ItemFault[] = [];
-  /** Reason of the first failed input. */
+  /** Why the first failed input failed; the failed prediction gets the same reason. */
   #reason: FailureReason | undefined;
   #hasBegun = false;
   #hasHiddenFault = false;
@@ -107,7 +113,7 @@ export class ItemWork implements OutputReceiver, Work {
     this.#live.itemFailed(reason);
     const { message, ...fault } = itemFault(index, error);
     this.#faults.push({ ...fault, message: shortened(message, this.#faults.length < DETAILED_FAULTS) });
-    // The client's message hides the text of an error in the model's code, so the log must have it.
+    // Clients do not see the text of an error in the model's code, so the log must have one such error.
     const isHidden = error.clientMessage !== error.message;
     if (this.#faults.length === 1 || (isHidden && !this.#hasHiddenFault))
       this.#context.faulted(this.#live, index, error);
@@ -158,7 +164,7 @@ export class ItemWork implements OutputReceiver, Work {
   }
 }
 
-/** Shortens an error message, since the author's code may put a whole input into it. */
+/** Shortens an error message, because the author's code may put a whole input into it. */
 function shortened(message: string, isFirst: boolean): string {
   const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
   return message.length <= max ? message : `${message.slice(0, max)}…`;

@@ -1,8 +1,11 @@
-/** JSON text of any size. A large text is stored in pieces, because joining or encoding megabytes at once would block the event loop. */
+/**
+ * JSON text of any size. A large text consists of pieces: joining or encoding megabytes at once would block the event
+ * loop.
+ */
 
 import type { ModelVersion } from "./model-version.ts";
 
-/** Texts of at least this many characters stay in pieces. */
+/** Shorter texts are joined into one string. */
 const LARGE_LENGTH = 64 * 1024;
 /** Maximum characters or bytes of a piece. */
 const PIECE_LENGTH = 256 * 1024;
@@ -11,13 +14,16 @@ export type Text = string | LargeText;
 type Piece = string | Uint8Array;
 
 export class LargeText {
-  /** The pieces. Longer texts that contain this text share these objects, so that a piece is encoded once for all. */
+  /**
+   * The pieces, in objects that longer texts share when they contain this text: each piece is encoded to UTF-8 only
+   * once.
+   */
   readonly #cells: readonly { piece: Piece }[];
-  /** Characters of string pieces, bytes of binary pieces. */
+  /** Sum over the pieces: characters of strings, bytes of binary pieces. */
   readonly length: number;
-  /** The version of the model that ran the prediction, if this text is a prediction's JSON. The header `X-Model` shows it. */
+  /** If this text is a prediction's JSON: the version of the model that ran it, for the header `X-Model`. */
   model: ModelVersion | undefined;
-  /** The status of the prediction, if this text is a prediction's JSON. The access log has it. */
+  /** If this text is a prediction's JSON: its status, for the access log. */
   status: "success" | "failed" | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
@@ -29,7 +35,9 @@ export class LargeText {
     return this.#cells.map(({ piece }) => piece);
   }
 
-  /** The UTF-8 bytes of a piece, encoded once for all readers; undefined after the last piece. */
+  /**
+   * A piece as UTF-8; undefined after the last piece. The piece is encoded at the first call and then kept as bytes.
+   */
   bytes(index: number): Uint8Array | undefined {
     const cell = this.#cells[index];
     if (typeof cell?.piece !== "string") return cell?.piece;
@@ -43,7 +51,7 @@ export class LargeText {
   }
 }
 
-/** @param made a string, or UTF-8 bytes in pieces */
+/** @param made a string, or the pieces of a text as UTF-8 */
 export function textOf(made: string | readonly Uint8Array[]): Text {
   return typeof made === "string" ? made : new LargeText(made);
 }
@@ -67,10 +75,13 @@ export function joined(texts: readonly Text[], between = ""): Text {
   return new LargeText([...parts, small]);
 }
 
-/** A member of a JSON object: the name, and a list of values that are JSON texts. */
+/**
+ * The JSON text `"name":[…]` of an object's member.
+ * @param texts the elements of the list as JSON
+ */
 export function listText(name: string, texts: readonly Text[]): Text {
   const only = texts[0] ?? "";
-  // Most predictions have one small output, which needs no list of pieces.
+  // Most predictions have one small output, for which this shorter path saves time.
   if (texts.length === 1 && typeof only === "string" && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
@@ -94,11 +105,11 @@ export function byteLengthOf(text: Text): number {
   return text.pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-/** Cuts a piece into smaller pieces, without copying bytes. */
+/** Cuts a piece to the maximum length, without copying bytes. */
 function* cellsOf(piece: Piece): Generator<{ piece: Piece }> {
   for (let at = 0; at < piece.length; ) {
     let end = at + PIECE_LENGTH;
-    // Keeps the two halves of a surrogate pair in one piece.
+    // Does not cut a character in two: the halves of a surrogate pair stay in one piece.
     if (typeof piece === "string" && isHighSurrogate(piece.charCodeAt(end - 1))) end -= 1;
     yield { piece: typeof piece === "string" ? piece.slice(at, end) : piece.subarray(at, end) };
     at = end;

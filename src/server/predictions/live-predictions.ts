@@ -1,4 +1,4 @@
-/** The unfinished predictions of this process. A prediction is removed when the store gets its outcome. */
+/** The unfinished predictions of this process. */
 
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
@@ -55,9 +55,7 @@ export interface LivePredictionsOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
-  /** Undefined for a server without API keys. */
   readonly keys?: Pick<ApiKeys, "ofId"> | undefined;
-  /** Undefined for a server that sends no webhooks. */
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
@@ -68,7 +66,6 @@ export interface LivePredictionsOptions {
   readonly onLog?: (where: string, text: string, about: Logged) => void;
   /** Called at the start and at the end of a prediction if the log level is `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
-  /** Undefined for a server without tracing. */
   readonly tracing?: Spans | undefined;
 }
 
@@ -76,9 +73,11 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /** Milliseconds until the time limit. Set for a request from the store, whose time limit began earlier. */
+  /**
+   * Milliseconds until the time limit. Only for requests from the store, which have used up a part of their time limit.
+   */
   readonly leftMs?: number;
-  /** Whether the caller fails the prediction at once instead of running it. */
+  /** Whether to run no inputs, because the caller ends the prediction as failed. */
   readonly mustFail?: boolean;
   readonly isWaitedFor?: boolean;
   readonly sender?: Sender | undefined;
@@ -87,7 +86,7 @@ export interface Beginning {
 export class LivePredictions {
   readonly admission: Admission;
   readonly unread = new UnreadOutcomes();
-  /** Shadows: versions of the model that run copies of predictions, to compare outputs. */
+  /** Shadows: other versions of the model that run copies of the predictions, to compare outputs. */
   readonly shadows: Shadow[] = [];
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
@@ -123,7 +122,7 @@ export class LivePredictions {
     return { items, bytes, predictions: this.#live.size };
   }
 
-  /** Age in milliseconds of the oldest prediction with an input that has not reached a batch; 0 if there is none. */
+  /** Age in milliseconds of the oldest prediction with inputs that are in no batch yet; 0 if there is none. */
   get oldestWaitMs(): number {
     for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
     return 0;
@@ -186,14 +185,15 @@ export class LivePredictions {
     live.isStored = true;
     const { store, webhooks } = this.#options;
     try {
-      // Starts both writes at once: if the prediction ends meanwhile, both must be stored before the client gets the outcome.
+      // Queues both writes before the first `await`: if the prediction ends meanwhile, its outcome is written after
+      // them.
       const stored = request && store.create({ ...request, body: storedBody(request.body) });
       await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {
       live.isStored = false;
-      // If the client chose the id, the prediction leaves no record: the client may send the id again.
+      // A client that chose the id will send it again, and must then find no record of this failed attempt.
       live.isWithdrawn = request?.digest !== undefined;
-      // The request fails, so the webhook's receiver must hear nothing of it.
+      // The request fails, so its webhook must send no message.
       live.webhook = undefined;
       webhooks?.remove(live.record);
       live.end(CANCELED, "store");
@@ -203,7 +203,7 @@ export class LivePredictions {
     if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
   }
 
-  /** Drops a prediction because another process runs it. The store and the webhook's receiver learn no end from this process. */
+  /** Ends a prediction that another process runs now. Writes no outcome and sends no webhook message. */
   withdraw(id: string): void {
     const live = this.#live.get(id);
     if (live === undefined) return;
@@ -217,7 +217,7 @@ export class LivePredictions {
     return this.#live.size > 0 ? 0 : performance.now() - this.#lastEndMs;
   }
 
-  /** Fails all unfinished predictions, for a model that cannot be loaded. */
+  /** Fails all unfinished predictions, because the model cannot be loaded. */
   failAll(message: string): void {
     for (const live of [...this.#live]) live.end(message, "engine");
   }
@@ -228,7 +228,7 @@ export class LivePredictions {
     return until(() => this.#live.size === 0, maxMs);
   }
 
-  /** Stops work on unfinished predictions. They stay in the store, and the next process runs them. */
+  /** Leaves unfinished stored predictions to the next process: this process no longer writes their outcomes. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const live of this.#live) if (live.isStored && live.hasBegun) this.#options.store.interrupted(live.id);
@@ -240,7 +240,7 @@ export class LivePredictions {
   }
 
   #refused(live: LivePrediction, why: Refusal): void {
-    // Readers other than the client may wait for a stored prediction, so it fails and is not dropped.
+    // A stored prediction fails and keeps its record, because readers other than its client may wait for it.
     if (why === "overload" && live.isStored) {
       live.end(this.admission.overtaken().message, "timeout");
       return;
@@ -283,7 +283,7 @@ export class LivePredictions {
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);
     live.key?.ended();
-    // The client got an error instead of a prediction, or another process runs the prediction.
+    // Withdrawn: the client got an error instead of the prediction, or another process runs it.
     if (live.isWithdrawn) {
       if (live.webhook !== undefined) webhooks?.remove(record);
       return;
@@ -305,10 +305,10 @@ export function nounOf(kind: Kind): string {
   return kind === "demo" ? "demo prediction" : "prediction";
 }
 
-/** Maximum number of unread outcomes. At this number the list is emptied: clients evidently do not read outcomes. */
+/** Above this number, the ids of unread outcomes are forgotten: evidently clients do not read outcomes. */
 const MAX_UNREAD = 10_000;
 
-/** Ids of ended predictions whose outcome no client has read yet. A server that stops waits for these clients. */
+/** Ids of ended predictions whose outcome no client has read. A server that stops waits until they are read. */
 class UnreadOutcomes {
   #ids = new OpenMap<string, true>(hashOf);
 

@@ -17,24 +17,24 @@ type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord
 
 export interface LiveOptions {
   readonly request: AcceptedRequest;
-  /** Size of the body, which counts against the limit of the queue until the end. */
+  /** Size of the body in bytes, which admission counts until the prediction ends. */
   readonly bytes: number;
-  /** Memory of the request, freed at the end. */
+  /** Memory that the request occupies, freed at the end. */
   readonly charge: Charge;
-  /** Time limit, in milliseconds of `performance.now()`. */
+  /** When the prediction times out, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  /** Output parts: pieces of outputs that the model yields early. Undefined for a model that yields none. */
+  /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
   readonly parts?: PartLog | undefined;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
-/** The work on a prediction's inputs or on its demo. */
+/** The running inputs of a prediction, or its running demo. */
 export interface Work {
-  /** JSON members of the outcome if the prediction fails with this message. */
+  /** The JSON members of a failed prediction: the message, and the outputs so far. */
   failure(errorMessage: string): Text;
   /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** Called when the client has the id of the prediction, and no longer waits for its end. */
+  /** Called when the client stops waiting for the end, and has the id to read the outcome later. */
   notWaitedFor?(): void;
   /** Frees all memory except the outcome. */
   release(): void;
@@ -47,24 +47,26 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
-  /** Time of the creation, in milliseconds of `performance.now()`. */
+  /** Creation in milliseconds of `performance.now()`. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
-  /** The request while the store still needs it; undefined when it is stored, and after the end. */
+  /** The request, until the store has it or the prediction ends. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
-  /** The body of the request, for shadows (versions of the model that run copies). Undefined without shadows, and after the end. */
+  /**
+   * Body of the request, for shadows: versions of the model that run copies. Undefined without shadows, and after the
+   * end.
+   */
   copied: AcceptedRequest["body"] | undefined;
-  /** The API key that counts this prediction. The same object until the end, even if the file of keys is reloaded meanwhile. */
+  /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
   key: ApiKey | undefined;
-  /** Undefined for a server without tracing. */
   span: PredictionSpan | undefined;
-  /** Whether the store has the request. */
+  /** Whether the request was given to the store. */
   isStored = false;
-  /** Whether the model's code has run for an input. */
+  /** Whether the model's code has started on an input. */
   hasBegun = false;
   itemsSucceeded = 0;
-  /** Whether this process must not report the end, because the client got an error or another process runs the prediction. */
+  /** Whether the end is not recorded, because the client got an error or another process runs the prediction. */
   isWithdrawn = false;
   /** Numbers of failed inputs by reason; undefined if no input failed. */
   itemsFailed: Map<FailureReason, number> | undefined;
@@ -109,12 +111,12 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     return this.#record.count;
   }
 
-  /** Whether an input has not reached a batch yet. */
+  /** Whether any input is in no batch yet. */
   get isWaiting(): boolean {
     return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
-  /** Whether the request or its webhook is not in the store yet. */
+  /** Whether the request or its webhook must still be given to the store. */
   get mustStore(): boolean {
     return !this.isStored && (this.request !== undefined || this.webhook !== undefined);
   }
@@ -130,7 +132,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     return this.#abort.signal;
   }
 
-  /** Sets the work on the prediction. Must be called before any change of the record. */
+  /** Sets the work, which later calls of `end` and `finish` release. */
   begin(work: Work): void {
     this.#work = work;
   }
@@ -142,7 +144,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** The client has the id of the prediction, and no longer waits for its end. */
+  /** Called when the client stops waiting for the end, and has the id to read the outcome later. */
   notWaitedFor(): void {
     this.#work?.notWaitedFor?.();
   }
@@ -158,7 +160,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Notifies watchers that `parts` has a new output part. */
+  /** Tells watchers that the model has yielded a piece of an output. */
   partAdded(): void {
     if (!this.isOver) this.changed();
   }
@@ -194,7 +196,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Outputs so far, before the end; empty after it. */
+  /** Outputs so far, as JSON by index of the input; empty after the end. */
   get outputs(): readonly (Text | undefined)[] {
     return this.#work?.outputs ?? [];
   }

@@ -1,4 +1,4 @@
-/** A store in memory. Retains ended predictions up to limits of count, age and bytes. */
+/** Keeps ended predictions in memory, up to limits of count, age and bytes. Unfinished requests are not stored. */
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { hashOf } from "./ids.ts";
@@ -8,8 +8,8 @@ import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
 
 /**
- * Every store counts this number of bytes for a record, in addition to its texts. In memory a record takes about 340 bytes (measured with 200,000
- * small records, Bun 1.4.5).
+ * Bytes counted for a record in addition to its texts, the same in every store. In memory a record takes about 340
+ * bytes (200,000 small records, Bun 1.4.5).
  */
 const RECORD_BYTES = 704;
 
@@ -18,7 +18,6 @@ interface Options {
   readonly memory?: MemoryAccount;
 }
 
-/** The store of a server that keeps nothing on disk. It does not store unfinished requests: they are lost when the process exits. */
 export class MemoryStore implements PredictionStore {
   readonly #limits: RetentionLimits;
   readonly #records = new RecordLog();
@@ -28,7 +27,8 @@ export class MemoryStore implements PredictionStore {
 
   /**
    * @param options.now monotonic clock in milliseconds
-   * @param options.memory the server's memory. When it is over its limit, the store evicts its oldest records.
+   * @param options.memory the memory of the whole server. While it is over its limit, the store evicts its oldest
+   * records.
    */
   constructor(limits: RetentionLimits, { now = () => performance.now(), memory = new MemoryAccount() }: Options = {}) {
     this.#limits = { ...limits, maxBytes: Math.min(limits.maxBytes, memory.maxResultBytes) };
@@ -59,7 +59,10 @@ export class MemoryStore implements PredictionStore {
     this.keep(record);
   }
 
-  /** Stores an ended prediction. @returns the bytes that the record counts; undefined if the id has an outcome already */
+  /**
+   * Stores an ended prediction.
+   * @returns the bytes counted for the record; undefined if the id has an outcome already
+   */
   keep(record: EndedRecord): number | undefined {
     const hash = hashOf(record.id);
     const keptMs = this.#now();
@@ -102,7 +105,7 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve();
   }
 
-  /** Whether the store has an outcome for the id that is not too old. */
+  /** Whether the id has an outcome that has not expired. */
   #isTaken(id: string, hash: number, now: number): boolean {
     if (this.#placeOf(id, hash) === undefined) return false;
     this.#sweep(now);

@@ -1,14 +1,14 @@
-/** A version of a packaged model: the repository and the digest of its manifest. */
+/** A version of a packaged model: repository and digest of the manifest. */
 import { generatedTag } from "../../package/store/reference.ts";
 
 export class ModelVersion {
   readonly repository: string;
   readonly digest: string;
-  /** `repository@sha256:…`, which stores keep. */
+  /** `repository@sha256:…`, as stores write it. */
   readonly reference: string;
-  /** `repository:tag`. The tag is generated from the digest, because a tag such as `latest` may later name another version. */
+  /** `repository:tag`, with a tag generated from the digest. A tag such as `latest` may later name another version. */
   readonly name: string;
-  /** The version as a JSON object, for answers. */
+  /** The version as JSON, for answers to clients. */
   readonly json: string;
 
   private constructor(reference: string) {
@@ -24,8 +24,9 @@ export class ModelVersion {
   static readonly #known = new Map<string, ModelVersion>();
 
   /**
-   * @param reference `repository@sha256:…`; empty for records of old releases, which did not store it
-   * @returns the same object for equal references; undefined for an empty reference
+   * The version with this reference. Equal references give the same object.
+   * @param reference `repository@sha256:…`, or empty, as in records of old releases
+   * @returns undefined for an empty reference
    */
   static of(reference: string): ModelVersion | undefined {
     if (!reference.includes("@")) return undefined;

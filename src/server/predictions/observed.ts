@@ -1,11 +1,11 @@
-/** Callbacks for changes and for the end of a prediction. Allocates nothing until the first callback is added. */
+/** Base class of a prediction with callbacks for changes and for the end. */
 export abstract class Observed {
   #waiters: (() => void)[] | undefined;
   #watchers: Set<() => void> | undefined;
 
   abstract readonly isOver: boolean;
 
-  /** Calls back once, when the prediction ends; immediately if it has ended. */
+  /** Calls back once, at the end of the prediction; at once if it has ended. */
   onceOver(callback: () => void): void {
     if (this.isOver) callback();
     else {
@@ -14,12 +14,15 @@ export abstract class Observed {
     }
   }
 
-  /** Removes a callback that `onceOver` added. */
+  /** Removes a callback of `onceOver`. */
   removeWaiter(callback: () => void): void {
     this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
   }
 
-  /** Calls back at each change, and at the end. @returns a function that removes the callback */
+  /**
+   * Calls back at each change, including the end.
+   * @returns a function that removes the callback
+   */
   watch(callback: () => void): () => void {
     this.#watchers ??= new Set();
     this.#watchers.add(callback);

@@ -1,4 +1,4 @@
-/** Predictions with an id that the client chooses. A repeated request with the same id creates no second prediction. */
+/** Predictions whose id the client chooses. A repeated request with the same id creates no second prediction. */
 import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import type { Body } from "../inputs/bodies.ts";
@@ -7,11 +7,14 @@ import type { Kind, PredictionRecord } from "./record.ts";
 
 export interface Once {
   readonly id: string;
-  /** SHA-256 of the kind of prediction and the body. A repeated request must have the same digest. */
+  /** SHA-256 of the kind and the body. The body of a repeated request must be the same. */
   readonly digest: string;
 }
 
-/** @param id chosen by the client, or derived from its `Idempotency-Key` */
+/**
+ * Computes the digest of a request whose id the client chose.
+ * @param id sent by the client, or derived from its `Idempotency-Key`
+ */
 export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> {
   const hasher = new Bun.CryptoHasher("sha256");
   hasher.update(`${kind}\n`);
@@ -26,7 +29,7 @@ export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> 
   return { id, digest: hasher.digest("base64url") };
 }
 
-/** Runs requests with the same id one after another, in order of arrival, so that only the first creates a prediction. */
+/** Runs requests with the same id one after another, so that only the first creates a prediction. */
 export class Creations {
   readonly #find: (id: string) => Promise<PredictionRecord | undefined>;
   readonly #last = new Map<string, Promise<unknown>>();
@@ -36,9 +39,9 @@ export class Creations {
   }
 
   /**
-   * Returns the existing prediction with this id, or creates it.
-   * @param charge memory of the request. `create` takes it over; it is freed if the prediction exists.
-   * @throws SconceError `prediction_differs` if the existing prediction has another body
+   * Returns the prediction with this id, or creates it.
+   * @param charge memory of the request: `create` takes it over, and without `create` it is freed
+   * @throws SconceError `prediction_differs` if the prediction has another body
    */
   run(once: Once, charge: Charge, create: () => Promise<PredictionRecord>): Promise<PredictionRecord> {
     const { id } = once;
@@ -58,7 +61,7 @@ export class Creations {
     return turn;
   }
 
-  /** Resolves when no request with this id is in progress. */
+  /** Waits until no request with this id is being created. */
   async settled(id: string): Promise<void> {
     for (let last = this.#last.get(id); last !== undefined; last = this.#last.get(id)) {
       await last.then(
@@ -68,7 +71,10 @@ export class Creations {
     }
   }
 
-  /** The existing prediction; undefined if there is none. @throws SconceError `prediction_differs` if it has another body */
+  /**
+   * The prediction with this id; undefined if there is none.
+   * @throws SconceError `prediction_differs` if it has another body
+   */
   async known({ id, digest }: Once): Promise<PredictionRecord | undefined> {
     const known = await this.#find(id);
     if (known === undefined || known.digest === digest) return known;

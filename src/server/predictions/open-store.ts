@@ -1,4 +1,4 @@
-/** Opens the store of predictions that the options name. */
+/** Opens the store of predictions that the options choose. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -11,10 +11,11 @@ import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
- * Path of the SQLite database. Undefined for a store in memory: by option, with port 0, or if the default folder cannot
- * be written.
- * @param isOneOfSeveral whether the server has several models. Then `--store` names a folder with a database for each model.
- * @throws SconceError `usage` if `--store` names a file in place of this folder, or a folder in place of a file
+ * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, with port 0, or if the default
+ * folder cannot be written.
+ * @param isOneOfSeveral whether the server has several models, so that `--store` names a folder with a database for
+ * each
+ * @throws SconceError `usage` if `--store` names a file where a folder is needed, or the reverse
  */
 export function storePath(
   name: string,
@@ -29,7 +30,7 @@ export function storePath(
     if (isOneOfSeveral) prepareFolder(path);
     return path;
   }
-  // With port 0, the next process has another port, and would not find the database.
+  // With port 0, a restarted server has another port, and the name of its file would differ.
   if (port === 0) return undefined;
   const path = join(storeLocation(), "predictions", `${file}-${port}.sqlite`);
   try {
@@ -55,9 +56,10 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 }
 
 /**
+ * @param path the SQLite database; undefined for a store in memory
  * @param role `main` for the process that locks the database for the whole server
- * @param options.memory the memory that limits retained predictions; undefined for the process that only supervises HTTP processes
- * @param options.signal ends the wait of an heir for the older server's lock
+ * @param options.memory limits retained predictions; undefined for the process that only supervises others
+ * @param options.signal ends the wait for the lock of an older server, during an upgrade
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(

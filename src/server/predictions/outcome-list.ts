@@ -1,27 +1,25 @@
-/**
- * Extracts the elements of a list from the JSON members of an outcome. Scans the text without parsing or joining it, because it may contain large
- * files.
- */
+/** Finds a list in the JSON of an outcome. Scans the text without parsing it, because it may contain large files. */
 import { type Text, textsOf } from "./large-text.ts";
 import type { Outcome } from "./record.ts";
 
-/** Characters that the scan stops at: in a string, at depth 0 and 1, and deeper. */
+/** Characters at which the scan stops: in a string, at nesting depth 0 and 1, and deeper. */
 const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
 
 /**
- * Finds the list `name`.
+ * The elements of the list `name`, as JSON.
  * @param members JSON members without spaces, as JSON.stringify() writes them
- * @param only index of the only element that the caller needs; the others become empty texts
- * @returns the JSON text of each element; undefined if there is no such list
+ * @param only index of the only element that the caller needs; other elements become empty texts
+ * @returns undefined if there is no such list
  */
 export function listIn(members: Text, name: string, only?: number): string[] | undefined {
   const elements: string[] = [];
   let [depth, isString, isList] = [0, false, false];
-  // The current member name or list element: `begun` is its text in earlier pieces, `from` its start in this piece.
+  // The current member name or list element: `begun` has its text from earlier pieces, `from` is its start in this
+  // piece.
   let [begun, from] = ["", 0];
   let [piece, at] = ["", 0];
   const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
-  /** Returns the name or element that ends before the found character, or "" if it is not wanted. */
+  /** Ends the current member name or list element and returns it; "" if the caller does not need it. */
   const take = () => {
     const text = isWanted() ? begun + piece.slice(from, at - 1) : "";
     [begun, from] = ["", at];
@@ -58,7 +56,9 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
   return undefined;
 }
 
-/** Outputs by index, with undefined for failed inputs. Empty for an outcome of at least `limit` characters. */
+/**
+ * Outputs of an outcome, by index; undefined for failed inputs. Empty if the outcome has `limit` or more characters.
+ */
 export function outputsOf({ members }: Outcome, limit: number): (string | undefined)[] {
   if (members.length >= limit) return [];
   const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));

@@ -1,11 +1,11 @@
-/** Counts the memory of a prediction's outputs until the prediction ends. Enforces --max-result-bytes and the limit of the whole server. */
+/** Counts the memory of a prediction's outputs, and enforces --max-result-bytes and --max-memory. */
 
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { LivePrediction } from "./live.ts";
 
-/** Bytes of outputs that always fit. An accepted prediction must be able to end even when memory is full. */
+/** Bytes of outputs that are accepted even when memory is full, so that accepted predictions can end. */
 const ALWAYS_BYTES = 4096;
 
 export class OutputMemory implements Disposable {
@@ -15,7 +15,6 @@ export class OutputMemory implements Disposable {
   #bytes = 0;
   #charge: Charge | undefined;
 
-  /** @param maxResultBytes maximum bytes of all outputs; the prediction fails above it */
   constructor(live: LivePrediction, memory: MemoryAccount, maxResultBytes: number) {
     this.#live = live;
     this.#memory = memory;
@@ -23,8 +22,8 @@ export class OutputMemory implements Disposable {
   }
 
   /**
-   * Counts an output, or an output part.
-   * @param own charge that another owner disposes; by default the bytes are counted until the prediction ends
+   * Counts an output, or a piece of an output that the model yields early.
+   * @param own charge of the pieces; by default the bytes are charged until the prediction ends
    * @returns undefined if the bytes fit; else why the prediction must fail
    */
   take(bytes: number, own?: Charge): { readonly message: string; readonly reason: FailureReason } | undefined {
@@ -32,7 +31,7 @@ export class OutputMemory implements Disposable {
     const { maxOutputBytes } = memory;
     const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
     this.#bytes += bytes;
-    // Reports garbage to the memory account: the output is JSON text now, and the model's output object is unused.
+    // Counts garbage: the output is JSON text now, and the model's output object is no longer used.
     memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
       const is = this.#live.count === 1 ? "The output has" : "The outputs have";
@@ -53,19 +52,19 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** Subtracts the bytes of dropped output parts from the count of output bytes. The owner of the parts reduces their charge. */
+  /** Uncounts dropped pieces of outputs. The caller reduces their charge. */
   dropped(bytes: number): void {
     this.#bytes -= bytes;
   }
 
-  /** Bytes of memory that this prediction holds. While no other request holds memory, its outputs always fit. */
+  /** Bytes that this prediction holds. If nobody else holds memory, its outputs fit whatever their size. */
   get #ownBytes(): number {
     const { charge, items, parts } = this.#live;
     return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
   }
 
   [Symbol.dispose](): void {
-    // A demo may produce outputs after its end. The charge must exist, since only a disposed charge ignores them.
+    // A demo may produce outputs after its end: a disposed charge ignores them, so the charge must exist.
     this.#charge ??= this.#memory.add("outputs", 0);
     this.#charge[Symbol.dispose]();
   }

@@ -1,6 +1,4 @@
-/**
- * The log of a prediction's output parts: pieces of outputs that the model yields early. Event streams may read the log after the prediction ends.
- */
+/** The pieces of outputs (parts) that a model yields early. Event streams may read them after the prediction ends. */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE } from "../memory/memory-account.ts";
 import { byteLengthOf, type Text } from "./large-text.ts";
@@ -14,12 +12,12 @@ export interface Part {
 }
 
 export class PartLog implements Disposable {
-  /** Random name. The log of another process has another name, so positions in it cannot be confused with positions in this log. */
+  /** Random name, which event ids contain. It shows when a position belongs to the log of another process. */
   readonly name: string;
   readonly charge: Charge;
-  /** Parts as JSON texts, in order of arrival. Undefined for parts that restart() dropped. */
+  /** Parts in order of arrival; undefined for parts that `restart` dropped. */
   #parts: (Part | undefined)[] = [];
-  /** For each input, the positions of its parts. */
+  /** Positions of the parts, by index of the input. */
   readonly #positions: number[][] = [];
   #holders = 1;
 
@@ -32,7 +30,7 @@ export class PartLog implements Disposable {
     return this.#parts.length;
   }
 
-  /** Appends a part. The caller has counted its bytes in `charge`. */
+  /** Appends a part, whose bytes the caller has charged. */
   add(index: number, text: Text): void {
     this.#positions[index] ??= [];
     const positions = this.#positions[index];
@@ -56,7 +54,7 @@ export class PartLog implements Disposable {
     return this.#parts[position];
   }
 
-  /** The first position at or after `from` whose part the reader needs; undefined if there is none. */
+  /** The first position from `from` on whose part `isNeeded` accepts; undefined if there is none. */
   next(from: number, isNeeded: (index: number) => boolean): number | undefined {
     for (let position = from; position < this.#parts.length; position++) {
       const part = this.#parts[position];
@@ -65,7 +63,7 @@ export class PartLog implements Disposable {
     return undefined;
   }
 
-  /** Adds a reader. The log is freed when every reader and the prediction have disposed it. */
+  /** Adds a reader. The log is freed after all readers and the prediction have disposed it. */
   hold(): this {
     this.#holders += 1;
     return this;

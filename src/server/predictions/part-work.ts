@@ -1,4 +1,4 @@
-/** Adds output parts to the log of a running prediction. They count against the memory limit of its outputs. */
+/** Adds the pieces of outputs that a model yields early to the prediction's log, within its memory limit. */
 import type { PartsReceiver } from "../flow/item-pipeline.ts";
 import type { Encoded } from "../flow/output-encoder.ts";
 import { byteLengthOf, textOf } from "./large-text.ts";
@@ -27,7 +27,9 @@ export class PartWork implements PartsReceiver {
     live.partAdded();
   }
 
-  /** Drops the parts of an input that runs again. The next part has the sequence number 0, which tells clients to drop them too. */
+  /**
+   * Drops the parts of an input that runs again. Its next part has sequence number 0, at which clients drop them too.
+   */
   restart(index: number): void {
     this.#memory.dropped(this.#live.parts?.restart(index) ?? 0);
   }

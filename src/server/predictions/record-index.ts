@@ -1,12 +1,12 @@
-/** A hash table of records by id, in typed arrays, which the garbage collector need not traverse. */
+/** A hash table of records by id. It consists of typed arrays, which the garbage collector does not traverse. */
 import type { Place, RecordLog } from "./record-log.ts";
 
-/** Number of tables. Each grows separately, so that no growth takes long. */
+/** Number of hash tables. Each grows alone, so that no insertion takes long. */
 const PARTS = 256;
 const MIN_LENGTH = 8;
 const NONE = -1;
 
-/** One table, with open addressing and linear probing. At most half of its slots are used. */
+/** One hash table, with open addressing and linear probing. At most half of its slots are used. */
 interface Part {
   hashes: Int32Array;
   places: Float64Array;
@@ -21,7 +21,11 @@ export class RecordIndex {
     return this.#size;
   }
 
-  /** @param hash hash of the id @param records reads the ids of records, since several ids may have the same hash */
+  /**
+   * The position of a record; undefined if there is none.
+   * @param hash hash of the id
+   * @param records reads the ids of found records, since two ids may have the same hash
+   */
   find(id: string, hash: number, records: Pick<RecordLog, "id">): Place | undefined {
     const { hashes, places } = this.#partOf(hash);
     const last = places.length - 1;
@@ -40,7 +44,7 @@ export class RecordIndex {
     this.#size += 1;
   }
 
-  /** @returns whether the table had the record */
+  /** @returns whether the table had a record at this position */
   delete(hash: number, place: Place): boolean {
     const part = this.#partOf(hash);
     const { hashes, places } = part;
@@ -50,7 +54,7 @@ export class RecordIndex {
       if (places[gap] === NONE) return false;
       gap = (gap + 1) & last;
     }
-    // Moves later entries back into the gap, because a search stops at the first empty slot.
+    // Moves later entries into the gap, because a search for an id stops at the first empty slot.
     for (let i = (gap + 1) & last; places[i] !== NONE; i = (i + 1) & last) {
       const home = (hashes[i] ?? 0) & last;
       if (((i - home) & last) < ((i - gap) & last)) continue;

@@ -1,27 +1,27 @@
 /**
- * Ended predictions in memory, as bytes in order of arrival. As hundreds of thousands of objects, the garbage collector would traverse them and block
- * the event loop.
+ * Ended predictions in memory, as bytes in order of arrival. The garbage collector would block the event loop while it
+ * traverses hundreds of thousands of objects.
  */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 import type { EndedRecord } from "./record.ts";
 
-/** Size of one buffer. The log allocates memory in such buffers. */
+/** Bytes of one buffer, in which records are stored one after another. */
 const SLAB_BYTES = 2 ** 20;
-/** A record with more characters is kept as an object. Memory has room for only few such records. */
+/** A record with more characters is kept as an object. Memory has room for few such records. */
 const MAX_LENGTH = 16 * 1024;
-/** Maximum UTF-8 bytes for one UTF-16 code unit. */
+/** Maximum UTF-8 bytes of one UTF-16 code unit. */
 const BYTES_PER_UNIT = 3;
 
-/** Positions of the numbers at the start of a record, in units of 8 bytes. The id, digest, members and logs follow as text. */
+/** Layout of a record: numbers of 8 bytes at these indices, followed by the id, digest, members and logs as text. */
 const field = {
   keptMs: 0,
-  /** UTF-8 bytes of the members and the logs. */
+  /** UTF-8 bytes of the members and logs. */
   textBytes: 1,
   hash: 2,
   createdAtMs: 3,
-  /** NaN for a prediction that ended before it started. */
+  /** NaN for a prediction that ended before its first input ran. */
   startedAtMs: 4,
   finishedAtMs: 5,
   count: 6,
@@ -32,7 +32,7 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
-  /** 1 for a dropped record whose memory is not free yet, because an earlier record is not dropped. */
+  /** 1 for a dropped record. Its memory is free when all earlier records are dropped too. */
   isDropped: 14,
   /** Index in the list of model versions. */
   model: 15,
@@ -41,7 +41,7 @@ const HEAD_BYTES = 8 * Object.keys(field).length;
 
 interface Slab {
   readonly texts: Buffer;
-  /** The same memory as `texts`, as numbers. */
+  /** Views the memory of `texts` as numbers. */
   readonly numbers: Float64Array;
   /** Offset where the next record begins. */
   end: number;
@@ -54,14 +54,14 @@ export class RecordLog {
   readonly #slabs: Slab[] = [];
   /** Number of buffers freed so far. */
   #freedSlabs = 0;
-  /** Offset of the oldest record in the first buffer. */
+  /** Offset of the oldest record within the first buffer. */
   #first = 0;
   readonly #models: (ModelVersion | undefined)[] = [undefined];
   readonly #large = new OpenMap<Place, EndedRecord>(spread);
-  /** A free buffer, for reuse. */
+  /** An empty buffer for reuse. */
   #spare: Slab | undefined;
 
-  /** Position of the oldest record; undefined for an empty log. */
+  /** Position of the oldest record; undefined if the log is empty. */
   get first(): Place | undefined {
     const [slab] = this.#slabs;
     return slab === undefined || this.#first === slab.end ? undefined : this.#freedSlabs * SLAB_BYTES + this.#first;
@@ -76,12 +76,12 @@ export class RecordLog {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
-    // UTF-8 cannot represent a lone surrogate, so logs with one stay an object.
+    // UTF-8 cannot represent a lone surrogate, so a record whose logs contain one is kept as an object.
     const isLarge = typeof members !== "string" || length > MAX_LENGTH || (logs !== "" && !logs.isWellFormed());
     const slab = this.#slabFor(HEAD_BYTES + (isLarge ? id.length : length) * BYTES_PER_UNIT);
     const start = slab.end;
     const { numbers, texts } = slab;
-    // The id and the digest are ASCII: a byte per character.
+    // The id and the digest are ASCII: one byte per character.
     const head = id.length + (isLarge ? 0 : digest.length);
     const from = start + HEAD_BYTES;
     const written = texts.write(isLarge ? id : id + digest + members, from);
@@ -170,7 +170,7 @@ export class RecordLog {
     }
   }
 
-  /** Removes the oldest record. Its buffer becomes free with the buffer's last record. */
+  /** Removes the oldest record. A buffer is reused when all its records are removed. */
   #free(oldest: Place): void {
     const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;

@@ -1,11 +1,11 @@
-/** A prediction as plain data. Answers, stores and other processes read only this data. */
+/** A prediction as plain data, which HTTP answers, stores and other processes read. */
 
 import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 
 export type Kind = "prediction" | "demo";
 
-/** The kind of a prediction in a store. */
+/** Parses the kind of a stored prediction; `prediction` for any other text. */
 export function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
@@ -15,14 +15,16 @@ export type Status = (typeof predictionStatuses)[number];
 /** The error message of a canceled prediction. */
 export const CANCELED = "Canceled";
 
-/** The result of a prediction, converted to JSON text once. */
+/** The result of a prediction, as JSON text. */
 export interface Outcome {
   readonly status: "success" | "failed";
-  /** Members of the answer's JSON object, without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`. */
+  /**
+   * Members of the answer's JSON object without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`.
+   */
   readonly members: Text;
 }
 
-/** The state of a prediction. It no longer changes when it has an outcome. */
+/** The state of a prediction. It does not change after the prediction has an outcome. */
 export interface PredictionRecord {
   readonly id: string;
   readonly kind: Kind;
@@ -30,7 +32,7 @@ export interface PredictionRecord {
   readonly count: number;
   /** Number of inputs that have succeeded or failed. */
   readonly itemsDone: number;
-  /** Milliseconds since 1970, for clients. Time limits and retention use a monotonic clock instead. */
+  /** Milliseconds since 1970, shown to clients. Time limits and retention use a monotonic clock instead. */
   readonly createdAtMs: number;
   readonly startedAtMs: number | undefined;
   readonly finishedAtMs: number | undefined;
@@ -40,7 +42,8 @@ export interface PredictionRecord {
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
   /**
-   * The version of the model that runs or ran the prediction. Undefined for a prediction of a queue until it ends, and for records of old releases.
+   * The version of the model that runs or ran the prediction. Undefined in a Redis queue until the end, and for records
+   * of old releases.
    */
   readonly model?: ModelVersion | undefined;
 }

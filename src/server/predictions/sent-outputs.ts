@@ -1,16 +1,16 @@
 /**
- * The indices of the outputs that an event stream has sent, as ranges. Outputs mostly arrive in order, so the ranges are few and fit into an event
- * id.
+ * The outputs that an event stream has sent, as ranges of indices. Outputs mostly arrive in order, so a few ranges
+ * suffice for an event id.
  */
 
-/** Maximum number of ranges in an event id. After a reconnection, the stream sends outputs outside these ranges again. */
+/** Maximum ranges in an event id. After a reconnection, outputs outside these ranges are sent again. */
 const MAX_RANGES = 50;
 
 export class SentOutputs {
   /** First and last index of each range, in ascending order. Adjacent ranges are merged. */
   readonly #ranges: [number, number][] = [];
 
-  /** @param text result of `toString`; parsing stops at the first invalid range */
+  /** @param text result of `toString`. The constructor ignores the text from the first invalid range on. */
   constructor(text = "") {
     let least = 0;
     for (const part of text.split(",", MAX_RANGES)) {
@@ -34,7 +34,7 @@ export class SentOutputs {
     return this.#ranges.some(([first, last]) => index >= first && index <= last);
   }
 
-  /** Index of the first output that exists and was not sent; undefined if there is none. */
+  /** The lowest index of an output that exists and was not sent; undefined if there is none. */
   next(outputs: readonly unknown[]): number | undefined {
     let range = 0;
     for (let index = 0; index < outputs.length; index++) {

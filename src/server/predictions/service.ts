@@ -17,35 +17,32 @@ import { Waits } from "./waits.ts";
 
 export interface ServiceOptions extends LivePredictionsOptions {
   readonly bodies: Bodies;
-  /** First character of new ids. The server's other processes find the process of a prediction by it. */
+  /** First character of new ids, by which other processes find the process that has a prediction. */
   readonly owner: string;
-  /** The error for new predictions while the model cannot run; undefined while it can. */
+  /** The error for new predictions while the model cannot run; undefined otherwise. */
   readonly unavailable?: (() => SconceError | undefined) | undefined;
   /** The version of the model that this process runs. */
   readonly version: ModelVersion | undefined;
-  /** Why this process must fail predictions that another version of the model accepted; undefined if it may run them. */
+  /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
   /**
-   * Whether the server knows which hook of the model ended the last process. Then only the input of that hook fails, and no prediction is suspected.
+   * Whether it is known which call of the model's code ended the last process. Then no other prediction is suspected.
    */
   readonly isCauseKnown?: boolean;
 }
 
 export interface Resumption {
-  /** Whether this process takes over the predictions whose ids begin with this character. */
+  /** Whether this process takes over predictions whose ids begin with this character. */
   readonly isOwn: (owner: string) => boolean;
-  /** Whether to take over predictions of this origin (server and model version) that `isOwn` accepts; by default always. */
+  /** Whether to take over predictions of this source, which names the server and the model version; by default all. */
   readonly isTaken?: (source: RequestSource) => boolean;
-  /**
-   * Whether another process runs the predictions of the store that this one does not take over, and sends the webhooks
-   * of ended predictions.
-   */
+  /** Whether another process runs the other predictions of the store, and sends the webhooks of ended predictions. */
   readonly isPartly?: boolean;
 }
 
-/** Error message for a request that was changed by a fault of the disk. */
+/** Error message of a stored request that a fault of the disk has changed. */
 const DAMAGED = "The server's store lost or damaged the request; send it again";
-/** A prediction fails after this number of processes have died while they ran it, because it may be the cause. */
+/** A prediction fails when this number of processes have died while it ran, because it may be the cause. */
 const MAX_DEATHS = 2;
 
 export class PredictionService implements Predictions {
@@ -77,7 +74,8 @@ export class PredictionService implements Predictions {
     if (once !== undefined) {
       const record = await this.#creations.run(once, request.charge, async () => {
         this.#options.webhooks?.giveUp(once.id);
-        // The client knows the id already, and may read the prediction from another process, so the store needs the request now.
+        // The client knows the id, and may read the prediction from another process: the store must have the request at
+        // once.
         const live = await this.#accept({ ...request, waitMs: 0 });
         await this.live.store(live);
         return live.record;
@@ -90,11 +88,12 @@ export class PredictionService implements Predictions {
     if (request.webhook !== undefined) await this.live.store(live);
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
-      // The client has disconnected without the id, so nobody can read the outcome, except the receiver of a webhook.
+      // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
       if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.notWaitedFor();
-      // The client reads the id in the first piece of a large answer. After a kill before the last piece, it must find the outcome in the store.
+      // The first piece of a large answer has the id. If a kill cuts the answer, the client must find the outcome in
+      // the store.
       if (live.record.outcome?.members instanceof LargeText) await this.#options.store.flush();
     }
     if (live.mustStore) await this.live.store(live);
@@ -109,7 +108,7 @@ export class PredictionService implements Predictions {
     return record;
   }
 
-  /** Whether this process runs the prediction, or the store has its outcome. Waits for requests with this id that are in progress. */
+  /** Whether this process runs the prediction, or the store has its outcome. First waits for requests with this id. */
   async has(id: string): Promise<boolean> {
     await this.#creations.settled(id);
     if (this.live.get(id) !== undefined) return true;
@@ -168,8 +167,8 @@ export class PredictionService implements Predictions {
   }
 
   /**
-   * Runs the unfinished predictions of processes that have ended, without regard to the limits of the queue. On a full disk it resolves early, and
-   * the other predictions start when the disk has room.
+   * Runs the unfinished predictions of processes that have ended, even if the queue is full. On a full disk it resolves
+   * early, and the remaining predictions start when the disk has room.
    * @returns the number of predictions started so far
    */
   resume({ isOwn, isTaken = () => true, isPartly = false }: Resumption): Promise<number> {
@@ -197,7 +196,7 @@ export class PredictionService implements Predictions {
     return promise;
   }
 
-  /** Runs a request that an earlier process or another replica accepted. Resolves when its inputs are in the queue. Never throws. */
+  /** Runs a request that another process or replica accepted. Resolves when its inputs are queued. Never throws. */
   async begin({
     leftMs,
     deaths,
@@ -221,7 +220,7 @@ export class PredictionService implements Predictions {
       const live = this.live.begin(accepted, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
-      // The inputs do not match the schema: the server was restarted with another model.
+      // The inputs do not match the schema, because the server was restarted with another model.
       const live = this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
       const coded = codedError(error);
       live.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
@@ -229,7 +228,7 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /** Resolves when the outcome is stored, so that clients may see it. */
+  /** Waits until the outcome is stored. Clients must not see it earlier. */
   async #written(live: LivePrediction | undefined): Promise<void> {
     if (live?.isOver && live.isStored) await this.#options.store.written(live.id);
   }
@@ -238,7 +237,7 @@ export class PredictionService implements Predictions {
   #accept(request: NewPrediction): LivePrediction | Promise<LivePrediction> {
     const { body, kind, charge } = request;
     try {
-      // The queue may have become full while the large body arrived.
+      // Checked again, because the queue may have become full while a large body arrived.
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
       const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind]);
@@ -255,7 +254,10 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /** @param beganMs start of parsing the body, in milliseconds of `performance.now()` */
+  /**
+   * Begins a prediction with its decoded inputs.
+   * @param beganMs start of the decoding, in milliseconds of `performance.now()`
+   */
   #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner, flow, onTrace, version } = this.#options;
@@ -280,7 +282,8 @@ export class PredictionService implements Predictions {
         bytes,
         charge,
         isWaitedFor: waitMs > 0,
-        // A prediction that comes to an idle server may be long, and then shares turns with later ones.
+        // On an idle server only clients with a larger share are identified: their long predictions may meet others
+        // later.
         sender: flow.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );

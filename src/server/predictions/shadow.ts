@@ -1,5 +1,5 @@
 /**
- * A shadow: a version of the model that runs copies of other versions' predictions. Its outputs are compared with the predictions' outputs, and then
+ * A shadow: a version of the model that runs copies of other versions' predictions. Its outputs are compared and
  * dropped.
  */
 import { codedError, oneLine } from "../../base/errors.ts";
@@ -41,12 +41,12 @@ interface Copy {
   readonly charge: Charge;
 }
 
-/** Maximum characters of outputs to compare. A comparison of longer outputs would block the event loop. */
+/** Maximum characters of outputs to compare, because a comparison of more would block the event loop. */
 const MAX_LENGTH = 2 ** 20;
-/** Maximum unfinished copies: the inputs of this many batches per engine instance, but at least MIN_INPUTS. */
+/** Limit of unfinished copies, as their inputs: MAX_BATCHES batches per engine instance, but at least MIN_INPUTS. */
 const MAX_BATCHES = 2;
 const MIN_INPUTS = 8;
-/** Maximum differences and failures in the log. The metrics count all. */
+/** Maximum differences and failures in the log. Metrics count all. */
 const MAX_LINES = 10;
 
 export class Shadow implements Disposable {
@@ -63,7 +63,7 @@ export class Shadow implements Disposable {
     this.#options = options;
   }
 
-  /** Copies a prediction of another version that has succeeded. Never throws. The work starts in a later turn of the event loop. */
+  /** Queues a copy of a prediction that has succeeded, or counts it as dropped. Never throws. */
   ended(live: LivePrediction, record: EndedRecord, body: AcceptedRequest["body"]): void {
     const { engine, memory, metrics, isLoaded } = this.#options;
     const maxInputs = Math.max(MIN_INPUTS, MAX_BATCHES * engine.maxBatchSize * engine.instances);
@@ -84,7 +84,7 @@ export class Shadow implements Disposable {
     for (const running of this.#running) running.abort();
   }
 
-  /** Starts one copy per turn of the event loop, so that answers to clients come first. */
+  /** Starts one copy in each turn of the event loop, so that answers to clients come first. */
   #beginLater(): void {
     if (this.#willBegin) return;
     this.#willBegin = true;
@@ -118,12 +118,15 @@ export class Shadow implements Disposable {
     }
   }
 
-  /** @returns where the first difference is, and the values; undefined if all outputs are equal */
+  /**
+   * Runs the copy.
+   * @returns place and values of the first difference; undefined if all outputs are equal
+   */
   async #difference({ live, record, body }: Copy, signal: AbortSignal): Promise<string | undefined> {
     const { flow, pipeline, bodies, maxInputs } = this.#options;
     const { encoder } = pipeline;
     const stored = storedBody(body);
-    // Copies the bytes: decoding transfers them to a thread, and a store may still have to write them.
+    // Passes a copy: decoding transfers the bytes to a thread, but a store may still have to write them.
     const { inputs } = await bodies.decode(typeof stored === "string" ? stored : [stored.slice()], maxInputs);
     const texts: string[] = [];
     await predictAll(flow, toArray(inputs), {
@@ -154,8 +157,8 @@ export class Shadow implements Disposable {
 }
 
 /**
- * The first difference of two JSON values. Numbers that are not integers may differ by rounding: in a list by a share of its largest number. Integers
- * and all other values must be equal.
+ * The first difference of two JSON values. Numbers with fractions may differ by rounding, in a list relative to its
+ * largest number.
  * @param largest largest absolute value of the list that contains the numbers
  * @returns a JSON pointer and the difference; undefined for equal values
  */

@@ -1,28 +1,30 @@
-/** Versions of a model that share its requests by weights. Each client stays with one version, and can read the predictions of all versions. */
+/**
+ * Versions of one model that share its requests. A client's requests go to one version; it can read predictions of all.
+ */
 import type { NewPrediction, Predictions } from "./predictions.ts";
 import type { Kind } from "./record.ts";
 
-/** The share of one version in the requests for a model. */
+/** A version of the model, and its share of the requests. */
 export interface SplitShare {
-  /** Name of the model in paths, `/models/NAME`. */
+  /** Name of this version in paths, `/models/NAME`. */
   readonly name: string;
-  /** Relative to the weights of the model's other versions. */
+  /** Share of the requests, relative to the weights of the other versions. */
   readonly weight: number;
 }
 
 /** Request header that identifies a client. The client or a proxy sets it. */
 export const CLIENT_ID = "X-Client-Id";
 
-/** Identifies the client of a request, by its API key, else by `X-Client-Id`, else by its address. */
+/** The client of a request: its API key, else `X-Client-Id`, else its address. */
 export function clientIdOf({ headers }: Request, key: string | undefined, address: string | undefined): string {
-  // Proxies append to X-Forwarded-For, so the client's address is the first.
+  // Each proxy appends an address to X-Forwarded-For, so the first is the client's.
   const forwarded = headers.get("x-forwarded-for")?.split(",")[0]?.trim();
   return key ?? headers.get(CLIENT_ID) ?? forwarded ?? address ?? "";
 }
 
 /**
- * The version for a client, by weighted rendezvous hashing (Wang and Ravishankar, 1998). When a weight or a version changes, as few clients as
- * possible change their version. Every process chooses the same version, also after a restart.
+ * Selects the version for a client by weighted rendezvous hashing (Wang and Ravishankar, 1998). A changed weight moves
+ * as few clients as possible to another version. All processes select the same version.
  * @returns undefined if no version has a weight above 0
  */
 export function versionOf<V extends { readonly name: string; readonly weight: number }>(
@@ -32,7 +34,7 @@ export function versionOf<V extends { readonly name: string; readonly weight: nu
   let chosen: V | undefined;
   let least = Infinity;
   for (const version of versions) {
-    // Between 0 and 1, but neither 0 nor 1.
+    // Never 0 or 1, so that the logarithm is finite and not 0.
     const hash = (Bun.hash.xxHash32(`${version.name}\n${client}`) + 0.5) / 2 ** 32;
     const distance = -Math.log(hash) / version.weight;
     if (distance >= least) continue;
@@ -48,7 +50,10 @@ export class SplitPredictions implements Predictions {
   readonly #all: readonly Predictions[];
   readonly #creating: Map<string, Predictions>;
 
-  /** @param creating for each id that a client chose and whose request is in progress, the version that handles it */
+  /**
+   * @param creating versions that are creating a prediction whose id the client chose, by this id; shared by all
+   * versions
+   */
   constructor(own: Predictions, others: readonly Predictions[], creating: Map<string, Predictions>) {
     this.#creating = creating;
     this.#own = own;
@@ -63,13 +68,13 @@ export class SplitPredictions implements Predictions {
     return request.once === undefined ? this.#own.create(request) : this.#createOnce(request, request.once.id);
   }
 
-  /** Creates a prediction with an id that the client chose, unless any version has one with this id. */
+  /** Creates a prediction with the client's id, unless any version has a prediction with this id. */
   async #createOnce(request: NewPrediction, id: string): ReturnType<Predictions["create"]> {
     using unused = new DisposableStack();
     unused.use(request.charge);
     const found = await this.#first(async (each) => (await each.get(request.kind, id)) && each);
     unused.move();
-    // A repeated request goes to the version of the first request, which answers with the existing prediction.
+    // The version of the first request also gets repeated requests, and answers with the same prediction.
     const creator = this.#creating.get(id) ?? found ?? this.#own;
     this.#creating.set(id, creator);
     try {

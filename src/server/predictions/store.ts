@@ -1,4 +1,6 @@
-/** The interface of stores of predictions: memory, an SQLite database, or the Redis queue of several replicas. */
+/**
+ * The interface of stores of predictions: in memory, in an SQLite database, or in the Redis queue of several replicas.
+ */
 import { z } from "zod";
 import type { DecodedBody } from "../inputs/bodies.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
@@ -20,13 +22,13 @@ export interface AcceptedRequest {
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
   readonly origin?: Origin | undefined;
-  /** The version of the model that accepted the request. Undefined for requests of old releases, and for requests in a Redis queue. */
+  /** The version of the model that accepted the request. Undefined in old releases and in a Redis queue. */
   readonly model?: ModelVersion | undefined;
-  /** The webhook, which is stored separately, by `PredictionStore.webhooks`. */
+  /** The webhook. `PredictionStore.webhooks` stores it, not `create`. */
   readonly webhook?: Webhook | undefined;
 }
 
-/** A request in a store, with all that another process needs to run it. */
+/** A request as a store keeps it, so that another process can run it. */
 export interface StoredRequest extends AcceptedRequest {
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
@@ -35,40 +37,41 @@ export function storedBody(body: DecodedBody["body"]): StoredRequest["body"] {
   return typeof body === "function" ? body() : body;
 }
 
-/** A stored request without an outcome, which this process takes over. */
+/** A stored request without an outcome, which this process takes over from another. */
 export interface UnfinishedRequest extends StoredRequest {
-  /** Milliseconds until the time limit. Time without a running server counts too. */
+  /** Milliseconds until the time limit, which also counts the time without a running server. */
   readonly leftMs: number;
-  /** Number of processes that died while they ran the request. */
+  /** Number of processes that died while the request ran. */
   readonly deaths: number;
   /** Whether a fault of the disk changed the request. */
   readonly isDamaged?: boolean;
-  /** Whether a client waits for the end. */
+  /** Whether a client waits for the outcome. */
   readonly isWaitedFor?: boolean;
 }
 
-/** The origin of unfinished requests, from which a process decides to take them over. */
+/** The origin of unfinished requests. A process decides by it whether to take them over. */
 export interface RequestSource {
   /** First character of the ids, which stands for the HTTP process that accepted the requests. */
   readonly owner: string;
-  /** Whether a process of this server accepted the requests. Another server with the same store may still run its requests. */
+  /** Whether this server accepted the requests. Another server with the same store may still run its requests. */
   readonly isOwnServer: boolean;
   /** The version of the model that accepted the requests; undefined for requests of old releases. */
   readonly model: ModelVersion | undefined;
 }
 
-/** Limits for ended predictions, which clients can read until the store evicts them. */
+/** Limits of ended predictions. Beyond them the store evicts the oldest, which clients can then no longer read. */
 export interface RetentionLimits {
   readonly maxCount: number;
   /** Maximum age in milliseconds of a monotonic clock. */
   readonly maxAgeMs: number;
-  /** Maximum bytes of all results. The newest result is never evicted. */
+  /** Maximum bytes of all results. The newest result stays even if it is larger. */
   readonly maxBytes: number;
 }
 
 /**
- * The role of a process that opens the store. `main` locks the store's file for its server. `member` is another process of the same server, which
- * opens the store later. `heir` belongs to the newer server of an upgrade, and locks the file when the older server has ended.
+ * The role of a process that opens the store. `main` locks its file for the server. `member` is a later process of the
+ * same server. `heir` is the main process of a newer server during an upgrade: it waits for the lock of the older
+ * server.
  */
 export type StoreRole = "main" | "member" | "heir";
 
@@ -76,32 +79,32 @@ export interface PredictionStore {
   /** Undefined if webhooks are not stored. */
   readonly webhooks?: WebhookStore;
   /**
-   * Stores a request. A store on disk still has it after the process is killed.
+   * Stores a request. A store on disk has it even if the process is killed afterwards.
    * @throws SconceError `predictions_unwritable` with the reason, such as a full disk
    */
   create(request: StoredRequest): Promise<void>;
-  /** Records that a stored request is running. If the process dies, only running requests count a death. */
+  /** Records that a stored request runs. If its process dies meanwhile, `takeOver` counts a death. */
   begun(id: string): void;
-  /** Records that a request is no longer running, because its process exits in an orderly way. */
+  /** Records that a request no longer runs, because its process exits in an orderly way. Its death is not counted. */
   interrupted(id: string): void;
-  /** Stores an outcome, even if the request was not stored. Does not replace an earlier outcome. */
+  /** Stores an outcome. Does nothing if the id has one already. */
   finish(record: EndedRecord): void;
-  /** Reads an ended prediction after `written` has resolved, or an unfinished prediction of another process. */
+  /** Reads a prediction: an ended one when its outcome is written, or an unfinished one of another process. */
   get(id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Resolves when the outcome of a stored request is on disk, or writing it has failed. Clients must not see the outcome before: after a kill, the
-   * next process would run the request again, perhaps with another outcome.
+   * Resolves when an outcome is on disk, or writing it has failed. Clients must not see the outcome before: after a
+   * kill, the next process would run the request again, perhaps with another outcome.
    */
   written(id: string): Promise<void>;
   /**
-   * Takes over unfinished requests, oldest first. Counts a death for each request that was running.
+   * Takes over unfinished requests, oldest first. Counts a death of each request that was running.
    * @param isTaken whether to take over requests of this origin, whose processes have ended
-   * @param onFull called while a full disk prevents the writes
+   * @param onFull called when a full disk stops the loop, which continues when the disk has room
    */
   takeOver(isTaken: (source: RequestSource) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
-  /** The origins of all unfinished requests; undefined for a store that is lost with its process. */
+  /** The origins of all unfinished requests. Undefined for a store that does not survive its process. */
   sources?(): Promise<readonly RequestSource[]>;
-  /** Whether the file of the store was deleted or replaced while the process uses it. Nothing can be stored then. */
+  /** Whether the file of the store was deleted or replaced, so that nothing can be stored. */
   readonly isDetached?: boolean;
   /** Whether the last write has failed, for example because the disk is full. */
   readonly isUnwritable?: boolean;

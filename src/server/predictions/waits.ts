@@ -1,10 +1,11 @@
-/** Lets requests wait for the end of a prediction before they are answered. */
+/** Lets requests wait for the end of a prediction. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Observed } from "./observed.ts";
 import type { Client } from "./predictions.ts";
 
 /**
- * Milliseconds between checks of all waiting requests. Most predictions end before the second check, and then need neither a timer nor a listener.
+ * Milliseconds between checks of the waiting requests. Most predictions end before the second, and need no abort
+ * listener.
  */
 const POLL_MS = 50;
 
@@ -17,12 +18,12 @@ interface Wait extends InRing<Wait> {
   readonly done: () => void;
 }
 
-/** All waiting requests share one timer: a timer and a listener per request would cost more than a small prediction. */
+/** Waiting requests share one timer: a timer and a listener for each would cost more than a small prediction. */
 export class Waits {
   readonly #waits = new Ring<Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Resolves at the end of the prediction, after about `waitMs` milliseconds, or when the client disconnects. */
+  /** Waits for the end of the prediction, about `waitMs` milliseconds, or until the client disconnects. */
   until(prediction: Observed, client: Client, waitMs: number): Promise<void> {
     if (prediction.isOver || waitMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {

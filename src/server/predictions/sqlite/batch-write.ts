@@ -1,4 +1,4 @@
-/** Writes one batch of changes within a transaction, and updates the count and bytes of retained predictions. */
+/** Writes a batch of changes within a transaction, and counts the retained predictions. */
 import type { Totals } from "./prediction-database.ts";
 import { type Statements, sumOfOutcome, sumOfPack, sumOfRequest } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
@@ -7,7 +7,7 @@ interface WriteOptions {
   /** Time on the clock of the database, in milliseconds. */
   readonly nowMs: number;
   readonly maxAgeMs: number;
-  /** Name of this process's server, which requests in the database carry. */
+  /** Name of the server, which is stored with each request. */
   readonly server: string;
 }
 
@@ -23,7 +23,6 @@ export class BatchWrite implements Totals {
   /** Files that no row needs any more. The caller removes them after the commit. */
   readonly staleFiles: string[] = [];
 
-  /** @param before count and bytes before the batch */
   constructor(sql: Statements, before: Totals, options: WriteOptions) {
     this.#sql = sql;
     this.#options = options;
@@ -64,8 +63,8 @@ export class BatchWrite implements Totals {
   }
 
   /**
-   * Removes an outcome that is too old but not evicted yet, so that its id can be used again. Called only after an insert failed, so that new ids
-   * cost no query.
+   * Removes an expired outcome, so that its id can be used again. Called only after a failed insertion, to save
+   * queries.
    */
   #removeExpired(id: string): boolean {
     const { nowMs, maxAgeMs } = this.#options;

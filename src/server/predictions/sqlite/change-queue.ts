@@ -1,5 +1,6 @@
 /**
- * Changes that wait to be written to the database. Urgent changes belong to stored requests. Deferred changes are outcomes that clients already have.
+ * Changes that wait to be written to the database. Urgent: changes of stored requests. Deferred: outcomes that clients
+ * already have, and whose requests were not stored.
  */
 import { Fifo } from "../../../base/collections/fifo.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
@@ -10,12 +11,12 @@ import { fitsPack, packLimit } from "./row-text.ts";
 import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
 interface Numbered {
-  /** Position in the order of changes. When two changes of a prediction are merged, the result has the earlier position. */
+  /** Order of the changes. Merged changes of a prediction get the number of the earlier one. */
   readonly number: number;
   readonly id: string;
 }
 
-/** A promise that the writer settles when the request is written, or its write has failed. */
+/** Settled when the request is written, or its write has failed. */
 export interface Waiting {
   resolve(): void;
   reject(error: unknown): void;
@@ -24,9 +25,9 @@ export interface Waiting {
 export interface CreateChange extends Numbered {
   readonly op: "create";
   readonly request: StoredRequest;
-  /** Name of the file that has the body, if the body is large. */
+  /** Name of the file with the body, if the body is large. */
   readonly file: string | undefined;
-  /** Time when the change was queued, in milliseconds of `performance.now()`. */
+  /** When the change was queued, in milliseconds of `performance.now()`. */
   readonly atMs: number;
   readonly begunAtMs: number | undefined;
   readonly waiting: Waiting;
@@ -34,43 +35,43 @@ export interface CreateChange extends Numbered {
 
 export interface BegunChange extends Numbered {
   readonly op: "begun";
-  /** Wall-clock time of the start in milliseconds; undefined if the process stopped before the request ended. */
+  /** Start in milliseconds since 1970. Undefined if the process exits before the request ends: it no longer runs. */
   readonly begunAtMs: number | undefined;
 }
 
 export interface EndChange extends Numbered {
   readonly op: "end";
   readonly record: EndedRecord;
-  /** Bytes that the outcome counts against the limits of retention. */
+  /** Bytes that count against the limits of retention. */
   readonly bytes: number;
-  /** Name of the file that has the outcome, if the outcome is large and the file is written. */
+  /** Name of the file with the outcome, if the outcome is large and the file is written. */
   readonly file: string | undefined;
-  /** Time when the change was queued, in milliseconds of `performance.now()`. */
+  /** When the change was queued, in milliseconds of `performance.now()`. */
   readonly atMs: number;
-  /** Whether the database may have the request, which the outcome replaces. */
+  /** Whether the request was given to the database, which must then remove it. */
   readonly isStored: boolean;
-  /** The promise of the change that has the request, if this change replaces that change before it is written. */
+  /** From the request's change, if it was not written when the outcome came: this change replaces it. */
   readonly waiting: Waiting | undefined;
 }
 
-/** Removes an unfinished prediction whose outcome is not written, because retention would evict it. */
+/** Removes an unfinished prediction whose outcome exceeds the limits of retention and is never written. */
 export interface DropChange extends Numbered {
   readonly op: "drop";
 }
 
 export type Change = CreateChange | BegunChange | EndChange | DropChange;
 
-/** Maximum urgent changes in one transaction. A larger transaction would delay the requests in it. */
+/** Maximum urgent changes in a transaction. More would delay the requests among them. */
 const MAX_URGENT = 2000;
 const MAX_DEFERRED = 500;
-/** When deferred outcomes have more bytes, they are written without delay. */
+/** Above this number of bytes, all deferred outcomes become due. */
 const MAX_DEFERRED_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
   readonly changes: Change[];
-  /** Small outcomes that share one row of the database. */
+  /** Small outcomes, which are written as one row. */
   readonly packed: EndChange[];
-  /** Large outcomes. Each is written to a file before its row. */
+  /** Large outcomes. The file of each must be written before its row. */
   readonly large: EndChange[];
 }
 
@@ -81,7 +82,7 @@ export class ChangeQueue {
   readonly #deferred = new Fifo<EndChange>();
   readonly #deferredById = new OpenMap<string, EndChange>(hashOf);
   #deferredBytes = 0;
-  /** Number of deferred outcomes that the next batches write. */
+  /** Number of the oldest deferred outcomes that are due: the next batches write them. */
   #due = 0;
   #nextNumber = 0;
 
@@ -138,7 +139,7 @@ export class ChangeQueue {
     if (this.#deferredBytes > MAX_DEFERRED_BYTES) this.hasten();
   }
 
-  /** Takes the next changes out of the queue, with at most `maxFiles` large outcomes. */
+  /** Removes and returns the next changes, with at most `maxFiles` large outcomes. */
   take(maxFiles: number): Batch {
     const batch: Batch = { changes: [], packed: [], large: [] };
     for (const change of this.#urgent.values()) {
@@ -167,12 +168,12 @@ export class ChangeQueue {
     return { changes, packed: [], large: [] };
   }
 
-  /** Adds a large outcome when its file is written. */
+  /** Queues the row of a large outcome whose file is written. */
   addFiled(change: EndChange): void {
     this.#add(change);
   }
 
-  /** Puts changes back whose write has failed. Drops outcomes beyond the limits of retention. */
+  /** Queues changes again whose write has failed, without outcomes beyond the limits of retention. */
   putBack(changes: readonly Change[]): void {
     const later = this.#urgent;
     this.#urgent = new Map(changes.map((change) => [change.id, change]));
@@ -180,7 +181,7 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** Makes the oldest `count` deferred outcomes part of the next write; by default all deferred outcomes. */
+  /** Makes the oldest `count` deferred outcomes due; by default all. */
   hasten(count = Infinity): void {
     this.#due = Math.min(this.#deferred.length, Math.max(this.#due, count));
   }
@@ -190,7 +191,6 @@ export class ChangeQueue {
     return urgent?.op === "end" ? urgent.record : this.#deferredById.get(id)?.record;
   }
 
-  /** Whether the outcome of a stored request is in the queue. */
   hasEnd(id: string): boolean {
     return this.#urgent.get(id)?.op === "end";
   }
@@ -211,8 +211,8 @@ export class ChangeQueue {
   }
 
   /**
-   * Replaces the Map when it is empty, since an empty Map keeps the memory of its former entries (open-map.ts). OpenMap is no substitute: it has no
-   * order.
+   * Replaces the empty Map, because it keeps the memory of its former entries. OpenMap has no order, which this queue
+   * needs.
    */
   #renew(): void {
     if (this.#urgent.size === 0) this.#urgent = new Map();
@@ -222,7 +222,7 @@ export class ChangeQueue {
     this.#urgent.set(change.id, merged(this.#urgent.get(change.id), change));
   }
 
-  /** Drops deferred outcomes that retention would evict right after their write. */
+  /** Drops deferred outcomes that the database would evict right after their write. */
   #evictDeferred(nowMs: number): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     for (let oldest = this.#deferred.first; oldest !== undefined; oldest = this.#deferred.first) {
@@ -238,7 +238,7 @@ export class ChangeQueue {
     if (end === undefined) return;
     this.#deferredBytes -= end.bytes;
     this.#due = Math.max(0, this.#due - 1);
-    // A later outcome may have the same id, and must stay.
+    // A later outcome may have the same id and stays findable.
     if (this.#deferredById.get(end.id) === end) this.#deferredById.delete(end.id);
   }
 
@@ -263,7 +263,7 @@ export class ChangeQueue {
   }
 }
 
-/** Merges two changes of one prediction: the later state replaces the earlier, but the first outcome stays. */
+/** Merges two changes of a prediction: the later replaces the earlier, but a first outcome stays. */
 function merged(earlier: Change | undefined, later: Change): Change {
   if (earlier === undefined) return later;
   const { number } = earlier;
@@ -271,7 +271,7 @@ function merged(earlier: Change | undefined, later: Change): Change {
     case "end":
       return earlier;
     case "drop":
-      // The client repeated the request after retention had evicted its outcome.
+      // The client sent the request again after its outcome had been dropped.
       return later.op === "create" ? { ...later, number } : earlier;
     case "begun":
       return { ...later, number };

@@ -1,16 +1,16 @@
-/** Locks the file of a database. Two servers with one file would run each other's predictions. */
+/** Locks a database file for one server. A second server with the file would run the same predictions. */
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { log } from "../../../base/log.ts";
 import { type FileLock, lockWhenFree, tryLock } from "../../../machine/files/lock.ts";
 import { databaseFault, unusable } from "./database-fault.ts";
 
-/** Milliseconds after which the wait for a lock is logged. */
+/** Milliseconds after which a wait for the lock is logged. */
 const SLOW_MS = 10_000;
 
 /**
- * Locks the database until this process exits. The kernel then releases the lock.
- * @param options.waits whether to wait for another process that has the lock, until `signal` is aborted
+ * Locks the database until the process exits; then the kernel releases the lock.
+ * @param options.waits whether to wait for a process that has the lock, until `signal` is aborted
  * @throws SconceError `predictions_unusable`
  */
 export async function lockDatabase(
@@ -42,7 +42,7 @@ async function lockLater(path: string, signal: AbortSignal | undefined): Promise
   }
 }
 
-/** Creates the folder of a database. Throws if the folder is not writable, which SQLite would report as a fault of the file. */
+/** Creates the folder of a database. Throws if it is not writable, for which SQLite would blame the file. */
 export function prepareFolder(path: string): void {
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -1,4 +1,4 @@
-/** Calls methods of the database on its thread. Starts a new thread if the thread dies. */
+/** Calls the database on its thread, and starts a new thread if the thread dies. */
 import { OpenMap, spread } from "../../../base/collections/open-map.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { DatabaseOptions, PredictionDatabase, Totals } from "./prediction-database.ts";
@@ -17,12 +17,11 @@ export type Call<M extends Method = Method> = {
   [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
 }[M];
 
-/** @param R type of the method's result */
 export type Answer<R = unknown> =
   | { readonly number: number; readonly result: R; readonly fault?: undefined }
   | { readonly number: number; readonly fault: string };
 
-/** Sent by the thread after maintenance, without a call: the state of the database. */
+/** Message of the thread after maintenance. Not the answer to a call, so it has no number. */
 export interface Tended {
   readonly number?: undefined;
   readonly totals: Totals;
@@ -31,12 +30,12 @@ export interface Tended {
 }
 
 interface Waiting {
-  /** Called with the result in the thread's answer with the same `number`. */
+  /** Called with the result of the answer that has the number of the call. */
   resolve(result: never): void;
   reject(error: unknown): void;
 }
 
-/** Runs calls on the thread. A failed call rejects with an Error whose message continues a sentence: "its thread ended". */
+/** Runs calls on the thread. The message of a rejected call continues a sentence, such as "its thread ended". */
 export class DatabaseThread {
   readonly #options: () => DatabaseOptions;
   readonly #newWorker: () => Worker;
@@ -46,7 +45,7 @@ export class DatabaseThread {
   #nextNumber = 0;
   onTended: (tended: Tended) => void = () => {};
 
-  /** @param options called for each new thread, because the options contain the time */
+  /** @param options called for each new thread, because the options contain the current time */
   constructor(options: () => DatabaseOptions, newWorker: () => Worker = sqliteWorker) {
     this.#options = options;
     this.#newWorker = newWorker;
@@ -105,7 +104,7 @@ export class DatabaseThread {
     return promise;
   }
 
-  /** Rejects the calls of a thread that has ended. The next call starts a new thread. */
+  /** Rejects all calls of a thread that has ended. The next call starts a new thread. */
   #lose(worker: Worker, reason: string): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;

@@ -1,14 +1,15 @@
-/** A clock that continues across restarts of the server, and that changes of the system time do not move. */
+/** A clock that continues when the server restarts, and ignores changes of the system time while it runs. */
 
-/** The times of the last write to the database. */
+/** Times of the last write to the database, from which the next process continues the clock. */
 export interface ClockMark {
   readonly elapsedMs: number;
-  /** Wall-clock time of the write, in milliseconds since 1970. */
+  /** Wall-clock time of the write in milliseconds since 1970. */
   readonly wallMs: number;
 }
 
 /**
- * Within a process it is the monotonic clock. For the time between two processes it adds the difference of the wall clock, or 0 if that is negative.
+ * Advances with the monotonic clock. Across a restart it advances by the difference of the wall clock, if that is
+ * positive.
  */
 export class ElapsedClock {
   #base: number;
@@ -21,7 +22,7 @@ export class ElapsedClock {
     return this.#base + performance.now();
   }
 
-  /** Advances the clock to `elapsedMs` if that is later. Processes that share a database call it with the time of the last write. */
+  /** Advances the clock to a time that another process has written to the database, if that is later. */
   follow(elapsedMs: number): void {
     this.#base = Math.max(this.#base, elapsedMs - performance.now());
   }

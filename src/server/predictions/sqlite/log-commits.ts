@@ -1,4 +1,4 @@
-/** Counts the frames of SQLite's write-ahead log that belong to complete commits, without verifying checksums. */
+/** Counts the frames in SQLite's write-ahead log that belong to complete commits, without verifying checksums. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
 const HEADER_BYTES = 32;
@@ -7,10 +7,9 @@ const FRAME_HEADER_BYTES = 24;
 const MAGIC = 0x377f0682;
 
 /**
- * Counts the committed frames in the write-ahead log of a database. SQLite ignores all frames after the first wrong checksum, without an error. If
- * SQLite reads fewer frames than this count, the log is damaged. A killed process causes no such difference: its last commit is complete, or has no
- * end mark.
- *
+ * Counts the committed frames in the write-ahead log. SQLite silently ignores all frames after a wrong checksum: if it
+ * reads fewer frames than this count, the disk damaged the log. A kill is no such damage, because it leaves the last
+ * commit complete or without end mark.
  * @returns 0 without a log; Infinity if the header of the log is damaged
  */
 export function committedFrames(databasePath: string): number {
@@ -33,7 +32,7 @@ function countIn(file: number): number {
   let committed = 0;
   for (let frame = 0; HEADER_BYTES + (frame + 1) * frameBytes <= size; frame++) {
     const frameHeader = readAt(file, FRAME_HEADER_BYTES, HEADER_BYTES + frame * frameBytes);
-    // Frames with another salt are damaged, or older than the header.
+    // A frame with another salt is damaged, or a leftover from before the log was restarted.
     if (!frameHeader.subarray(8, 16).equals(salts)) continue;
     const endsCommit = frameHeader.readUInt32BE(4) !== 0;
     if (endsCommit) committed = frame + 1;

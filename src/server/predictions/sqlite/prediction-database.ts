@@ -1,4 +1,4 @@
-/** The SQLite database of predictions, which runs on its own thread. Commits batches of changes, reads predictions, and evicts old outcomes. */
+/** The SQLite database of predictions, on its thread: commits changes, reads predictions, evicts old outcomes. */
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { codeOf } from "../../../base/errors.ts";
@@ -25,7 +25,7 @@ import { ValueFiles } from "./value-files.ts";
 export interface DatabaseOptions extends RetentionLimits {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether no other process or thread writes files of the database. Opening the database then removes files that no row needs. */
+  /** Whether no other process or thread has the database open, so that opening it removes files without a row. */
   readonly isMain: boolean;
   /** Name of this process's server, which is stored with its requests. */
   readonly server: string;
@@ -33,36 +33,36 @@ export interface DatabaseOptions extends RetentionLimits {
   readonly wallMs: number;
 }
 
-/** Changes for one transaction, as text. */
+/** Changes for one transaction, encoded as text. */
 export type WriteBatch = RowText & Pack & { readonly wallMs: number };
 
-/** Number of ended predictions in the database, and the bytes that they count. */
+/** Number of ended predictions in the database, and the bytes counted for them. */
 export type Totals = { readonly totalCount: number; readonly totalBytes: number };
 
 export type Written = Totals & {
-  /** Ids whose outcome was not written because the database had one already, separated by spaces. */
+  /** Ids of outcomes that were not written because the database had one already, separated by spaces. */
   readonly refused: string;
 };
 
-/** The origin of unfinished predictions. */
+/** Where unfinished predictions come from. */
 export interface RequestSource {
-  /** First character of the ids, which stands for an HTTP process. */
+  /** First character of their ids, which stands for an HTTP process. */
   readonly owner: string;
-  /** Name of the server that accepted the predictions; empty in rows of old releases. */
+  /** Name of the server that accepted them; empty in rows of old releases. */
   readonly server: string;
-  /** Version of the model, `repository@sha256:…`; empty in rows of old releases. */
+  /** Version of the model that accepted them, `repository@sha256:…`; empty in rows of old releases. */
   readonly model: string;
 }
 
 export interface Sources {
   readonly sources: readonly RequestSource[];
-  /** Row number of the newest unfinished prediction. */
+  /** Row number of the newest unfinished prediction, to exclude later ones. */
   readonly upTo: number;
 }
 
-/** Selects the oldest unfinished prediction of these origins, with a row number above `after` and up to `upTo`. */
+/** Selects unfinished predictions with these sources, and row numbers above `after` and up to `upTo`. */
 export interface Selection {
-  /** The origins, each as `OWNER SERVER MODEL,`. */
+  /** Concatenated sources, each as `OWNER SERVER MODEL,`. */
   readonly sources: string;
   readonly after: number;
   readonly upTo: number;
@@ -85,10 +85,11 @@ export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAt
 }
 
 const PAGE_BYTES = 4096;
-/** Maximum rows that one maintenance step evicts. */
+/** Maximum rows that a step of maintenance evicts. */
 const SWEEP_ROWS = 256;
-/** Pages that one step of maintenance returns to the disk, and free pages that the file keeps for later rows. */
+/** Maximum free pages that a step of maintenance returns to the disk. */
 const VACUUM_PAGES = 512;
+/** Number of free pages that the file keeps for later rows. */
 const SPARE_PAGES = 1024;
 
 export class PredictionDatabase {
@@ -97,10 +98,10 @@ export class PredictionDatabase {
   readonly #files: ValueFiles;
   readonly #clock: ElapsedClock;
   readonly #sql: Statements;
-  /** Device and inode of the database file when it was opened. */
+  /** Device and inode of the opened file. */
   readonly #identity: string;
   #totals: Totals;
-  /** Whether the write-ahead log was damaged, so that SQLite ignores commits in it. */
+  /** Whether the write-ahead log was damaged, so that SQLite ignored commits in it. */
   readonly isLogDamaged: boolean;
 
   /**
@@ -111,7 +112,7 @@ export class PredictionDatabase {
     prepareFolder(options.path);
     const files = new ValueFiles(options.path, options.sync === "full");
     files.prepare();
-    // Only the first process of a server checks the log, because other processes write to it later.
+    // Only the first process of a server checks the log: for a later process, others write to it meanwhile.
     const committed = options.isMain ? committedFrames(options.path) : 0;
     return new PredictionDatabase(connect(options), files, { ...options, committed });
   }
@@ -133,18 +134,18 @@ export class PredictionDatabase {
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
 
-  /** Number and bytes of retained predictions, including those that other processes wrote. */
+  /** Ended predictions in the database, including those of other processes. */
   get totals(): Totals {
     const { totalCount, totalBytes } = this.#meta();
     return { totalCount, totalBytes };
   }
 
-  /** Whether the path no longer names the open file. The next process would not find the predictions. */
+  /** Whether the open file was deleted or replaced. Then the next process would not find the predictions. */
   get isDetached(): boolean {
     return identityOf(this.#options.path) !== this.#identity;
   }
 
-  /** Commits all changes of the batch, or throws and changes nothing. */
+  /** Commits all changes, or throws and changes nothing. */
   write({ heads, texts, wallMs, ...pack }: WriteBatch): Written {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const { refused, staleFiles } = this.#database
@@ -175,8 +176,8 @@ export class PredictionDatabase {
   }
 
   /**
-   * Takes over the next unfinished prediction of the selection. Counts a death if the prediction was running. @returns undefined if there is none;
-   * "full" if the disk has no room for the change
+   * Takes over the next unfinished prediction of the selection. If it was running, counts that its process died.
+   * @returns undefined if there is none; "full" if the disk has no room for the change
    */
   takeOver({ sources, after, upTo }: Selection): StoredRequest | "full" | undefined {
     try {
@@ -198,7 +199,10 @@ export class PredictionDatabase {
     }
   }
 
-  /** Changes the stored webhooks. @param changes JSON lists: rows to add, and ids to remove before that */
+  /**
+   * Removes webhooks, then adds others.
+   * @param changes JSON lists of ids to remove, and of rows to add
+   */
   writeWebhooks({ added, removed }: { readonly added: string; readonly removed: string }): void {
     this.#database
       .transaction(() => {
@@ -216,11 +220,14 @@ export class PredictionDatabase {
   checkLog(): void {
     const { log, checkpointed } = this.#checkpoint("NOOP");
     if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // PASSIVE never empties a log that other processes use all the time. RESTART does, but makes other writers wait.
+    // PASSIVE never empties a log that other processes keep in use. RESTART does, but makes writers wait.
     this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
   }
 
-  /** Runs one short step of maintenance when the thread is idle. @returns whether more steps are due */
+  /**
+   * Runs a short step of maintenance on an idle thread.
+   * @returns whether more steps are due
+   */
   tend(): boolean {
     if (this.#evict()) return true;
     const { log, checkpointed } = this.#checkpoint("NOOP");
@@ -231,7 +238,7 @@ export class PredictionDatabase {
     return true;
   }
 
-  /** Counts the outcomes and packs that do not match their checksums. Reads the whole database. */
+  /** Counts rows of outcomes that do not match their checksum. Reads the whole database. */
   countDamaged(): number {
     let count = 0;
     for (const { sum, ...record } of this.#sql.outcomes.iterate()) if (!isIntact(sum, sumOfOutcome(record))) count += 1;
@@ -240,7 +247,7 @@ export class PredictionDatabase {
   }
 
   close(): void {
-    // An open statement would keep the file open, and its write-ahead log would not be removed.
+    // An open statement would keep the file open, and SQLite would not remove the write-ahead log.
     for (const statement of Object.values(this.#sql)) statement.finalize();
     this.#database.close(true);
   }
@@ -254,8 +261,8 @@ export class PredictionDatabase {
   }
 
   /**
-   * Finds an outcome in the packs (rows with many small outcomes). Packs are evicted as a whole, so one pack may have an expired outcome of the id,
-   * and another a newer one.
+   * Finds an outcome in the packs: rows with many outcomes, evicted as a whole. One pack may have an expired outcome of
+   * the id, and another a newer outcome.
    */
   #getPacked(id: string): StoredRecord | undefined {
     for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {
@@ -270,7 +277,10 @@ export class PredictionDatabase {
     return this.#clock.now() - endedMs > this.#options.maxAgeMs;
   }
 
-  /** Evicts some old outcomes in one transaction. @returns whether any outcome was evicted */
+  /**
+   * Evicts up to SWEEP_ROWS old rows in a transaction.
+   * @returns whether any was due
+   */
   #evict(): boolean {
     const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
@@ -305,7 +315,7 @@ export class PredictionDatabase {
     return { totalCount, totalBytes, files };
   }
 
-  /** The oldest rows and packs of outcomes, in order of age. */
+  /** The oldest rows and packs, in order of age. */
   #oldest(limit: number): (Oldest & { isPack: boolean })[] {
     const rows = this.#sql.oldest.all(limit);
     const packs = this.#sql.oldestPack.all(limit);
@@ -350,7 +360,7 @@ function damaged(id: string): Error {
   return new Error(`the disk changed the outcome of ${id}`);
 }
 
-/** Device and inode of a file; empty for a missing file. */
+/** Device and inode of a file; empty if it is missing. */
 function identityOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? "" : `${found.dev}:${found.ino}`;

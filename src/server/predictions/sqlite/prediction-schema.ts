@@ -1,24 +1,27 @@
-/** Opens the file of a prediction database, and creates or upgrades its tables. */
+/** Opens a prediction database, and creates or upgrades its tables. */
 import { Database } from "bun:sqlite";
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { codeOf } from "../../../base/errors.ts";
 import type { DatabaseOptions } from "./prediction-database.ts";
 
-/** Milliseconds that SQLite waits for a lock. Other processes hold the lock for a few milliseconds. */
+/** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
 const BUSY_TIMEOUT_MS = 10_000;
-/** Size of the write-ahead log from which it is copied into the database after a write. A smaller log is copied when the thread is idle. */
+/**
+ * A write-ahead log of this size is copied into the database right after a write; a smaller one when the thread is
+ * idle.
+ */
 export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
-/** "scnc" in ASCII, which marks a database of sconce. */
+/** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
 const APPLICATION_ID = 0x73636e63;
 const VERSION = 1;
-/** Maximum size of a file that is checked for damage at the start, since a check reads the whole file. */
+/** Maximum size of a file that is checked for damage at the start: a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /**
- * `ended_ms`, `deadline_ms` and `elapsed_ms` are times of `ElapsedClock`. Other times are wall-clock times. All are in milliseconds.
- * A row of `told` is a pack: hundreds of small outcomes that clients already have, and hardly ever read again (row-text.ts). Its `first_s` and `last_s`
- * are the earliest and latest second in the ids. `webhooks` has the webhooks whose messages are not delivered yet.
+ * Times in `ended_ms`, `deadline_ms`, `written_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock.
+ * All are in milliseconds. A row of `told` is a pack: many small outcomes that clients already have. Its `first_s` and
+ * `last_s` are the earliest and latest second in the ids (`secondOf`). `webhooks` has undelivered webhooks.
  */
 const tables = `
   CREATE TABLE meta (
@@ -57,7 +60,7 @@ const laterColumns = [
   ["told", "sum"],
 ] as const;
 
-/** Opens a database. @throws an error of SQLite or the disk, or an Error with only a reason: "it is damaged" */
+/** @throws an error of SQLite or the disk, or an Error whose message continues a sentence, such as "it is damaged" */
 export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });
@@ -76,15 +79,15 @@ export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">):
   }
 }
 
-/** Whether the file is small enough to be checked at the start, which reads all of it. */
+/** Whether the file is small enough for a check at the start, which reads all of it. */
 export function isChecked(path: string): boolean {
   return statSync(path).size <= MAX_CHECKED_BYTES;
 }
 
-/** Makes the file readable for its owner only. SQLite gives its log files the same mode. */
+/** Makes the file readable for its owner only; SQLite gives its log files the same mode. */
 function makePrivate(path: string): void {
   try {
-    // Only a new file is opened here: closing a file would release SQLite's locks of this process on it.
+    // Opens only a new file: closing an existing one would release the locks of SQLite in this process.
     closeSync(openSync(path, "wx", 0o600));
   } catch (error) {
     if (codeOf(error) !== "EEXIST") throw error;
@@ -93,12 +96,12 @@ function makePrivate(path: string): void {
 }
 
 /**
- * Creates the tables in an empty database, and adds columns that an old release did not have. Throws for a database of another program or
- * of a newer sconce.
+ * Creates the tables of an empty database, and adds the columns that an old release did not have. Throws for a database
+ * of another program or a newer sconce.
  */
 function prepareSchema(database: Database, path: string): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
-    // Set before the tables exist: in a database with tables it has no effect until VACUUM rewrites the file.
+    // Must precede the tables: once a database has tables, only VACUUM makes the change effective.
     database.run("PRAGMA auto_vacuum = INCREMENTAL");
   }
   database
@@ -116,7 +119,7 @@ function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of old releases lack these columns. Old releases ignore them.
+      // Adds columns to databases of old releases, which ignore them.
       for (const [table, column] of laterColumns) {
         const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
         if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);

@@ -5,7 +5,7 @@ import { checksumOf } from "../checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 
-/** The oldest row of one outcome, or pack of several. Retention evicts either as a whole. */
+/** The oldest row in a table of ended predictions: one outcome, or a pack of several. */
 export interface Oldest {
   readonly seq: number;
   readonly count: number;
@@ -14,7 +14,7 @@ export interface Oldest {
   readonly file: string | null;
 }
 
-/** Checksum of the fields of a row that no statement changes. */
+/** `sum` is the checksum of the fields that no statement changes. */
 type Summed = { readonly sum: string };
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
 type Unfinished = Omit<StoredRequest, "leftMs" | "isDamaged"> &
@@ -34,7 +34,7 @@ const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_
 
 export type Statements = ReturnType<typeof statements>;
 
-/** @param database opened with `strict`, so that parameters are named without a prefix */
+/** @param database opened with `strict`, so that bindings have names without a prefix */
 export function statements(database: Database) {
   const prepare = <Result, Parameters extends SQLQueryBindings[]>(sql: string) =>
     database.prepare<Result, Parameters>(sql);

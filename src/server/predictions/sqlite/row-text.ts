@@ -1,6 +1,7 @@
 /**
- * Changes as text, for messages to the database's thread and for packs. One text costs a hundredth of the time that as many objects cost to send.
- * Each change is a line of fields in `heads`. Its body or outcome is in `texts`, and the line has the length.
+ * Encodes changes as text, for messages to the database's thread and for packs (rows with many outcomes). A text takes
+ * a hundredth of the time that as many objects take to send. `heads` has a line of fields for each change, with the
+ * length of its body or outcome in `texts`.
  */
 
 import { secondOf } from "../ids.ts";
@@ -16,15 +17,15 @@ export type CreateRow = {
   readonly count: number;
   readonly createdAtMs: number;
   readonly timeoutMs: number;
-  /** Milliseconds since the request was given to the store. */
+  /** Milliseconds since the store got the request. */
   readonly ageMs: number;
   readonly begunAtMs: number | null;
-  /** Name of the file that has a large request body; null if the row has the body. */
+  /** Name of the file with a large body; null if the row has the body. */
   readonly file: string | null;
   readonly body: string;
-  /** JSON of the HTTP request's ids; empty if unknown. */
+  /** JSON of `Origin`, the ids of the HTTP request; empty if unknown. */
   readonly origin: string;
-  /** Empty for an id that the server chose. */
+  /** Digest of the request; empty if the server chose the id. */
   readonly digest: string;
   /** Version of the model, `repository@sha256:…`; empty in rows of old releases. */
   readonly model: string;
@@ -43,9 +44,9 @@ export type EndRow = {
   readonly status: string;
   /** Milliseconds since the prediction ended. */
   readonly ageMs: number;
-  /** Bytes that the outcome counts against the limits of retention. */
+  /** Bytes that count against the limits of retention. */
   readonly bytes: number;
-  /** Name of the file that has large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
+  /** File with large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
   readonly members: string;
@@ -65,28 +66,28 @@ export interface RowText {
   readonly texts: string;
 }
 
-/** A row of the database with many small outcomes. */
+/** A row with many small outcomes. */
 export type Pack = {
   readonly packCount: number;
-  /** Bytes that the outcomes count against the limits of retention. */
+  /** Bytes that count against the limits of retention. */
   readonly packBytes: number;
   /** The ids, each followed by a space. */
   readonly packIds: string;
   readonly packHeads: string;
   readonly packTexts: string;
-  /** The earliest and the latest second in the ids. */
+  /** Earliest and latest second of creation in the ids. */
   readonly firstSecond: number;
   readonly lastSecond: number;
 };
 
-/** Written in place of a missing field. */
+/** Stands for a missing field. */
 const NONE = "-";
-/** Written in place of a model that equals the model of the previous row. */
+/** Stands for a model that equals the model of the previous row. */
 const SAME = "=";
 const MAX_PACK_COUNT = 500;
-/** Maximum bytes of an outcome in a pack. Larger outcomes have rows of their own. */
+/** Maximum bytes of an outcome in a pack. A larger outcome has a separate row. */
 const MAX_PACKED_BYTES = 4096;
-/** Retention must have room for at least this many packs, because it evicts a pack as a whole. */
+/** Minimum number of packs within the limits of retention, so that evicting a whole pack removes few outcomes. */
 const MIN_PACKS = 32;
 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -141,7 +142,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   let end = 0;
   let last = "";
   const modelOf = (field: string | undefined) => {
-    // Packs of old releases lack the field of the model.
+    // Packs of old releases have no model field.
     if (field !== SAME) last = name(field) ?? "";
     return last;
   };
@@ -199,7 +200,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   }
 }
 
-/** Maximum outcomes in one pack. Below 2, packs have no benefit. */
+/** Maximum outcomes in a pack. A limit below 2 means that packs are not used. */
 export function packLimit({ maxCount, maxBytes }: RetentionLimits): number {
   return Math.floor(Math.min(MAX_PACK_COUNT, maxCount / MIN_PACKS, maxBytes / MAX_PACKED_BYTES / MIN_PACKS));
 }

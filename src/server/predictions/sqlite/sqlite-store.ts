@@ -1,4 +1,4 @@
-/** Stores predictions in an SQLite database, which survives restarts. The database runs on a thread (sqlite-worker.ts). */
+/** Stores predictions in an SQLite database, on a thread. */
 
 import { Gate } from "../../../base/collections/gate.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
@@ -29,9 +29,9 @@ import { SqliteWebhooks } from "./sqlite-webhooks.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
-/** Maximum bytes of recent outcomes that are also kept in memory, where reading them needs no query. */
+/** Maximum bytes of recent outcomes that memory also keeps, so that reading them needs no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
-/** Stands for a body that does not match its checksum. */
+/** Replaces a body that does not match its checksum. */
 const DAMAGED = new Uint8Array();
 /** Milliseconds between attempts to write to a full disk. */
 const FULL_MS = 1000;
@@ -42,21 +42,20 @@ export interface SqliteOptions {
   /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
   readonly role?: StoreRole | undefined;
-  /** Ends the wait of an heir for the lock. */
+  /** Ends the wait for the lock of an older server, if the role is `heir`. */
   readonly signal?: AbortSignal | undefined;
   readonly memory?: MemoryAccount | undefined;
-  /** Name of the server, which is stored with its requests. During an upgrade two servers use the file, and have different names. */
+  /** Name of the server, stored with its requests. During an upgrade two servers with different names use the file. */
   readonly server?: string | undefined;
-  /** The wall clock, in milliseconds since 1970. The store measures the time between two processes with it. */
+  /** The wall clock in milliseconds since 1970, which measures the time between two processes. */
   readonly wallClock?: (() => number) | undefined;
-  /** Creates the thread of the database. */
   readonly newWorker?: (() => Worker) | undefined;
 }
 
 /** An unfinished prediction of this process. */
 interface Live {
   begunAtMs: number | undefined;
-  /** Whether the request is in the queue of the writer. False while its body is being written to a file. */
+  /** Whether the writer has the request. False while its large body is written to a file. */
   isQueued: boolean;
 }
 
@@ -73,9 +72,9 @@ export class SqliteStore implements PredictionStore {
   readonly #writer: SqliteWriter;
   readonly #recent: MemoryStore;
   readonly #live = new OpenMap<string, Live>(hashOf);
-  /** Queries in progress by id. Concurrent readers of a prediction share one query. */
+  /** Queries in progress by id. Concurrent readers of an id share a query. */
   readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
-  /** Lets one large outcome be read at a time, because reading needs twice its memory. */
+  /** Limits the reading of large outcomes to one at a time, because reading takes twice their memory. */
   readonly #readings = new Gate(1);
 
   /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
@@ -104,7 +103,7 @@ export class SqliteStore implements PredictionStore {
     let isMain = role === "main";
     const databaseOptions = (): DatabaseOptions => {
       const each = { path, sync, isMain, server, wallMs: wallClock(), ...retention };
-      // Only the first thread removes files that no row needs. A later thread would remove files that are being written.
+      // Only the first thread removes files without a row. A later thread would remove files that are being written.
       isMain = false;
       return each;
     };
@@ -152,7 +151,7 @@ export class SqliteStore implements PredictionStore {
         live.isQueued = true;
         await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
       }
-      // The prediction has ended meanwhile. Its body must stay until its outcome is written, in case the process is killed before.
+      // The prediction has ended meanwhile. Its body stays until its outcome is written, in case the process is killed.
       if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
     } catch (error) {
       this.#live.delete(id);
@@ -245,7 +244,10 @@ export class SqliteStore implements PredictionStore {
     }
   }
 
-  /** The body in a file: an empty placeholder if it does not match its checksum, undefined if the file is missing. */
+  /**
+   * Reads a body.
+   * @returns DAMAGED if it does not match its checksum; undefined if the file is missing
+   */
   async #bodyIn(file: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
       return await this.#files.read(file);
@@ -287,7 +289,10 @@ export class SqliteStore implements PredictionStore {
   }
 }
 
-/** Converts a row to a record. @returns undefined if retention has removed the row's file meanwhile */
+/**
+ * Converts a row to a record.
+ * @returns undefined if the row's file has been evicted meanwhile
+ */
 async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<PredictionRecord | undefined> {
   const { status, file, fileMembersBytes, startedAtMs, finishedAtMs, ...record } = stored;
   const content = file === null ? undefined : await files.read(file);

@@ -1,4 +1,4 @@
-/** Stores undelivered webhooks in a table of the database. All changes in one turn of the event loop share one commit. */
+/** Stores undelivered webhooks in the database. Changes within one turn of the event loop share a commit. */
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -6,7 +6,7 @@ import type { StoredWebhook, WebhookKey, WebhookStore } from "../../webhooks/web
 import { unusable, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 
-/** Milliseconds before a failed removal is tried again. */
+/** Milliseconds until a failed removal is tried again. */
 const RETRY_MS = 1000;
 
 interface Added {
@@ -17,12 +17,12 @@ interface Added {
 export class SqliteWebhooks implements WebhookStore {
   readonly #path: string;
   readonly #thread: DatabaseThread;
-  /** Webhooks to add in the next commit, by prediction id. */
+  /** Webhooks that the next commit adds, by id of the prediction. */
   #added = new Map<string, Added>();
-  /** Ids to remove in the next commit, before its additions: a new prediction may have the same id. */
+  /** Ids that the next commit removes, before it adds webhooks: a new prediction may have the same id. */
   #removed: string[] = [];
   #isScheduled = false;
-  /** Settles when the last commit ends. */
+  /** Settles at the end of the last commit. */
   #written = Promise.resolve();
 
   constructor(path: string, thread: DatabaseThread) {

@@ -1,4 +1,4 @@
-/** The thread of the database. It waits for disks, locks and checkpoints, so that the server's event loop never does. */
+/** The thread of the database, so that the server's event loop never waits for a disk, lock or checkpoint. */
 import { databaseFault } from "./database-fault.ts";
 import type { Answer, Argument, Call, Method, Result, Tended } from "./database-thread.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
@@ -6,9 +6,9 @@ import { isChecked } from "./prediction-schema.ts";
 
 declare const self: Worker;
 
-/** Milliseconds after the last call until maintenance begins. */
+/** Milliseconds without a call before maintenance begins. */
 const IDLE_MS = 100;
-/** Milliseconds between steps of maintenance on an idle thread. */
+/** Milliseconds between maintenance runs on an idle thread. */
 const PAUSE_MS = 1000;
 
 let database: PredictionDatabase | undefined;
@@ -70,7 +70,7 @@ function tend(): void {
   tendIn(delayMs);
 }
 
-/** Runs maintenance without reporting errors. Maintenance runs again later, and the next write reports a full disk. */
+/** Ignores errors of maintenance: it runs again later, and the next write reports a full disk. */
 function quietly(task: () => void): void {
   try {
     task();

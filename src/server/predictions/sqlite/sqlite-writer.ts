@@ -1,4 +1,4 @@
-/** Writes the queued changes to the database, one batch at a time. Large outcomes are written to files first. Failed batches are written again. */
+/** Writes queued changes to the database in batches, large outcomes to files first. Failed writes are repeated. */
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -15,15 +15,16 @@ import { encodeRows, packOf } from "./row-text.ts";
 import type { ValueFiles } from "./value-files.ts";
 
 /**
- * Deferred outcomes (clients already have them) are written in small steps: every DEFER_MS milliseconds at least DEFER_COUNT, and DEFER_SHARE of a
- * longer queue. At a thousand outcomes a second this costs a hundredth of a core. At ten thousand, an outcome waits about a second.
+ * Deferred outcomes, which clients already have, are written in steps. Each DEFER_MS milliseconds, DEFER_SHARE of them
+ * is due, but at least DEFER_COUNT. At 1,000 outcomes a second this takes 1 % of a core; at 10,000 an outcome waits
+ * about a second.
  */
 const DEFER_MS = 250;
 const DEFER_COUNT = 250;
 const DEFER_SHARE = 0.25;
-/** Milliseconds until a failed write is tried again: `first` at first, then twice as long each time, up to `last`. */
+/** Milliseconds until a failed write is repeated: `first`, then twice as long each time, up to `last`. */
 const RETRY_MS = { first: 250, last: 10_000 };
-/** Bytes of a test write, which shows whether the disk accepts writes again. */
+/** Content of a test file, which shows whether the disk accepts writes again. */
 const PROBE = new Uint8Array(64 * 1024);
 /** Maximum files that are written at the same time. */
 const MAX_FILING = 4;
@@ -34,9 +35,9 @@ export interface WriterOptions {
   readonly thread: DatabaseThread;
   readonly files: ValueFiles;
   readonly wallClock: () => number;
-  /** Counts the memory of outcomes that are not written yet. */
+  /** Counts the memory of unwritten outcomes. */
   readonly memory?: MemoryAccount | undefined;
-  /** Called for an outcome that was not written, because the database had one for the id. */
+  /** Called for an outcome that was not written, because the database had another of this id. */
   readonly onRefused: (id: string) => void;
 }
 
@@ -45,22 +46,22 @@ export class SqliteWriter {
   readonly #queue: ChangeQueue;
   readonly #charge: Charge | undefined;
   #totals: Totals = { totalCount: 0, totalBytes: 0 };
-  /** The changes of the commit in progress. */
+  /** The changes that the current commit writes. */
   #posted: readonly Change[] = [];
-  /** Large outcomes whose files are being written, by id. */
+  /** Large outcomes by id, while their files are written. */
   readonly #filing = new Map<string, EndChange>();
-  /** Settles when the latest large outcome is in its file, and its row in the queue. */
+  /** Settles when the row of the latest large outcome is queued. */
   #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
   #deferTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Set between a failed write and the next attempt. Meanwhile only new requests are written, because their clients wait. */
+  /** Set from a failed write until the next attempt. Meanwhile only new requests are written: their clients wait. */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Milliseconds until the next attempt after a failed write; 0 after a success. */
+  /** Milliseconds from a failed write to the next attempt; 0 after a success. */
   #retryMs = 0;
-  /** Number of the next change at the last failure. Writing works again when all changes before it are written. */
+  /** Number of the next change at the last failure. After all earlier changes are written, writing works again. */
   #faultyUpTo = 0;
-  /** Writes in progress. These promises never reject. */
+  /** Writes in progress, as promises that never reject. */
   readonly #attempts = new Set<Promise<void>>();
   #flushes: PromiseWithResolvers<void>[] = [];
 
@@ -70,7 +71,7 @@ export class SqliteWriter {
     this.#charge = options.memory?.add("outputs", 0);
   }
 
-  /** Number and bytes of retained predictions in the database after its last commit. */
+  /** Retained predictions in the database, which the thread reports. */
   set totals(totals: Totals) {
     this.#totals = totals;
   }
@@ -80,17 +81,20 @@ export class SqliteWriter {
     return this.#retryMs > 0;
   }
 
-  /** Number and bytes of retained predictions, including outcomes that are not written yet. */
+  /** Retained predictions, including outcomes that are not written yet. */
   get retained(): { count: number; bytes: number } {
     const { maxCount, maxBytes } = this.#options.retention;
     const { count, bytes } = this.#queue.unwritten;
     const all = { count: this.#totals.totalCount + count, bytes: this.#totals.totalBytes + bytes };
-    // The next commit evicts predictions above the limits. The newest result is retained whatever its size.
+    // The next commit evicts what exceeds the limits, except the newest result.
     if (all.count <= 1) return all;
     return { count: Math.min(all.count, maxCount), bytes: Math.min(all.bytes, maxBytes) };
   }
 
-  /** Writes a request. @throws SconceError `predictions_unwritable` */
+  /**
+   * Writes a request. Resolves after the commit.
+   * @throws SconceError `predictions_unwritable`
+   */
   create(change: Pick<CreateChange, "request" | "file" | "begunAtMs">): Promise<void> {
     if (this.#isStopped) throw unwritable("it is closed");
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -99,7 +103,10 @@ export class SqliteWriter {
     return promise;
   }
 
-  /** Records the start. @param begunAtMs wall-clock time; undefined if the process stops before the request ends */
+  /**
+   * Records that the prediction runs.
+   * @param begunAtMs milliseconds since 1970; undefined if it stops because the process exits
+   */
   begun(id: string, begunAtMs: number | undefined): void {
     this.#queue.begun(id, begunAtMs);
     this.#wake();
@@ -111,7 +118,10 @@ export class SqliteWriter {
     this.#wake();
   }
 
-  /** Writes an outcome. @param isStored whether the database may have the request; otherwise the write is deferred */
+  /**
+   * Queues an outcome.
+   * @param isStored whether the request was given to the database; otherwise the write is deferred
+   */
   end(record: EndedRecord, bytes: number, isStored: boolean): void {
     if (this.#isStopped) return;
     this.#queue.end(record, bytes, isStored);
@@ -120,14 +130,14 @@ export class SqliteWriter {
     if (!isStored) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
   }
 
-  /** The record of an outcome that is not written yet; undefined if there is none. */
+  /** The record of an ended prediction that is not written yet. */
   find(id: string): EndedRecord | undefined {
     const posted = this.#posted.find((change) => change.id === id);
     if (posted?.op === "end") return posted.record;
     return this.#filing.get(id)?.record ?? this.#queue.find(id);
   }
 
-  /** Resolves when the outcome of a stored request is written, or its write has failed. */
+  /** Resolves when an outcome is written, or its write has failed. Does not wait for deferred outcomes. */
   async written(id: string): Promise<void> {
     while (this.#isPending(id) && this.#retryTimer === undefined && !this.#isStopped) {
       const flush = Promise.withResolvers<void>();
@@ -141,10 +151,13 @@ export class SqliteWriter {
     return this.#queue.hasEnd(id) || this.#filing.has(id) || isPosted();
   }
 
-  /** Resolves when all changes so far are written. @throws SconceError `predictions_unwritable` after a failed write, which is still tried again */
+  /**
+   * Writes all changes that are queued now.
+   * @throws SconceError `predictions_unwritable` after a failure; the write is repeated later
+   */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // Waits for writes in progress. Their failures are reported to their callers, and must not fail this flush.
+    // Waits for current writes first. Their callers get their failures, which must not fail this flush.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();
@@ -156,7 +169,7 @@ export class SqliteWriter {
     }
   }
 
-  /** Writes the remaining changes once, and stops. Outcomes that cannot be written are lost. */
+  /** Writes the queued changes once, and stops. Outcomes that cannot be written are lost. */
   async stop(): Promise<void> {
     try {
       await this.flush();
@@ -174,7 +187,7 @@ export class SqliteWriter {
     this.#wake();
   };
 
-  /** Starts a commit in the next turn of the event loop, unless a commit is in progress. Its end starts the next commit. */
+  /** Starts a commit in the next turn of the event loop, unless one is running: its end starts the next. */
   #wake(): void {
     if (this.#isScheduled || this.#isStopped || this.#posted.length > 0) return;
     this.#isScheduled = true;
@@ -193,7 +206,7 @@ export class SqliteWriter {
     }
     if (this.#queue.deferredCount > 0) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
     if (changes.length + packed.length === 0) {
-      // Retention may have dropped the changes that a flush waits for, so that no commit follows.
+      // Ends flushes whose changes retention has dropped: no commit will follow.
       if (this.#filing.size === 0) this.#endFlushes();
       if (this.isUnwritable && !isFaulty && this.#filing.size === 0) this.#attempt(this.#probe());
       return;
@@ -217,7 +230,7 @@ export class SqliteWriter {
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
       for (const change of changes) if ("waiting" in change) change.waiting?.resolve();
-      // Retention may also have dropped outcomes, so the charge is computed again.
+      // Counts again, because retention may have dropped outcomes.
       this.#charge?.grow(this.#unwrittenBytes() - this.#charge.bytes);
       this.#succeeded();
     } catch (error) {
@@ -228,8 +241,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Writes a large outcome to a file, then queues its row. @param earlier settles when the previous outcome's row is queued: rows must have the order
-   * of the ends, in which retention evicts them
+   * Writes a large outcome to a file, then queues its row.
+   * @param earlier settles when the previous outcome's row is queued: retention evicts rows in the order of the ends
    */
   async #file(change: EndChange, earlier: Promise<void>): Promise<void> {
     const { id, record } = change;
@@ -247,7 +260,7 @@ export class SqliteWriter {
   }
 
   /**
-   * Tests the disk when there is nothing else to write. While writes fail the server is not ready, so it gets no requests that would test the disk.
+   * Tests the disk when nothing is queued. A server whose writes fail is not ready, so no new request tests the disk.
    */
   async #probe(): Promise<void> {
     const { files } = this.#options;
@@ -267,7 +280,10 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  /** Handles a failed write. New requests fail. Outcomes stay in memory, where clients can read them, and are written again later. */
+  /**
+   * Handles a failed write. New requests fail. Outcomes stay in memory, where clients can read them, until they are
+   * written.
+   */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
     this.#faultyUpTo = this.#queue.nextNumber;
@@ -287,7 +303,7 @@ export class SqliteWriter {
     }, this.#retryMs);
   }
 
-  /** Makes each flush check again whether its changes are written. */
+  /** Lets waiting flushes check whether their changes are written. */
   #endFlushes(): void {
     for (const { resolve } of this.#flushes.splice(0)) resolve();
   }

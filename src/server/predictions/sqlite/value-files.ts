@@ -1,15 +1,16 @@
-/** Files in a folder beside the database, for bodies and outcomes that are too large for rows. */
+/** Files beside the database with bodies and outcomes that are too large for rows. */
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CHECKSUM_BYTES, Checksum, DamagedValue } from "../checksum.ts";
 
 /**
- * Maximum characters or bytes of a value in a row. Longer values are written to files on the main thread, and never sent to the database's thread.
+ * Maximum characters or bytes of a value in a row. Larger values go into files, without a copy for the database's
+ * thread.
  */
 export const MAX_INLINE_LENGTH = 64 * 1024;
 
-/** Suffix of files that end with a checksum. Files of old releases have no checksum. */
+/** Suffix of files that end with a checksum. Older files have none. */
 const SUMMED = ".sum";
 
 export class ValueFiles {
@@ -27,9 +28,12 @@ export class ValueFiles {
     chmodSync(this.folder, 0o700);
   }
 
-  /** Writes a file, or leaves none if the write fails. @returns the name of the file */
+  /**
+   * Writes a file; leaves none if it fails.
+   * @returns the name of the file
+   */
   async write(id: string, parts: readonly (string | Uint8Array)[]): Promise<string> {
-    // The name is unique, because two processes may write an outcome of the same prediction.
+    // Unique, because two processes may write an outcome of the same prediction.
     const name = `${id}.${crypto.randomUUID()}${SUMMED}`;
     const checksum = new Checksum();
     const path = join(this.folder, name);
@@ -52,7 +56,10 @@ export class ValueFiles {
     return name;
   }
 
-  /** Reads a file. @returns undefined for a missing file @throws DamagedValue if the content does not match its checksum */
+  /**
+   * @returns undefined for a missing file
+   * @throws DamagedValue if the content does not match its checksum
+   */
   async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const file = Bun.file(join(this.folder, name));
     let bytes: Uint8Array<ArrayBuffer>;
@@ -69,7 +76,7 @@ export class ValueFiles {
     return content;
   }
 
-  /** Removes a file. Ignores errors, because the next process removes files that no row needs. */
+  /** Ignores errors: the next process removes files without a row. */
   async remove(name: string): Promise<void> {
     await rm(join(this.folder, name), { force: true }).catch(() => {});
   }
@@ -78,9 +85,7 @@ export class ValueFiles {
   removeNow(name: string): void {
     try {
       rmSync(join(this.folder, name), { force: true });
-    } catch {
-      // Ignored, because the next process removes files that no row needs.
-    }
+    } catch {}
   }
 
   /** Removes all files whose names are not in `needed`. */
