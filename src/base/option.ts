@@ -43,7 +43,6 @@ export interface Option<T> {
 
 export type OptionTable = Readonly<Record<string, Option<unknown>>>;
 
-/** Parsed values of an option table. */
 export type OptionValues<O extends OptionTable> = {
   readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never;
 };
@@ -161,10 +160,8 @@ export const flagOn = { default: true, parse: flag };
 /** Settings of a flag that is off by default. */
 export const flagOff = { default: false, parse: flag };
 
-/** Settings of an option that is the path of a file. */
 export const filePath = { valueHint: "file", parse: z.string().min(1, "must be a file") } as const;
 
-/** Settings of an option that is the path of a folder. */
 export const folderPath = { valueHint: "dir", parse: z.string().min(1, "must be a folder") } as const;
 
 /** Settings of an option that is one word of a list. */

@@ -35,7 +35,7 @@ export async function inParallel<T>(
 }
 
 /**
- * Runs `work` for all items, one per core. `work` must compute on other threads. The results keep the order of the
+ * Runs `work` for all items, on all cores. `work` must compute on other threads. The results keep the order of the
  * items.
  */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

@@ -56,7 +56,7 @@ export class Admission {
     return this.#own;
   }
 
-  /** Counts an accepted prediction, or a prediction of an earlier process that continues. */
+  /** Counts a prediction as unfinished until `ended`. */
   begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
@@ -78,7 +78,7 @@ export class Admission {
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     const { maxQueuedItems, maxQueuedBytes } = limits;
-    // A model may hold as much of the queue as remains free (dynamic threshold: Choudhury and Hahne, 1998).
+    // With several models, a model may hold as much of the queue as remains free (Choudhury and Hahne, 1998).
     const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
     const isLong = allItems + items > maxQueuedItems - own.items;
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.

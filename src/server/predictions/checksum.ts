@@ -1,10 +1,7 @@
 /** Checksums of stored values, because neither SQLite, Redis nor most file systems detect changed bits. */
 
-/** Length of a checksum in characters. */
-const CHARACTERS = 9;
-
-/** Bytes of the checksum at the end of a file. */
-export const CHECKSUM_BYTES = CHARACTERS;
+/** Length of a checksum in bytes and characters: the letter "c" and a CRC-32 in hexadecimal. */
+export const CHECKSUM_BYTES = 9;
 
 export class Checksum {
   #sum = 0;
@@ -15,7 +12,7 @@ export class Checksum {
   }
 
   get text(): string {
-    return `c${this.#sum.toString(16).padStart(CHARACTERS - 1, "0")}`;
+    return `c${this.#sum.toString(16).padStart(CHECKSUM_BYTES - 1, "0")}`;
   }
 }
 

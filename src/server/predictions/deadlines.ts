@@ -17,7 +17,7 @@ export class Deadlines<T extends Timed<T>> {
     this.#expired = expired;
   }
 
-  /** The added predictions in order of arrival, without deleted and expired ones. */
+  /** The predictions in order of arrival. */
   get active(): Iterable<T> {
     return this.#active;
   }
@@ -27,7 +27,7 @@ export class Deadlines<T extends Timed<T>> {
     if (timed.deadlineMs < this.#timerAtMs) this.#arm(timed.deadlineMs);
   }
 
-  /** Removes a prediction, but leaves the timer: to set it anew for each of many would cost more than a vain check. */
+  /** Does not reset the timer: most predictions end in time, and a reset for each costs more than a vain check. */
   delete(timed: T): void {
     this.#active.delete(timed);
   }
@@ -35,7 +35,7 @@ export class Deadlines<T extends Timed<T>> {
   #arm(atMs: number): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
-    // setTimeout() accepts at most 2^31 - 1 ms. After a shorter delay, #check() sets the timer again.
+    // setTimeout() accepts at most 2^31 - 1 ms, so a later time limit takes several timers.
     this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
     this.#timer.unref();
   }

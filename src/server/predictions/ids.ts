@@ -30,7 +30,7 @@ export function ownerOf(index: number): string {
 }
 
 /**
- * Index of the HTTP process that has the prediction. If a restarted server has fewer processes, indices beyond wrap
+ * Index of the HTTP process that has the prediction. If a restarted server has fewer processes, larger indices wrap
  * around.
  * @param fronts number of HTTP processes
  * @returns undefined for a malformed id

@@ -51,7 +51,7 @@ export class LargeText {
   }
 }
 
-/** @param made a string, or the pieces of a text as UTF-8 */
+/** Converts a string, or the pieces of a text as UTF-8. */
 export function textOf(made: string | readonly Uint8Array[]): Text {
   return typeof made === "string" ? made : new LargeText(made);
 }

@@ -185,8 +185,7 @@ export class LivePredictions {
     live.isStored = true;
     const { store, webhooks } = this.#options;
     try {
-      // Queues both writes before the first `await`: if the prediction ends meanwhile, its outcome is written after
-      // them.
+      // Queues the writes of request and webhook before the first `await`, so that an outcome is written after them.
       const stored = request && store.create({ ...request, body: storedBody(request.body) });
       await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {

@@ -47,7 +47,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
-  /** Creation in milliseconds of `performance.now()`. */
+  /** Time of creation in milliseconds of `performance.now()`. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
   /** The request, until the store has it or the prediction ends. */
@@ -144,7 +144,6 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Called when the client stops waiting for the end, and has the id to read the outcome later. */
   notWaitedFor(): void {
     this.#work?.notWaitedFor?.();
   }

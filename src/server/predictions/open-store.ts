@@ -56,6 +56,7 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 }
 
 /**
+ * Opens the store of predictions.
  * @param path the SQLite database; undefined for a store in memory
  * @param role `main` for the process that locks the database for the whole server
  * @param options.memory limits retained predictions; undefined for the process that only supervises others

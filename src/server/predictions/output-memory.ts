@@ -52,7 +52,7 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** Uncounts dropped pieces of outputs. The caller reduces their charge. */
+  /** Subtracts dropped pieces of outputs. Their charge shrinks in `PartLog.restart`. */
   dropped(bytes: number): void {
     this.#bytes -= bytes;
   }

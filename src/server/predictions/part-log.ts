@@ -54,7 +54,10 @@ export class PartLog implements Disposable {
     return this.#parts[position];
   }
 
-  /** The first position from `from` on whose part `isNeeded` accepts; undefined if there is none. */
+  /**
+   * The next position, from `from` on, of a needed part; undefined if there is none.
+   * @param isNeeded tests the index of the part's input
+   */
   next(from: number, isNeeded: (index: number) => boolean): number | undefined {
     for (let position = from; position < this.#parts.length; position++) {
       const part = this.#parts[position];

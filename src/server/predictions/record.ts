@@ -5,7 +5,7 @@ import type { ModelVersion } from "./model-version.ts";
 
 export type Kind = "prediction" | "demo";
 
-/** Parses the kind of a stored prediction; `prediction` for any other text. */
+/** The kind of a stored prediction: `demo`, or `prediction` for any other text. */
 export function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }

@@ -51,7 +51,7 @@ export class SplitPredictions implements Predictions {
   readonly #creating: Map<string, Predictions>;
 
   /**
-   * @param creating versions that are creating a prediction whose id the client chose, by this id; shared by all
+   * @param creating for each id that a client chose, the version that is creating the prediction; shared by all
    * versions
    */
   constructor(own: Predictions, others: readonly Predictions[], creating: Map<string, Predictions>) {
@@ -74,7 +74,7 @@ export class SplitPredictions implements Predictions {
     unused.use(request.charge);
     const found = await this.#first(async (each) => (await each.get(request.kind, id)) && each);
     unused.move();
-    // The version of the first request also gets repeated requests, and answers with the same prediction.
+    // A repeated request goes to the version of the first request, which returns the same prediction.
     const creator = this.#creating.get(id) ?? found ?? this.#own;
     this.#creating.set(id, creator);
     try {

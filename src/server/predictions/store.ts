@@ -87,7 +87,7 @@ export interface PredictionStore {
   begun(id: string): void;
   /** Records that a request no longer runs, because its process exits in an orderly way. Its death is not counted. */
   interrupted(id: string): void;
-  /** Stores an outcome. Does nothing if the id has one already. */
+  /** Stores an outcome, whether or not its request was stored. Does nothing if the id has an outcome already. */
   finish(record: EndedRecord): void;
   /** Reads a prediction: an ended one when its outcome is written, or an unfinished one of another process. */
   get(id: string): Promise<PredictionRecord | undefined>;

@@ -16,7 +16,7 @@ export class BatchWrite implements Totals {
   readonly #options: WriteOptions;
   totalCount: number;
   totalBytes: number;
-  /** Number of rows and packs of outcomes that the batch has added. */
+  /** Number of rows with outcomes that the batch has added. A pack of several outcomes is one row. */
   added = 0;
   /** Ids whose outcome was not written, because the database had an outcome already. */
   readonly refused: string[] = [];

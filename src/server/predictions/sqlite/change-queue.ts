@@ -11,7 +11,7 @@ import { fitsPack, packLimit } from "./row-text.ts";
 import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
 interface Numbered {
-  /** Order of the changes. Merged changes of a prediction get the number of the earlier one. */
+  /** Position in the order of changes. Two merged changes of a prediction get the earlier position. */
   readonly number: number;
   readonly id: string;
 }
@@ -50,7 +50,7 @@ export interface EndChange extends Numbered {
   readonly atMs: number;
   /** Whether the request was given to the database, which must then remove it. */
   readonly isStored: boolean;
-  /** From the request's change, if it was not written when the outcome came: this change replaces it. */
+  /** The caller that waits for the write of the request, if this outcome has replaced that write in the queue. */
   readonly waiting: Waiting | undefined;
 }
 
@@ -64,7 +64,7 @@ export type Change = CreateChange | BegunChange | EndChange | DropChange;
 /** Maximum urgent changes in a transaction. More would delay the requests among them. */
 const MAX_URGENT = 2000;
 const MAX_DEFERRED = 500;
-/** Above this number of bytes, all deferred outcomes become due. */
+/** Above this number of bytes, all deferred outcomes are written without delay. */
 const MAX_DEFERRED_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
@@ -82,7 +82,7 @@ export class ChangeQueue {
   readonly #deferred = new Fifo<EndChange>();
   readonly #deferredById = new OpenMap<string, EndChange>(hashOf);
   #deferredBytes = 0;
-  /** Number of the oldest deferred outcomes that are due: the next batches write them. */
+  /** Number of deferred outcomes, oldest first, that the next batches write. */
   #due = 0;
   #nextNumber = 0;
 
@@ -181,7 +181,7 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** Makes the oldest `count` deferred outcomes due; by default all. */
+  /** Lets the next batches write the oldest `count` deferred outcomes; by default all. */
   hasten(count = Infinity): void {
     this.#due = Math.min(this.#deferred.length, Math.max(this.#due, count));
   }
@@ -238,7 +238,7 @@ export class ChangeQueue {
     if (end === undefined) return;
     this.#deferredBytes -= end.bytes;
     this.#due = Math.max(0, this.#due - 1);
-    // A later outcome may have the same id and stays findable.
+    // A later outcome with the same id must stay in the map.
     if (this.#deferredById.get(end.id) === end) this.#deferredById.delete(end.id);
   }
 
@@ -263,7 +263,7 @@ export class ChangeQueue {
   }
 }
 
-/** Merges two changes of a prediction: the later replaces the earlier, but a first outcome stays. */
+/** Merges two queued changes of a prediction into one. An outcome is never replaced. */
 function merged(earlier: Change | undefined, later: Change): Change {
   if (earlier === undefined) return later;
   const { number } = earlier;

@@ -30,7 +30,7 @@ export interface Tended {
 }
 
 interface Waiting {
-  /** Called with the result of the answer that has the number of the call. */
+  /** Called with the result when the thread answers the call. */
   resolve(result: never): void;
   reject(error: unknown): void;
 }

@@ -8,8 +8,8 @@ const MAGIC = 0x377f0682;
 
 /**
  * Counts the committed frames in the write-ahead log. SQLite silently ignores all frames after a wrong checksum: if it
- * reads fewer frames than this count, the disk damaged the log. A kill is no such damage, because it leaves the last
- * commit complete or without end mark.
+ * reads fewer frames than this count, the disk damaged the log. A kill causes no difference, because the last commit is
+ * then complete or has no end mark.
  * @returns 0 without a log; Infinity if the header of the log is damaged
  */
 export function committedFrames(databasePath: string): number {

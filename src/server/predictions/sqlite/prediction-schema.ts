@@ -60,7 +60,10 @@ const laterColumns = [
   ["told", "sum"],
 ] as const;
 
-/** @throws an error of SQLite or the disk, or an Error whose message continues a sentence, such as "it is damaged" */
+/**
+ * Opens the database, and creates it if it is missing.
+ * @throws an error of SQLite or the disk, or an Error whose message continues a sentence, such as "it is damaged"
+ */
 export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });

@@ -57,6 +57,7 @@ export class ValueFiles {
   }
 
   /**
+   * Reads a file.
    * @returns undefined for a missing file
    * @throws DamagedValue if the content does not match its checksum
    */
@@ -76,7 +77,7 @@ export class ValueFiles {
     return content;
   }
 
-  /** Ignores errors: the next process removes files without a row. */
+  /** Removes a file. Ignores errors, because the next process removes files without a row. */
   async remove(name: string): Promise<void> {
     await rm(join(this.folder, name), { force: true }).catch(() => {});
   }
