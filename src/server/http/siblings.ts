@@ -73,7 +73,7 @@ export class Siblings {
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
-    // The other HTTP process cannot compute this id, since it does not see the client's address.
+    // The other HTTP process cannot compute the id of the client, since it does not see the client's address.
     if (context.clientId !== undefined) headers.set(CLIENT_ID, context.clientId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
