@@ -49,7 +49,6 @@ export const handoverMessage = z.union([
 ]);
 export type HandoverMessage = z.infer<typeof handoverMessage>;
 
-/** A connection between the older and the newer server during an upgrade. */
 export class HandoverLink {
   readonly #socket: Socket;
   readonly #received: HandoverMessage[] = [];

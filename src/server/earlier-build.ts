@@ -11,7 +11,6 @@ import type { PredictionStore } from "./predictions/store.ts";
 export interface EarlierLaunch {
   /** The command line with which child processes find the model and its libraries. */
   readonly argv: readonly string[];
-  /** Name of the server in the stores of predictions. */
   readonly server: string;
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }

@@ -43,7 +43,6 @@ export class EngineLink implements EngineEvents {
   isUnloadedByClient = false;
   /** Why the last load failed; undefined before a failure. */
   reason: string | undefined;
-  /** Called when a load has failed, with the reason. */
   onFailed: (reason: string) => void = () => {};
   /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;

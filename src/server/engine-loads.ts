@@ -20,7 +20,6 @@ export interface Loadable {
 export interface LoadedFronts {
   /** The model is being loaded, or was unloaded. @param isByClient whether a client asked for the unload */
   changed(state: "unloaded" | "loading", isByClient?: boolean): void;
-  /** The model could not be loaded. */
   failed(reason: string): void;
   /** Milliseconds since any HTTP process had an unfinished prediction of the model; 0 while one has. */
   idleMs(): Promise<number>;
@@ -35,7 +34,6 @@ export interface EngineLoadsOptions {
   readonly models: readonly { readonly engine: Loadable; readonly fronts: LoadedFronts }[];
   /** Milliseconds without a prediction after which a model is unloaded; undefined: never. */
   readonly keepAliveMs?: number | undefined;
-  /** Most loaded models at a time. */
   readonly maxLoaded?: number | undefined;
   /** Free memory of the machine or the container, in bytes. */
   readonly freeBytes?: () => number;

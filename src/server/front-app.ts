@@ -97,7 +97,6 @@ export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindran
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }
 
-/** The facts about a model that clients may see. */
 export async function servedModel(front: FrontModel): Promise<ServedModel> {
   const { packaged } = front.options;
   const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;

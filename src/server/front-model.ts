@@ -108,9 +108,9 @@ export class FrontModel {
   }
 
   /**
-   * Finishes accepted predictions. Then waits up to the linger time until clients have read results and receivers have
-   * webhooks.
-   * @returns end of the linger time, in `performance.now()` milliseconds
+   * Finishes accepted predictions. Then waits up to `--linger` seconds until clients have read results and receivers
+   * have webhooks.
+   * @returns latest end of this wait, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
     const { running, replica, service, webhooks, store } = this.parts;

@@ -41,7 +41,6 @@ const frontStart = roleStart.extend({
   index: z.int(),
   /** Whether other HTTP processes already answer at the port. */
   isRestart: z.boolean(),
-  /** Whether an earlier process with this index was ready. */
   wasReady: z.boolean().optional(),
   count: z.int(),
   /** Unix sockets of all HTTP processes, by index. */
@@ -54,7 +53,6 @@ const frontStart = roleStart.extend({
   keys: z.string().optional(),
   models: z.array(
     modelStart.extend({
-      /** File with the counters of the model's metrics. */
       counts: z.string(),
       /** Path of the database of predictions; undefined to keep predictions in memory. */
       store: z.string().optional(),
@@ -75,7 +73,10 @@ const frontStart = roleStart.extend({
    */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
-  /** File that records running hooks, and whether one of them blocked the previous process with this index. */
+  /**
+   * File that records running calls of `preprocess` and `postprocess`. `hasHeld`: one of them blocked the previous
+   * process with this index.
+   */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
@@ -239,7 +240,10 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   };
 }
 
-/** Opens the record of running hooks, and logs which call blocked the last process with this record. */
+/**
+ * Opens the record of running calls of `preprocess` and `postprocess`, and logs which call blocked the previous
+ * process.
+ */
 function runningHooksIn({ path, hasHeld }: { path: string; hasHeld: boolean }): RunningHooks {
   const hooks = new RunningHooks(path, hasHeld);
   const calls = hooks.suspects.map(

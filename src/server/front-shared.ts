@@ -52,8 +52,8 @@ export interface FrontOptions {
   /** Other servers that have predictions of the same clients, when this process starts. */
   readonly relatives?: RelativesNews;
   /**
-   * Called when this process has finished its accepted work. It listens until the promise resolves: then all processes
-   * have finished.
+   * Called when this process has finished its accepted work. The promise resolves when all processes have, and this
+   * process then stops.
    */
   readonly othersDone?: () => Promise<void>;
   /** Accepted, unfinished work of this process, in memory that other processes read. */
@@ -62,13 +62,15 @@ export interface FrontOptions {
   readonly others?: () => Readonly<Unfinished>;
   /** Counters of the API keys, in memory that the HTTP processes share. Default: counters of this process alone. */
   readonly keyCounts?: KeyCounts;
-  /** Counters of the bytes that HTTP processes hold for clients, in shared memory. */
   readonly memory?: MemoryAccountOptions["siblings"];
   /** Called before other work begins. The port is open then, unless `listensLate`. */
   readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
-  /** Records running hooks in a file, so that the next process knows which hook blocked this one. */
+  /**
+   * Records running calls of `preprocess` and `postprocess`, so that the next process knows which call blocked this
+   * one.
+   */
   readonly runningHooks?: RunningHooks | undefined;
 }
 
@@ -82,7 +84,6 @@ export interface FrontShared {
   /** Metrics of the whole server, set once all models are open. */
   readonly all: { metrics: Pick<Metrics, "families"> };
   readonly memory: MemoryAccount;
-  /** The API keys; undefined without --api-keys. */
   readonly keys: ApiKeys | undefined;
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
@@ -140,7 +141,6 @@ function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | und
   return new ApiKeys(apiKeys, keyCounts ?? { rows: [new Float64Array(keyNumbers.length)], own: 0 });
 }
 
-/** Measures how long the event loop is blocked at a time. */
 function watchLag(metrics: Metrics, opened: AsyncDisposableStack): EventLoopLag {
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();

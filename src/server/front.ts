@@ -17,7 +17,6 @@ const LAST_ANSWERS_MS = 2000;
 export interface Front {
   /** URL of the server on this machine. */
   readonly url: URL;
-  /** URL of the admin port. */
   readonly adminUrl?: URL | undefined;
   /** Refuses new predictions, finishes accepted ones, and closes. May be called twice. */
   stop(): Promise<void>;
@@ -93,7 +92,9 @@ async function leave(lifecycle: Lifecycle, delayS: number): Promise<void> {
   await Bun.sleep(1000 * delayS);
 }
 
-/** Waits while clients read large answers, until the end of the linger time, and a moment longer for small answers. */
+/**
+ * Waits until clients have read large answers, at most until `lingersUntilMs`, and a moment longer for small answers.
+ */
 async function sendLastAnswers(port: FrontPort, memory: MemoryAccount, lingersUntilMs: number): Promise<void> {
   let isClosed = false;
   const closed = port.stop().then(() => {

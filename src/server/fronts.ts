@@ -119,7 +119,7 @@ export class Fronts implements Front, UpgradedFronts {
       let starts = 0;
       let wasReady = false;
       let hasHeld = false;
-      // Only stored predictions run again after a process has ended, and could run a blocking hook again.
+      // Only stored predictions run again after a process has ended, and could run a blocking `preprocess` again.
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",

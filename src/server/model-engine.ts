@@ -80,8 +80,8 @@ export class ModelEngine {
       },
     });
     this.#process = supervised;
-    // The parent process verifies the weights, so that a restarted engine process need not hash them. It unpacks the
-    // libraries, because it can remove the files after a signal.
+    // The parent process verifies the weights, so that a restarted engine process need not hash them. The parent
+    // process unpacks the libraries, because it can remove the files after a signal.
     [this.#verified] = await Promise.all([
       this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
       source?.unpackLibraries(),

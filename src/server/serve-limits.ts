@@ -44,9 +44,9 @@ export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
 }
 
 /**
- * Milliseconds after which an HTTP process that does not answer is killed. A blocking hook is interrupted sooner,
- * except in native code and after an `await`. Without isolation, `predict` may block the process for as long as a batch
- * may run.
+ * Milliseconds after which an HTTP process that does not answer is killed. A blocking `preprocess` is interrupted
+ * sooner, except in native code and after an `await`. Without isolation, `predict` may block the process for as long as
+ * a batch may run.
  */
 export function heldAfterMs(config: ServeConfig): number {
   const hookMs = 2000 * config.hookTimeout;

@@ -37,7 +37,8 @@ export interface ServerOptions {
   /** The command line with which child processes find the model and its libraries. */
   readonly argv?: readonly string[];
   /**
-   * Starts a newer server; returns undefined if one starts already. Not set if a newer server could not find this one.
+   * Starts a newer server; returns undefined if one starts already. Unset for a server that a newer server could not
+   * find.
    */
   readonly startNewer?: (() => StartedServer | undefined) | undefined;
   /** Called when a newer server has taken over; must stop this server. By default this process sends itself SIGTERM. */

@@ -29,7 +29,6 @@ export class Upgradable implements Disposable {
   readonly #startNewer: (() => StartedServer | undefined) | undefined;
   readonly #control: ControlSocket | undefined;
   #isBusy = true;
-  /** The connection to the newer server that takes over. */
   #newer: HandoverLink | undefined;
   /** Resolves when a newer server has opened the port, or did not start. */
   #serving: Promise<unknown> = Promise.resolve();

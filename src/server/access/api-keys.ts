@@ -7,7 +7,6 @@ import { fileStamp } from "../../machine/files/file-stamp.ts";
 import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
 import { hashOfSecret, parseKeys } from "./key-file.ts";
 
-/** Most distinct names of keys in a file. Each name has a slot in shared memory. */
 export const MAX_KEYS = 1024;
 /** Names of the counters in shared memory: `0`, `1`, … */
 export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));

@@ -9,7 +9,6 @@ import { SconceError } from "../../base/errors.ts";
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
 
-/** At most `count` requests in each window of `windowS` seconds. */
 export interface Rate {
   readonly count: number;
   readonly windowS: number;
@@ -19,7 +18,7 @@ export interface KeyEntry {
   readonly name: string;
   /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
   readonly hash: Uint8Array;
-  /** Weight in fair scheduling: a key with share 2 gets twice the turns of a key with share 1. */
+  /** Weight in fair scheduling between clients, 1 to 1000. A client without a key has 1. */
   readonly share: number;
   /** Limit for requests that start predictions; undefined: no limit. */
   readonly rate: Rate | undefined;

@@ -33,14 +33,15 @@ export class InputDecoder {
   readonly #isRecursive: boolean;
   readonly #isWorker: boolean;
   readonly hasCostlyLists: boolean;
-  /** Upper bound of the memory in bytes of a nearly empty list or object in an input, with the schema's default values. */
+  /** Most bytes that an empty list or object in an input takes, once the schema has added its default values. */
   readonly nestedBytes: number;
   #expected: Expected | undefined;
 
   /**
    * Prepares the validation.
    * @param input the schema of one input. The constructor changes it to stop after `MAX_FAULTS` faults.
-   * @param options.isWorker throws an error of the schema's code again, since the code may fail only on a second thread
+   * @param options.isWorker throws errors of the schema's code again: it may fail only because it runs on a second
+   * thread
    */
   constructor(input: z.ZodType, { isWorker = false }: { readonly isWorker?: boolean } = {}) {
     this.#isWorker = isWorker;

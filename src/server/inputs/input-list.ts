@@ -8,7 +8,6 @@ export interface InputList {
   readonly length: number;
   /** @returns the input; undefined after `drop` */
   get(index: number): unknown;
-  /** Frees an input that is no longer needed. */
   drop(index: number): void;
 }
 

@@ -8,7 +8,7 @@ export interface ListScan {
    * count of all elements and the offset after the list.
    */
   readonly parts: Uint32Array;
-  /** Index of the first part that is nested deeper than `MAX_LEVELS`. */
+  /** Index of the first part with brackets deeper than `MAX_LEVELS`; undefined if there is none. */
   readonly deepPart: number | undefined;
 }
 

@@ -13,9 +13,12 @@ import {
 import { endOfText, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./json-text.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
-/** Size of a part in bytes. Checking a part takes a fraction of a millisecond. */
+/** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
-/** From this size of a part on, values of a wrong JSON type are removed before parsing: they would take much memory. */
+/**
+ * Groups from this size on are searched for values of a wrong JSON type, which are removed: parsing them takes much
+ * memory.
+ */
 const LARGE_PART_BYTES = 4 * PART_BYTES;
 const SPACE = 0x20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. The values may take twenty times this memory. */
@@ -64,8 +67,7 @@ export function checkLargeBody(
 /**
  * Validates a large part without its values of a wrong JSON type, which would take forty times the memory of their
  * text.
- * @returns whether it found faults; false without a check for a small part. Parsing these values would not change the
- * first `MAX_FAULTS` faults.
+ * @returns whether it found faults; false without a check for a small part
  */
 function hasFaultsOfKind(
   bytes: Uint8Array,
@@ -84,7 +86,6 @@ function hasFaultsOfKind(
   return faults.count > before;
 }
 
-/** Counts the lists and objects in a JSON text. */
 function countNested(text: Uint8Array): number {
   let count = 0;
   for (let at = 0; at < text.length; at++) {

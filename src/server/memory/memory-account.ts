@@ -206,7 +206,7 @@ export class MemoryAccount {
     return true;
   }
 
-  /** Adds bytes to a part. Only `Charge` calls this method. */
+  /** Adds bytes to a use of memory. Only `Charge` calls this method. */
   count(part: Part, bytes: number): void {
     if (bytes === 0) return;
     this.#parts[part] += bytes;

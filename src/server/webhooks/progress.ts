@@ -16,7 +16,6 @@ const MAX_OUTPUTS_LENGTH = 2 ** 18;
 
 export interface ProgressOptions {
   readonly wanted: readonly WebhookEvent[];
-  /** Formats a record as JSON for clients. */
   readonly json: (record: PredictionRecord) => string;
   /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;

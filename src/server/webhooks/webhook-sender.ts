@@ -13,7 +13,7 @@ export const MAX_DATA_LENGTH = 2 ** 20;
 export const TRUNCATED = '"truncated":true';
 
 export interface WebhookMessage {
-  /** The same in every attempt to send the message. */
+  /** Equal in every attempt to send the message. */
   readonly id: string;
   readonly type: string;
   readonly occurredAtMs: number;

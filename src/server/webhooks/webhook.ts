@@ -8,7 +8,6 @@ export type WebhookEvent = (typeof webhookEvents)[number];
 const schema = z.object({ url: z.string(), events: z.array(z.enum(webhookEvents)) });
 export type Webhook = Readonly<z.infer<typeof schema>>;
 
-/** Converts a webhook to JSON for stores. */
 export function webhookText({ url, events }: Webhook): string {
   return JSON.stringify({ url, events });
 }

@@ -25,11 +25,10 @@ import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "
 
 export interface WebhooksOptions {
   readonly sender: WebhookSender;
-  /** Undefined if undelivered webhooks are lost with this process. */
+  /** Keeps undelivered webhooks for later processes; undefined if they are lost with this process. */
   readonly store: WebhookStore | undefined;
   /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** Formats a record as JSON for clients. */
   readonly json: (record: PredictionRecord) => string;
   /** Refuses hosts that webhooks must not reach. @throws SconceError */
   readonly check: (hostname: string) => void;
