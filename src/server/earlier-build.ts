@@ -66,7 +66,7 @@ export class EarlierBuilds {
       const ended = (unavailable: RelativesNews["unavailable"]) => {
         const relatives = this.#news.relatives.filter((each) => each !== build.relative);
         this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };
-        // A stop of the server ends builds before they have finished, so it is not reported.
+        // A build that ends because the server stops has not finished, so no change is reported.
         if (!this.#isStopping) changed(this.#news);
       };
       build.run().then(

@@ -110,7 +110,7 @@ export class EngineLink implements EngineEvents {
   /** Loads the model, and waits. @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
     if (this.state !== "ready") {
-      // In the state `failed` of an earlier load, the wait for this load would end at once.
+      // Leaves the state `failed` of an earlier load, in which the wait for this load would end at once.
       this.changed("loading");
       this.#ask("load");
     }

@@ -16,7 +16,7 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-/** The HTTP processes that serve a model, with their connections to its engine process. */
+/** Tells the HTTP processes of a model about loads and unloads, and asks whether the model is idle. */
 export interface LoadedFronts {
   /** The model is being loaded, or was unloaded. @param isByClient whether a client asked for the unload */
   changed(state: "unloaded" | "loading", isByClient?: boolean): void;

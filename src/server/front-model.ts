@@ -119,7 +119,7 @@ export class FrontModel {
     running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
-    // When this process no longer answers, other servers look for its predictions in the store.
+    // Writes the predictions to the store first: other servers read it when this process no longer answers.
     await store.flush().catch((error: unknown) => log.warn(messageOf(error)));
     const lingersUntilMs = performance.now() + lingerMs;
     if (replica !== undefined) await replica.releaseWebhooks(lingerMs);

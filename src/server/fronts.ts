@@ -125,7 +125,7 @@ export class Fronts implements Front, UpgradedFronts {
         role: "front",
         name: nameOf(index, { count, onlyBuild }),
         start: (): FrontStart => {
-          // Until this function has returned, no process exists, and messages are dropped.
+          // Runs after this function: until then, no process exists, and messages are dropped.
           queueMicrotask(() => {
             for (const each of this.#models) each.repeat(front);
           });
@@ -207,7 +207,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
     const { length } = this.#fronts;
-    // Reported before the first port closes, so that the newer server can prepare for that.
+    // Reports all ports as open before the first one closes, so that the newer server can prepare.
     if (length > 1) await onClosed(length);
     for (const [open, front] of [...this.#fronts.entries()].reverse()) {
       await front.ask({ closePort: true } satisfies UpgradeQuestion);
@@ -217,7 +217,8 @@ export class Fronts implements Front, UpgradedFronts {
 
   get #news(): RelativesNews {
     const { relatives, unavailable } = this.#relatives;
-    // Requests with a new id go to the first server of the list. An earlier build cannot create predictions.
+    // The other server of an upgrade is first: requests with a new id go there, since earlier builds create no
+    // predictions.
     return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
   }
 

@@ -103,7 +103,7 @@ export class OlderServer {
     throw new SconceError("address_in_use", `port ${place.port} of ${place.host} is in use: ${answer.reason}`);
   }
 
-  /** Resolves when the older server's process has ended. */
+  /** Resolves when the older server has closed the connection, as its last action, or its process has ended. */
   get ended(): Promise<void> {
     return this.#link.closed;
   }

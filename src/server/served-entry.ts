@@ -91,7 +91,7 @@ export function renamed(model: ServedModel, name: string): ServedModel {
   return {
     ...model,
     name,
-    // Not a copy, because the batch size may change later.
+    // A getter, because the batch size may change later.
     get batchSize() {
       return model.batchSize;
     },

@@ -190,7 +190,7 @@ export class ServedModels {
       ).fetch;
       const usable = isRoot ? this.#entries.find((entry) => entry.served !== undefined) : undefined;
       if (usable === undefined) return broken;
-      // Some APIs name the model in the body, so the app of a usable model answers them.
+      // The first model is broken. Some APIs name another model in the body, so the app of a usable model answers them.
       const app = await this.#appOf(usable, basePath);
       return (request, context) => {
         const path = withoutPrefix(pathOf(request), basePath);

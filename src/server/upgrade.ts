@@ -84,7 +84,7 @@ export class Upgradable implements Disposable {
     };
     // The answer waits for the exit of a server that failed: only then may another one start.
     void exited?.then(async (code) => {
-      // The last message of the newer server may still be on its way.
+      // Waits for the last message of the newer server, which may arrive after its exit.
       await this.#serving;
       const ended = `it ended with ${code} before it was ready`;
       if (!isKnown) log.error(`The newer server did not start, and this one goes on: ${ended}`);

@@ -105,7 +105,7 @@ export class InputDecoder {
       const isDeep = isTooDeep(element);
       if (isDeep && this.#isRecursive) throw tooDeep();
       const parsed = this.#parse(element);
-      // The schema accepts this value, but JSON.stringify() and hooks would overflow the stack.
+      // The schema accepts this value, but JSON.stringify() or `preprocess` would overflow the stack.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else faults.add(parsed.error.issues, [first + i], { input: element, expected: this.expected });

@@ -160,7 +160,7 @@ export class MemoryAccount {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // Files and tensors wait for memory and are not refused, so they need no exception for small requests.
+    // Files and tensors wait for memory and are not refused, so their small requests get no exception.
     if (part === "files" || part === "tensors") return false;
     const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
     return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);

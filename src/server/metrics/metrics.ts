@@ -94,7 +94,7 @@ export class Metrics implements BatchObserver {
       this.#itemsEnded(reason, failed);
       unfinished -= failed;
     }
-    // An input without a result failed for the prediction's reason.
+    // Counts inputs without a result as failed, for the prediction's reason.
     if (unfinished > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, unfinished);
   }
 

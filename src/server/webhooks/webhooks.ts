@@ -147,7 +147,7 @@ export class Webhooks {
       }
       if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
       const record = await this.#options.read(id);
-      // If the prediction is unfinished, another process runs it and sends its webhook.
+      // The webhook of an unfinished prediction is left to the process that runs it.
       if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
     }
   }
@@ -174,7 +174,7 @@ export class Webhooks {
       },
     });
     this.#progress.set(id, progress);
-    // `ended` cannot delete the entry: another process may end the prediction, and then this process does not call it.
+    // Deletes the entry here, because `ended` is not called if another process ends the prediction.
     live.onceOver(() => this.#progress.delete(id));
   }
 
