@@ -6,7 +6,6 @@ import { workOptions } from "./work-options.ts";
 
 export type { ApiName, VersionWeight } from "./serving-options.ts";
 
-/** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
     description: `Lowest level of the log: ${logLevels.join(", ")}`,
@@ -57,7 +56,6 @@ interface FixedLimits {
   readonly pollShare: number;
   /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;
-  /** Most downloads of input files at the same time. */
   readonly maxFetches: number;
   /** Most bytes of logs of a demo, which is a prediction from the model's page. */
   readonly maxLogBytes: number;

@@ -85,7 +85,6 @@ export class EngineLink implements EngineEvents {
     this.#settled.resolve();
   }
 
-  /** Sets the state of the model, and wakes the calls that wait for it. */
   changed(state: EngineState, isByClient = false): void {
     this.state = state;
     this.isUnloadedByClient = state === "unloaded" && isByClient;

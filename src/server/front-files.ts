@@ -6,7 +6,6 @@ import type { ServeConfig } from "./config.ts";
 import { counterNames } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 
-/** Creates the files. @returns their paths, and the parent process's counters */
 export function shareFiles({
   config,
   folder,

@@ -39,7 +39,6 @@ export interface FrontTools {
 }
 
 export interface FrontModelOptions {
-  /** Name in paths and metrics. */
   readonly name: string;
   /** Tag in the reference that the server was started with. Paths may name the model as `NAME:TAG`. */
   readonly tag: string;
@@ -52,7 +51,6 @@ export interface FrontModelOptions {
   readonly isShadow?: boolean | undefined;
   /** Counters of this model in memory that all HTTP processes share. Default: the process's counters. */
   readonly metrics?: Metrics;
-  /** Connection to the model's engine process; undefined without one. */
   readonly engine?: EngineLink | undefined;
   /** Opens the engine, after the port. Undefined with --role front. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;

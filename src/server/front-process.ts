@@ -30,7 +30,6 @@ import { openStore } from "./predictions/open-store.ts";
 import { reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
-  /** Port that all HTTP processes of the server share. */
   port: z.int(),
   /** Admin port that all HTTP processes share; undefined without one. */
   adminPort: z.int().optional(),
@@ -61,7 +60,6 @@ const frontStart = roleStart.extend({
       isPreloaded: z.boolean().optional(),
     }),
   ),
-  /** Name of the server in the stores of predictions. */
   server: z.string(),
   /** Whether this process waits for a message of its parent process before it opens the port. */
   waitsToListen: z.boolean(),

@@ -29,7 +29,6 @@ import type { Reload } from "./server-control.ts";
 export interface FrontsModel extends ServedOptions {
   /** Path of the database of predictions; undefined for predictions in memory. */
   readonly store: string | undefined;
-  /** Whether the server loads the model at its start (default true). */
   readonly isPreloaded?: boolean;
   readonly storeFault?: string | undefined;
 }
@@ -176,7 +175,6 @@ export class Fronts implements Front, UpgradedFronts {
     return this.#done.promise;
   }
 
-  /** Allows the HTTP processes to open the port. */
   listen(): void {
     this.#waitsToListen = false;
     this.#sendAll({ listen: true });
@@ -241,7 +239,6 @@ export class Fronts implements Front, UpgradedFronts {
     return fronts;
   }
 
-  /** Refuses new work, finishes accepted work, and closes. */
   async stop(): Promise<void> {
     this.isStopping = true;
     const stopped = async (front: Supervised) => {

@@ -11,9 +11,7 @@ export const roleStart = z.object({
   config,
 });
 
-/** A model in a start message. */
 export const modelStart = z.object({
-  /** Name in paths and metrics. */
   name: z.string(),
   /** Tag in the reference that the server was started with. */
   tag: z.string(),

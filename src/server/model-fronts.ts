@@ -9,7 +9,6 @@ import type { Metrics } from "./metrics/metrics.ts";
 export interface ModelFrontsOptions {
   readonly model: number;
   readonly fronts: Iterable<Pick<Supervised, "send" | "ask">>;
-  /** Counts restarts of the engine process. */
   readonly metrics?: Metrics | undefined;
 }
 

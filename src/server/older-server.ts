@@ -18,7 +18,6 @@ import { type Offer, offerText } from "./offer.ts";
 
 /** The functions of a server's HTTP processes that an upgrade calls. */
 export interface UpgradedFronts {
-  /** Unix sockets of the HTTP processes, by index. */
   readonly sockets: readonly string[];
   /** Number of sockets with which each HTTP process listens on the port. */
   readonly socketsPerFront: number;
@@ -47,7 +46,6 @@ export class OlderServer {
   readonly #socketsPerFront: number;
   /** Name of the newer server in the stores of predictions. */
   readonly nextServer: string;
-  /** The models of the older server. */
   readonly offer: Offer;
 
   private constructor(link: HandoverLink, { server, fronts, socketsPerFront, offer }: Welcome) {

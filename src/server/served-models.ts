@@ -25,7 +25,6 @@ export class ServedModels {
   /** Models by each of their names in paths, such as `digits` and `digits:v1`. */
   readonly #byName = new Map<string, Entry>();
   readonly #splits: ReadonlyMap<string, Split>;
-  /** Metrics of all models together. */
   readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
   readonly #list: Answer;
   /** Answers all paths that name no model. */

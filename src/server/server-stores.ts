@@ -52,7 +52,6 @@ export class ServerStores implements AsyncDisposable {
     }
   }
 
-  /** Looks for predictions of earlier builds. */
   async find(earlier: EarlierBuilds): Promise<void> {
     for (const { model, store } of this.#opened) await this.#try(model, () => earlier.find(model, store));
   }

@@ -35,6 +35,7 @@ export class Upgradable implements Disposable {
   #onOutcome: (outcome: Reload) => void = () => {};
 
   /**
+   * Serves upgrades once `open` is called.
    * @param options.stop finishes accepted work, and ends this server
    * @param options.goOn continues predictions of a newer server that has ended
    * @param options.startNewer starts a newer server; returns undefined if one starts already

@@ -146,7 +146,6 @@ function missingFields({ input, expected }: Checked, path: readonly PropertyKey[
   return known.filter((name) => !(isObject(value) && Object.hasOwn(value, name)));
 }
 
-/** Collects the faults of a body for an error. */
 export class Faults {
   readonly #faults: Fault[] = [];
 

@@ -45,7 +45,6 @@ export interface Hello {
 }
 
 interface LargeBodiesOptions {
-  /** Counts the memory of checks; by default unlimited. */
   readonly memory?: MemoryAccount;
   readonly maxThreads?: number;
   /** Maximum CPU time of a check in milliseconds. A body has one second more per megabyte. */
@@ -61,14 +60,12 @@ const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
 /** Minimum of `maxNested`, even if memory is scarce. An input with 10,000 lists takes a few megabytes. */
 const MIN_NESTED = 10_000;
 
-/** A body that waits for a thread, or is on a thread. */
 interface Task {
   readonly request: CheckRequest;
   readonly bytes: number;
   readonly answer: PromiseWithResolvers<CheckAnswer>;
 }
 
-/** A body that a thread is checking. */
 interface Running {
   readonly task: Task;
   readonly charge: Charge;

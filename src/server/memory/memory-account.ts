@@ -124,7 +124,6 @@ export class MemoryAccount {
     return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
 
-  /** Limit in bytes for the results of this process. */
   get maxResultBytes(): number {
     return this.maxBytes / 4 / this.#processes;
   }

@@ -67,8 +67,9 @@ export class Metrics implements BatchObserver {
   #gauges: (() => Gauges) | undefined;
 
   /**
+   * Counts in a row of shared memory.
    * @param rows counters of all HTTP processes
-   * @param row index of this process's row, the only one that it changes
+   * @param row index of the only row that this process changes
    */
   constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
     this.#rows = rows;

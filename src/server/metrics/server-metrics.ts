@@ -8,6 +8,7 @@ export class ServerMetrics {
   readonly #models: ReadonlyMap<string, Metrics>;
 
   /**
+   * Combines the metrics of a server and its models.
    * @param server counters of requests that no model answers, and of the event loop
    * @param models the metrics of the models, by name
    */

@@ -16,7 +16,6 @@ export function webhookOf(text: string): Webhook {
   return schema.parse(JSON.parse(text));
 }
 
-/** The prediction that a webhook belongs to. */
 export interface WebhookKey {
   readonly id: string;
   /** Distinguishes the prediction from a later prediction with the same id. Undefined if unknown. */
@@ -24,7 +23,6 @@ export interface WebhookKey {
 }
 
 export interface StoredWebhook {
-  /** Id of the prediction. */
   readonly id: string;
   readonly webhook: string;
 }
