@@ -26,8 +26,6 @@ export interface EngineEvents {
   silent(isSilent: boolean): void;
 }
 
-export type EngineState = ModelState;
-
 /**
  * A request of an HTTP process to its parent process: to load a model for a prediction (`need`) or for a client, or to
  * unload it.
@@ -38,7 +36,7 @@ export type EngineMove = "need" | "load" | "unload";
 const MOVE_MS = 600_000;
 
 export class EngineLink implements EngineEvents {
-  state: EngineState;
+  state: ModelState;
   /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
   isUnloadedByClient = false;
   /** Why the last load failed; undefined before a failure. */
@@ -85,7 +83,7 @@ export class EngineLink implements EngineEvents {
     this.#settled.resolve();
   }
 
-  changed(state: EngineState, isByClient = false): void {
+  changed(state: ModelState, isByClient = false): void {
     this.state = state;
     this.isUnloadedByClient = state === "unloaded" && isByClient;
     this.#isAsked = false;
@@ -181,7 +179,7 @@ export class EngineLink implements EngineEvents {
   }
 
   /** Waits until the state fulfils a condition. @throws SconceError `not_ready` after ten minutes */
-  async #until(isReached: (state: EngineState) => boolean): Promise<void> {
+  async #until(isReached: (state: ModelState) => boolean): Promise<void> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new SconceError("not_ready", "the model is still at work")), MOVE_MS);
     try {

@@ -2,9 +2,10 @@
 
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { codedError, messageOf } from "../base/errors.ts";
+import type { ModelState } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { reasonForClients } from "./broken-model.ts";
-import type { EngineMove, EngineState } from "./engine-link.ts";
+import type { EngineMove } from "./engine-link.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
 
 /** An engine process that can be started again after a stop. */
@@ -43,7 +44,7 @@ export interface EngineLoadsOptions {
 interface Entry {
   readonly engine: Loadable;
   readonly fronts: LoadedFronts;
-  state: EngineState | "unloading";
+  state: ModelState | "unloading";
   /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom: boolean;
   failedAtMs: number;
