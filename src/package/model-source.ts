@@ -1,4 +1,4 @@
-/** The places where commands find models: the model store, or the executable itself. */
+/** Where commands find models: in the model store, or in the executable that runs. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { codedError, SconceError } from "../base/errors.ts";
@@ -11,9 +11,9 @@ import { ModelStore } from "./store/store.ts";
 import type { Stamps } from "./store/verification.ts";
 
 export interface ModelSource {
-  /** The argument that names a model; undefined when there is only one model. */
+  /** The command-line argument that names a model; undefined in an executable that contains one model. */
   readonly reference: Positional | undefined;
-  /** Command-line options of every command that loads libtorch. */
+  /** Options about libtorch's location, which every command that loads libtorch accepts. */
   readonly libraryOptions: OptionTable;
   /**
    * Finds a model.
@@ -21,24 +21,24 @@ export interface ModelSource {
    * @throws SconceError when the model does not exist or cannot be read
    */
   resolve(reference: string | undefined, options?: { weights?: boolean }): Promise<PackagedModel>;
-  /** All tags of the model. */
+  /** All tags in the model's repository that point to this model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
   /**
    * Checks all files of the model against their digests.
-   * @param known metadata stamps of files that another process has checked
+   * @param known stamps (size, times and inode) of files that another process has checked
    * @returns the stamps of all files
    * @throws SconceError `store_corrupt`
    */
   verify(model: PackagedModel, known?: Stamps): Promise<Stamps>;
-  /** Unpacks the libraries for a child process, without loading them. */
+  /** Unpacks addon and libtorch from the executable, so that a child process can load them. */
   unpackLibraries(): Promise<void>;
-  /** Makes the addon and libtorch loadable. Callers await this before they load them. */
+  /** Unpacks addon and libtorch if needed. Callers await this before they load the addon. */
   prepareLibraries(): Promise<void>;
 }
 
 type Libraries = Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
 
-/** Default for an installation, whose libraries are in place already. */
+/** An installation has its libraries as files, so there is nothing to unpack. */
 let libraries: Libraries = {
   async unpackLibraries() {},
   async prepareLibraries() {},
@@ -49,14 +49,16 @@ export function setLibraries(own: Libraries): void {
   libraries = own;
 }
 
-/** The error for a model folder in place of a packaged model. The message suggests `build` and `dev`. */
+/**
+ * Adds the commands `build` and `dev` to the error of a user who gave a model folder where a model's name is expected.
+ */
 function folderGiven(dir: string, cause: unknown): SconceError {
   const { code, message } = codedError(cause);
   const fix = `${dir} is a folder: ${programName} build ${dir} packages it, ${programName} dev ${dir} serves it as it is`;
   return new SconceError(code, `${message}; ${fix}`, { cause });
 }
 
-/** The user's model store, with the addon and libtorch of this installation. */
+/** The user's model store. */
 export const modelStore: ModelSource = {
   reference: {
     name: "model",

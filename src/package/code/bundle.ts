@@ -21,7 +21,7 @@ export interface Bundle {
 /**
  * Bundles the entry file of a model's folder with all that it imports.
  * @param dir the model's folder, absolute
- * @param externals npm packages to leave out
+ * @param externals npm packages that are not bundled
  * @throws SconceError `model_invalid` when there is no entry file or the code does not compile
  */
 export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
@@ -37,7 +37,7 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
     external: [...suppliedModules, ...externals.flatMap((name) => [name, `${name}/*`])],
     target: "bun",
     format: "esm",
-    // Sets a fixed value, because NODE_ENV of the build machine would change the bundle, and so the model's tag.
+    // Without a fixed value, NODE_ENV of the build machine would change the bundle's digest.
     define: { "process.env.NODE_ENV": '"production"' },
     root: dir,
     // Removes comments, because Bun's own comments contain paths relative to the current folder.

@@ -32,7 +32,10 @@ export async function loadModel(bundle: string, id: string): Promise<Model> {
   );
 }
 
-/** Loads a packaged model. Tensors and batch size that the author did not declare come from the package's config. */
+/**
+ * Loads a model of the store. Tensors and batch size that the author did not declare come from the model's stored
+ * config.
+ */
 export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
   const { inputs, outputs, batchSize } = packaged.config;
   const model = await loadModel(await packaged.code(), packaged.digest);

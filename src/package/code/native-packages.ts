@@ -1,6 +1,6 @@
 /**
- * Finds bundled npm packages that have native code: they list a package for each platform as optional dependency. A
- * bundle cannot contain native code.
+ * Finds npm packages with native code among the packages of a bundle, which cannot contain native code. Such packages
+ * list one optional dependency per platform.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +30,6 @@ function hasNativePart({ modules, root }: { readonly modules: string; readonly r
   );
 }
 
-/** Reads the folder's package.json. @returns undefined when it is missing or unreadable */
 function readPackage(folder: string): unknown {
   try {
     // Removes a byte order mark, which npm and bundlers ignore.

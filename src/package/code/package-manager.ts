@@ -10,7 +10,7 @@ const addCommands = [
   ["bun.lockb", "bun add"],
 ] as const;
 
-/** The command that adds npm packages to the folder. It is npm's if no folder up to the root has a lock file. */
+/** The command that adds npm packages to the folder; `npm install` if no folder up to the root has a lock file. */
 export function installCommand(dir: string): string {
   const found = addCommands.find(([file]) => existsSync(join(dir, file)));
   if (found !== undefined) return found[1];

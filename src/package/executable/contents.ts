@@ -1,4 +1,4 @@
-/** Descriptions of the contents that `sconce compile` puts into an executable. */
+/** Types that describe the contents of an executable made by `sconce compile`. */
 import type { LibraryPack } from "../../machine/libtorch/pack.ts";
 import type { Manifest, ModelConfig } from "../store/manifest.ts";
 
@@ -11,7 +11,7 @@ export interface ProgramContents {
 
 /** Contents of an executable with all commands, which uses the model store. */
 export interface CommandLineContents extends ProgramContents {
-  /** sconce's sources, from which it compiles executables, and which have the types for models. */
+  /** sconce's own sources, which `compile` and `init` of the executable need. */
   readonly sources: SourceArchive;
 }
 
@@ -33,10 +33,10 @@ export interface EmbeddedModel {
   readonly repository: string;
   readonly tag: string;
   readonly digest: string;
-  /** Total size of all blobs in bytes. */
+  /** Total size of manifest, config and files in bytes. */
   readonly size: number;
   readonly manifest: Manifest;
   readonly config: ModelConfig;
-  /** Path of each file of the model inside the executable, by the file's title in the package. */
+  /** Path of each file of the model inside the executable, by its relative path in the model. */
   readonly layers: Readonly<Record<string, string>>;
 }

@@ -1,10 +1,10 @@
-/** Generates the entry modules of an executable, which import embedded files and start the program. */
+/** Generates the TypeScript entry modules that are compiled into an executable. */
 import { join } from "node:path";
 import type { CommandLineContents, Contents } from "./contents.ts";
 
 /**
- * Worker threads, by the file name under which the program starts them. An executable bundles the program into one
- * file, so each worker needs an entry module.
+ * Source files of the worker threads, by the file name with which `new Worker` starts them. The executable needs an
+ * entry module of this name for each.
  */
 const workers = {
   "deadline-worker.ts": "machine/processes/deadline-worker.ts",

@@ -38,8 +38,8 @@ export interface CompileResult {
 
 /**
  * Compiles an executable. Equal program, model and libraries give equal bytes.
- * @throws SconceError `usage` for an output that cannot be written or a libtorch that does not fit,
- * `native_unavailable`
+ * @throws SconceError `usage` for an unwritable output, a full disk, a too large model, or an embedded libtorch for
+ * GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);
@@ -121,7 +121,7 @@ async function packed(
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
-  // Copies the compressed libraries out of this executable, where the bundler cannot read them.
+  // This executable contains compressed libraries already, so they are copied.
   if (hasLibtorch && own !== undefined) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));
@@ -139,7 +139,7 @@ async function packed(
 function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
   return {
     repository,
-    // `latest` may move to another build, so the executable has the generated tag.
+    // `latest` may later name another build, so the tag made from the digest replaces it.
     tag: tag === latestTag ? generatedTag(digest) : tag,
     digest,
     size,

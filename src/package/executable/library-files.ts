@@ -55,7 +55,7 @@ export async function libraryFiles(): Promise<LibraryFiles> {
   };
 }
 
-/** Lists the files in the folder where this executable has unpacked the needed files. */
+/** Lists the libraries that this executable has unpacked into `folder`. */
 function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocation["unpacked"]>): LibraryFiles {
   const [addon, ...libtorch] = pack.files.map(({ name }) => ({ name, path: join(folder, name) }));
   if (addon?.name !== addonName) throw new SconceError("native_unavailable", "this executable contains no addon");

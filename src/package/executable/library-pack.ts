@@ -1,6 +1,6 @@
 /**
- * Compresses libraries into a pack (one file), in chunks that can be unpacked in parallel. A pack of the same libraries
- * is reused.
+ * Compresses libraries into one file, the pack, in chunks that can be unpacked in parallel. The pack is kept in a cache
+ * folder and reused for the same libraries.
  */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -14,10 +14,10 @@ import { checksumOf, type LibraryPack, type PackedFile } from "../../machine/lib
 import { sha256 } from "../../machine/libtorch/sha256.ts";
 import type { LibraryFile } from "./library-files.ts";
 
-/** Level of zstd. Higher levels take twice as long for 1 % less. */
+/** zstd level. Higher levels take twice as long and save 1 % of the size. */
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Version of the pack's format. It is part of the digest that names the folder. */
+/** Version of the pack's format. It is hashed into the folder's name, so that no pack of an older format is reused. */
 const VERSION = 4;
 
 const packName = "pack.bin";
@@ -27,7 +27,6 @@ const finished = /^packed-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".packing-";
 const unfinishedName = /^\.packing-\w{6}$/;
 const HOUR_MS = 3_600_000;
-/** Milliseconds after which an unused pack is removed. New packs trigger the removal. */
 const UNUSED_MS = 30 * 24 * HOUR_MS;
 
 export interface PackOptions {
@@ -52,7 +51,6 @@ export async function packLibraries(
   try {
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     removeUnused(options.cacheFolder);
-    // Removes a damaged pack.
     rmSync(folder, { recursive: true, force: true });
     const make = async (temporary: string) => {
       mkdirSync(temporary, { mode: 0o700 });
@@ -70,7 +68,7 @@ export async function packLibraries(
   return { path, digest, files: packed };
 }
 
-/** Removes packs that were not used for a month, and unfinished packs of killed processes. */
+/** Removes packs that were unused for 30 days, and unfinished packs of killed processes. */
 function removeUnused(cacheFolder: string): void {
   for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
     const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
@@ -80,7 +78,6 @@ function removeUnused(cacheFolder: string): void {
   }
 }
 
-/** A file before compression, with the SHA-256 of each chunk. */
 interface Described {
   readonly name: string;
   readonly size: number;
@@ -143,7 +140,10 @@ const indexSchema = z.object({
   ),
 });
 
-/** Reads the index of an existing pack and marks the pack as used; undefined if it is missing or damaged. */
+/**
+ * Reads the index of an existing pack and sets its modification time to now.
+ * @returns undefined if the pack is missing, damaged or accessible to other users
+ */
 async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   try {
     requirePrivate(folder);

@@ -1,17 +1,13 @@
-/**
- * Finds sconce's sources, which contain the types for models, and from which executables are compiled. By default they
- * are the checkout or npm package around this file.
- */
+/** Finds the folder of sconce's own sources: the checkout or npm package around this file, or an unpacked archive. */
 import { dirname } from "node:path";
 
 let find = async () => dirname(dirname(dirname(import.meta.dir)));
 
-/** The folder with package.json and src/. An executable unpacks its sources first. */
 export function sourcesFolder(): Promise<string> {
   return find();
 }
 
-/** Sets the function that unpacks the sources of an executable. */
+/** Makes `sourcesFolder` call `unpack`, for an executable that contains the sources as an archive. */
 export function setSources(unpack: () => Promise<string>): void {
   find = unpack;
 }

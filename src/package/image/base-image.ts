@@ -1,4 +1,4 @@
-/** Opens a base image: an image in an OCI layout on which a model's image is built. */
+/** Opens a base image, on which a container image of a model is built. */
 import { existsSync } from "node:fs";
 import { SconceError } from "../../base/errors.ts";
 import type { StagedBlob } from "../store/blobs.ts";
@@ -14,8 +14,9 @@ export interface BaseImage extends FoundImage {
 
 /**
  * Finds the base image for a platform.
- * @param given `DIR` or `DIR:REF`; without a reference the layout must contain one image
- * @throws SconceError `usage` when there is no such layout, reference or platform, `image_invalid` when it is damaged
+ * @param given `DIR` of an OCI layout, or `DIR:REF`; without REF the layout must contain one image for the platform
+ * @throws SconceError `usage` when there is no such layout, reference or platform, `image_invalid` when the layout is
+ * damaged
  */
 export function openBase(given: string, platform: Platform): BaseImage {
   const { folder, name } = split(given);
@@ -32,8 +33,8 @@ export function openBase(given: string, platform: Platform): BaseImage {
 }
 
 /**
- * Copies the base image's layers to another layout and checks their digests. Layers that the other layout has are
- * reused.
+ * Copies the base image's layers that `target` lacks to temporary files in `folder`, and checks all digests.
+ * @throws SconceError `image_invalid` for a missing or damaged layer
  */
 export async function stageBase(
   base: BaseImage,
@@ -54,7 +55,10 @@ export async function stageBase(
   return staged;
 }
 
-/** Splits `DIR:REF` at a colon. The folder's name may contain colons too. */
+/**
+ * Splits `DIR:REF` at the first colon before which there is an existing folder, because folder names may contain
+ * colons.
+ */
 function split(given: string): { folder: string; name: string | undefined } {
   if (existsSync(given)) return { folder: given, name: undefined };
   for (let at = given.indexOf(":"); at > 0; at = given.indexOf(":", at + 1)) {

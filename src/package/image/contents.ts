@@ -1,4 +1,4 @@
-/** Lists the files of a model's container image, as entries of three tar layers. */
+/** Lists the files of a model's container image: three lists of tar entries, one for each layer. */
 import { basename } from "node:path";
 import { Blobs } from "../store/blobs.ts";
 import { annotations, mediaTypes, ociLayout } from "../store/manifest.ts";
@@ -7,14 +7,13 @@ import { generatedTag } from "../store/reference.ts";
 import type { RuntimeLibrary } from "./runtime-libraries.ts";
 import type { TarEntry } from "./tar.ts";
 
-/** The server program of an image, and the libraries in the folder `lib` beside it. */
+/** The server's executable, and the libraries that it loads from the folder `lib` beside it. */
 export interface ImageProgram {
-  /** Path of the executable on this machine. */
   readonly executable: string;
   readonly libraries: readonly { readonly name: string; readonly path: string }[];
 }
 
-/** The unprivileged user of the container. Distroless images use the number 65532. */
+/** The unprivileged user of the container. Distroless images use the same number. */
 export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/home/sconce" } as const;
 
 const programFolder = "opt/sconce";
@@ -54,8 +53,8 @@ export function programEntries({ executable, libraries }: ImageProgram): TarEntr
 }
 
 /**
- * Entries of a model store with one model, under its generated tag. Build time and requested tag are left out, so that
- * equal models give equal layers.
+ * Entries of a model store that contains only this model. Build time and tag are left out, so that equal models give
+ * equal layers.
  * @param home folder of the store that contains the model
  */
 export function modelEntries(model: PackagedModel, home: string): TarEntry[] {

@@ -1,4 +1,4 @@
-/** Schemas of an OCI image's JSON documents. They are loose, so that unknown fields are preserved. */
+/** Schemas of an OCI image's JSON documents. They accept and keep unknown fields. */
 import { z } from "zod";
 import { annotations } from "../store/manifest.ts";
 import { isDigest } from "../store/reference.ts";

@@ -1,4 +1,3 @@
-/** Builds the image config, which says how a container starts. */
 import { annotations } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
@@ -10,7 +9,7 @@ export interface ImageConfigOptions {
   readonly model: PackagedModel;
   readonly platform: Platform;
   readonly base: BaseImage | undefined;
-  /** Layers above the base image, the lowest first: uncompressed digest and title. */
+  /** Layers above the base image, the lowest first. `diffId` is the digest of the uncompressed layer. */
   readonly layers: readonly { readonly diffId: string; readonly title: string }[];
   /** Creation time of the image, in seconds since 1970. */
   readonly seconds: number;
@@ -18,15 +17,13 @@ export interface ImageConfigOptions {
 
 const port = 3000;
 
-/** Environment variables of the container. A base image may replace those in `general`, but not those in `own`. */
+/** Environment variables of the container. Variables of the base image override `general`, never `own`. */
 const variables = {
   own: { SCONCE_HOST: "0.0.0.0", SCONCE_PORT: String(port) },
   general: { PATH: "/opt/sconce:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
 } as const;
 
-/**
- * The content of the image config. It keeps the base image's settings, except the program that the base image starts.
- */
+/** The OCI image config. It keeps the base image's settings, except its command, entrypoint and health check. */
 export function imageConfig({ model, platform, base, layers, seconds }: ImageConfigOptions): Record<string, unknown> {
   const created = new Date(seconds * 1000).toISOString().replace(".000Z", "Z");
   const { Cmd: _, Entrypoint: __, Healthcheck: ___, ...inherited } = base?.execution ?? {};
@@ -54,7 +51,7 @@ export function imageConfig({ model, platform, base, layers, seconds }: ImageCon
   };
 }
 
-/** Labels of the image config, which are annotations of the manifest too. */
+/** Labels of the image config. The image's manifest has the same texts as annotations. */
 export function imageLabels(model: PackagedModel): Record<string, string> {
   const { description } = model.config;
   return {
@@ -65,7 +62,7 @@ export function imageLabels(model: PackagedModel): Record<string, string> {
   };
 }
 
-/** The user of the base image, or sconce's unprivileged user if the base image runs as root. */
+/** The user of the base image, or the unprivileged user `sconce` if the base image runs as root. */
 function userOf(base: BaseImage | undefined): string {
   const user = base?.execution.User ?? "";
   return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;

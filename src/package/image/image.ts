@@ -17,11 +17,9 @@ export interface ImageOptions extends LayerOptions {
   readonly home: string;
   readonly program: ImageProgram;
   readonly platform: Platform;
-  /**
-   * A base image, which provides the lowest layers. Without it, this machine's runtime libraries are the lowest layer.
-   */
+  /** Image that provides the lowest layers. By default, the lowest layer has runtime libraries of this machine. */
   readonly base?: BaseImage | undefined;
-  /** Name of the image in the layout. */
+  /** Name of the image in the OCI layout's index.json. */
   readonly name: string;
   /** Timestamp of all files, in seconds since 1970. */
   readonly seconds: number;
@@ -32,12 +30,11 @@ export interface WrittenLayer {
   readonly digest: string;
   /** Compressed size of the layer in bytes. */
   readonly size: number;
-  /** Whether the layout had the layer already. */
+  /** Whether the OCI layout already contained the layer, so that nothing was written. */
   readonly isShared: boolean;
 }
 
 export interface WrittenImage {
-  /** Digest of the image's manifest. */
   readonly digest: string;
   readonly layers: readonly WrittenLayer[];
 }
@@ -70,8 +67,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
   }
   const upper: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
   for (const files of await layersOf(options)) {
-    // Looks for the layer by its uncompressed digest, because hashing is far quicker than compressing. An empty layout
-    // has no layers to find.
+    // Looks for an existing layer by its uncompressed digest, because hashing is far quicker than compressing.
     const knownId = known.size === 0 ? undefined : await diffIdOf(files);
     const shared = knownId === undefined ? undefined : known.get(knownId);
     const { title } = files;
@@ -107,7 +103,10 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
 
 const baseDigestKey = "org.opencontainers.image.base.digest";
 
-/** The layers of the image. Rarely changed layers come first, so that images of different models share them. */
+/**
+ * The layers above the base image, the lowest first. Runtime libraries and server come before the model, so that images
+ * of different models share them.
+ */
 async function layersOf({ model, home, program, base, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
   const runtime =

@@ -1,4 +1,4 @@
-/** Makes an image layer of files: a gzip-compressed tar archive, named by its digest. */
+/** Makes a layer of an image: a gzip-compressed tar archive, named by its digest. */
 import { open, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,19 +10,19 @@ import { type TarEntry, tar } from "./tar.ts";
 const compress = promisify(gzip);
 
 /**
- * Uncompressed size of a gzip member (an independent part of the stream) in bytes. Members are compressed in parallel.
+ * Uncompressed size in bytes of one gzip member. A gzip file is a sequence of members, which are compressed in
+ * parallel.
  */
 const memberBytes = 4 * 1024 * 1024;
 /**
- * Level of gzip. Level 1 takes a third of the time and makes libraries a third larger. Levels above 6 gain almost
- * nothing.
+ * gzip level. Level 1 takes a third of the time and makes libraries a third larger. Levels above 6 gain almost nothing.
  */
 const LEVEL = 6;
 
 export interface LayerFiles {
   /** Title of the layer for messages. */
   readonly title: string;
-  /** Files of the layer in any order. Parent folders are added. */
+  /** Files of the layer in any order. Missing parent folders are added. */
   readonly entries: readonly TarEntry[];
   /** Modification time of every entry, in seconds since 1970. */
   readonly mtime: number;
@@ -30,7 +30,7 @@ export interface LayerFiles {
 
 export interface LayerOptions {
   readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
-  /** Level of gzip. */
+  /** gzip level, 0 to 9. Default: 6. */
   readonly level?: number | undefined;
 }
 
@@ -41,7 +41,7 @@ export async function diffIdOf(files: LayerFiles): Promise<string> {
   return `sha256:${hasher.digest("hex")}`;
 }
 
-/** Writes a layer to a file in `folder`. Equal files give equal bytes. */
+/** Writes a compressed layer to a new file in `folder`. Equal files give equal bytes. */
 export async function stageLayer(
   files: LayerFiles,
   folder: string,
@@ -72,14 +72,12 @@ export async function stageLayer(
     }
     while (members.length > 0) await writeNext();
   } finally {
-    // After a failure, waits for the running compressions to end.
     await Promise.allSettled(members);
   }
   await output.sync();
   return { digest: `sha256:${compressed.digest("hex")}`, size, stagedPath, diffId: `sha256:${plain.digest("hex")}` };
 }
 
-/** The layer's entry in a manifest. */
 export function layerDescriptor({ digest, size }: BlobRef) {
   return { mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", digest, size };
 }
@@ -105,7 +103,7 @@ async function sizeOf(entries: readonly TarEntry[]): Promise<number> {
   return bytes;
 }
 
-/** Splits a stream into blocks of `memberBytes`. A block's memory is not reused. */
+/** Splits a stream into blocks of `memberBytes`. Each block is a new array, because compression reads it later. */
 async function* inBlocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let block = new Uint8Array(memberBytes);
   let filled = 0;

@@ -1,4 +1,4 @@
-/** A folder with OCI images (OCI image layout 1.1), which share blobs. */
+/** Reads and writes a folder of container images (OCI image layout 1.1). */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
@@ -21,19 +21,17 @@ import {
 } from "./documents.ts";
 
 const lockTimeoutMs = 30_000;
-/** Upper bound for JSON documents in bytes, far above their usual size. It excludes blobs that are not JSON. */
+/** Upper bound for JSON documents in bytes. Larger blobs are refused. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
 const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
 
-/** An image in a layout: its descriptor, manifest and config. */
 export interface FoundImage {
   readonly descriptor: Descriptor;
   readonly manifest: ImageManifest;
   readonly config: ImageConfig;
 }
 
-/** An image to add to a layout. */
 export interface NewImage {
   readonly name: string;
   readonly manifest: Descriptor;
@@ -68,7 +66,7 @@ export class ImageLayout {
    */
   static openOrCreate(folder: string): ImageLayout {
     const found = statSync(folder, { throwIfNoEntry: false });
-    // Hidden files do not count: another process may be creating the layout at this moment.
+    // Ignores hidden files: another process may be creating the layout at this moment.
     const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).every((name) => name[0] === "."));
     if (isFree) return ImageLayout.#create(folder);
     if (!existsSync(join(folder, "oci-layout"))) {
@@ -102,7 +100,6 @@ export class ImageLayout {
     return layout;
   }
 
-  /** The content of index.json. */
   index(): ImageIndex {
     const path = join(this.folder, "index.json");
     if (!existsSync(path)) return { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] };
@@ -110,8 +107,8 @@ export class ImageLayout {
   }
 
   /**
-   * Reads the image of a manifest in the layout.
-   * @throws SconceError `image_invalid` when a blob is missing or damaged
+   * Reads the image to which a descriptor of index.json refers.
+   * @throws SconceError `image_invalid` when its manifest or config is missing or damaged
    */
   image(descriptor: Descriptor): FoundImage {
     const manifest = this.#document(imageManifestSchema, descriptor);
@@ -120,12 +117,12 @@ export class ImageLayout {
     throw this.#damaged(descriptor.digest, "names another number of layers than its config");
   }
 
-  /** Reads the index of a multi-platform image. */
+  /** Reads the blob that lists the manifests of a multi-platform image. */
   indexAt(descriptor: Descriptor): ImageIndex {
     return this.#document(imageIndexSchema, descriptor);
   }
 
-  /** The layers of all images in the layout, by diff ID (digest of the uncompressed layer). */
+  /** Layers of all readable images in the layout, by the digest of the uncompressed layer. */
   layers(): ReadonlyMap<string, Descriptor> {
     const found = new Map<string, Descriptor>();
     for (const descriptor of this.index().manifests) {
@@ -140,8 +137,8 @@ export class ImageLayout {
   }
 
   /**
-   * Opens a temporary folder for unfinished blobs, on the layout's file system. First deletes folders that killed
-   * processes left.
+   * Creates a temporary folder inside the layout, so that finished blobs can be renamed into place. Deletes temporary
+   * folders of killed processes.
    */
   openWorkspace(): Workspace {
     const parent = join(this.folder, ".tmp");
@@ -153,8 +150,8 @@ export class ImageLayout {
   }
 
   /**
-   * Moves the blobs into the layout, then points the image's name at the manifest, so that readers always find every
-   * blob. Then removes blobs that only the replaced image used.
+   * Moves the blobs into the layout, then updates index.json, so that readers find every blob. Then removes blobs that
+   * only the replaced image of this name used.
    * @throws SconceError `image_invalid` when another process has removed a blob
    */
   commit(image: NewImage, workspace: Workspace): void {
@@ -188,7 +185,7 @@ export class ImageLayout {
     try {
       return this.image(descriptor);
     } catch {
-      // Layers of damaged images, or of other tools' images, are not reused.
+      // Damaged images, and images in formats of other tools, offer no layers for reuse.
       return undefined;
     }
   }

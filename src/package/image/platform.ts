@@ -1,4 +1,6 @@
-/** The platform of an image. It is this machine's platform, because the image contains this machine's libraries. */
+/**
+ * The platform of a container image: always this machine's platform, because its libraries are copied into the image.
+ */
 import { SconceError } from "../../base/errors.ts";
 
 export interface Platform {

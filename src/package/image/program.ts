@@ -1,5 +1,6 @@
 /**
- * Makes the server program of an image: an executable without libtorch and model, and its libraries as separate files.
+ * Makes the server program of a container image: an executable without libtorch and model, and its libraries as
+ * separate files.
  */
 import { join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
@@ -8,7 +9,7 @@ import { isForGpus, libraryFiles } from "../executable/library-files.ts";
 import type { ImageProgram } from "./contents.ts";
 
 /**
- * Writes the program to `folder`. The caller keeps the folder until the image is written.
+ * Writes the executable to `folder`, which must exist until the image is written.
  * @throws SconceError `usage` when libtorch is for GPUs, `native_unavailable` when the addon or libtorch is not found
  */
 export async function makeProgram(folder: string): Promise<ImageProgram> {

@@ -1,7 +1,4 @@
-/**
- * Finds the system libraries that the server needs: glibc with its loader, and the C++ runtime. They are copied from
- * this machine.
- */
+/** Finds the system libraries that a container image needs: glibc with its loader, and the C++ runtime. */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
@@ -14,12 +11,12 @@ export interface RuntimeLibrary {
   readonly source: string;
 }
 
-/** Libraries that glibc loads by name to look up hosts. The linker does not list them. */
+/** Libraries that glibc loads with `dlopen` to look up hosts, so `ldd` does not list them. */
 const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
 
 /**
- * All libraries that the linker finds for the files, except the files themselves. In the image, all are in the C
- * library's folder, which the loader always searches.
+ * Finds the system libraries to which `files` are linked, and the libraries of `nameServices`. In the image they get
+ * paths in the C library's folder, which the loader always searches.
  * @param files executables and libraries, with their sonames
  * @throws SconceError `image_invalid` when a library is missing, or this machine's C library is not glibc
  */
@@ -38,7 +35,7 @@ export async function runtimeLibraries(
           `${path} needs ${needed.name}, which this machine does not have; install it`,
         );
       }
-      // Keeps the loader's absolute path, because programs name the loader by it.
+      // The loader keeps its absolute path, because every executable contains this path.
       if (needed.isLoader) loaders.add(needed.path);
       else found.set(needed.name, needed.path);
     }

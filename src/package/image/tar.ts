@@ -1,11 +1,11 @@
 /**
- * Writes reproducible tar archives (POSIX pax): fixed owner and device, one time for all entries. Bun.Archive sets no
- * modes, owners or times, and keeps the whole archive in memory.
+ * Writes tar archives (POSIX pax) that depend only on the entries: all have one time and, by default, the owner root.
+ * Bun.Archive sets no modes, owners or times, and keeps the whole archive in memory.
  */
 import { open } from "node:fs/promises";
 import { SconceError } from "../../base/errors.ts";
 
-/** A file or folder. `path` has no leading slash; the default owner is root. */
+/** A file or folder of an archive. `path` has no leading slash. The default owner is root. */
 export type TarEntry = {
   readonly path: string;
   readonly mode: number;
@@ -13,18 +13,18 @@ export type TarEntry = {
   readonly gid?: number;
 } & (
   | { readonly kind: "folder" }
-  /** `source` is the content, or the path of a file with the content. */
+  /** `source` is the content as bytes, or the path of a file that has the content. */
   | { readonly kind: "file"; readonly source: string | Uint8Array }
 );
 
 const blockBytes = 512;
 const readBytes = 1024 * 1024;
-/** Largest size in a header: its size field has 11 octal digits. */
+/** Largest file size in bytes that fits into the 11 octal digits of a tar header. */
 const maxHeaderSize = 8 ** 11 - 1;
 const maxHeaderName = 100;
 
 /**
- * The bytes of an archive, in chunks. Each chunk is valid until the caller requests the next.
+ * The bytes of an archive, in chunks. The next chunk may overwrite the last one.
  * @param mtime modification time of all entries, in seconds since 1970
  * @throws SconceError `image_invalid` when a file changes while it is read
  */
@@ -64,7 +64,7 @@ function padding(size: number): Uint8Array {
   return new Uint8Array((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-/** The header of an entry. If a value does not fit into its field, a pax header comes first. */
+/** The header of an entry. A pax header comes first if the path or size does not fit into the tar header. */
 function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   const extended = [
@@ -92,7 +92,7 @@ function header({ name, mode, uid = 0, gid = 0, size, mtime, type }: HeaderField
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
-  // Truncates a long name; the pax header has the full name.
+  // Truncates a long name. The pax header before it has the full name.
   block.set(Buffer.from(name).subarray(0, maxHeaderName), 0);
   octal(mode, 100, 8);
   octal(uid, 108, 8);

@@ -1,31 +1,33 @@
-/** Decides to which hosts a registry may send clients. A public registry must not send them to a private network. */
+/**
+ * Decides to which other hosts a registry may send its client. A registry in the internet must not send the client to a
+ * private network.
+ */
 import { isIP } from "node:net";
 import { isGlobalAddress } from "../../machine/network/address-guard.ts";
 import { nameResolver, type Resolver } from "../../machine/network/name-resolver.ts";
 
 export class AllowedHosts {
-  readonly #registry: string;
+  readonly #registryHost: string;
   readonly #resolver: Resolver;
   #isRegistryPrivate: Promise<boolean> | undefined;
 
-  /** @param registry host name of the registry (`URL.hostname`) */
-  constructor(registry: string, resolver: Resolver = nameResolver.resolve) {
-    this.#registry = registry;
+  constructor(registryHost: string, resolver: Resolver = nameResolver.resolve) {
+    this.#registryHost = registryHost;
     this.#resolver = resolver;
   }
 
-  /** Whether the registry may use this URL as redirect, token server or upload location. */
+  /** Whether the client may follow a URL that the registry sent: a redirect, token server or upload location. */
   async allows(url: URL, signal: AbortSignal): Promise<boolean> {
-    if (url.hostname === this.#registry) return true;
+    if (url.hostname === this.#registryHost) return true;
     const addresses = await this.#addressesOf(url.hostname, signal);
     if (addresses.every(isGlobalAddress)) return true;
-    this.#isRegistryPrivate ??= this.#addressesOf(this.#registry, signal).then(
+    this.#isRegistryPrivate ??= this.#addressesOf(this.#registryHost, signal).then(
       (own) => own.length > 0 && !own.some(isGlobalAddress),
     );
     return this.#isRegistryPrivate;
   }
 
-  /** Addresses of a host. Empty for an unknown name, which only a proxy can reach. */
+  /** IP addresses of a host; empty if the name cannot be resolved. A proxy may still reach this host. */
   async #addressesOf(hostname: string, signal: AbortSignal): Promise<readonly string[]> {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
     if (isIP(literal) !== 0) return [literal];

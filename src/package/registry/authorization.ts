@@ -1,6 +1,6 @@
 /**
- * Finds the `Authorization` header for one repository: a name and password, or a token from the registry's token
- * server.
+ * Makes the `Authorization` header for one repository of a registry: a name and password, or a token from the
+ * registry's token server.
  */
 import { z } from "zod";
 import { oneLine, SconceError } from "../../base/errors.ts";
@@ -11,21 +11,21 @@ import { productOfService, type RegistryProduct } from "./products.ts";
 export interface AuthorizationOptions {
   readonly host: string;
   readonly repository: string;
-  /** Actions for which authorization is requested: `pull`, or `pull,push`. */
+  /** Actions for which a token is requested: `pull`, or `pull,push`. */
   readonly actions: string;
-  /** Repositories to read from in addition. */
+  /** Further repositories for which the token must allow `pull`. */
   readonly alsoPull?: readonly string[] | undefined;
-  /** Environment variables that locate the files with credentials. */
+  /** Environment variables with the paths of credential files, such as DOCKER_CONFIG. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   readonly product: RegistryProduct;
-  /** Whether the registry uses http without TLS. Only then may its token server use http. */
+  /** Whether the registry uses http. Only then may its token server use http. */
   readonly isPlain: boolean;
-  /** Sends a request like `fetch`. Throws the registry client's errors for failed connections. */
+  /** Sends a request, as `fetch` does. Failed connections throw a SconceError `registry_unavailable`. */
   send(url: URL, init: BunFetchRequestInit): Promise<Response>;
 }
 
 interface Challenge {
-  /** Authentication scheme in lower case. */
+  /** Authentication scheme in lower case, such as `bearer`. */
   readonly scheme: string;
   readonly parameters: Readonly<Record<string, string>>;
 }
@@ -39,7 +39,7 @@ export class Authorization {
   readonly #options: AuthorizationOptions;
   #header: string | undefined;
   #renewal: Promise<void> | undefined;
-  /** The user name, for messages. */
+  /** The user name in error messages; undefined if no credentials were found. */
   #user: string | undefined;
   #credentialFiles: readonly string[] = [];
   #product: RegistryProduct;
@@ -49,13 +49,13 @@ export class Authorization {
     this.#product = options.product;
   }
 
-  /** The header for each request to the registry; undefined before the registry's first challenge. */
+  /** The header for the next request; undefined until the registry answers 401 for the first time. */
   get header(): string | undefined {
     return this.#header;
   }
 
   /**
-   * Gets a new header after the status 401. Requests that failed with the same header share one renewal.
+   * Logs in after the status 401. Concurrent requests that were refused with the same header share one login.
    * @param challenge the `WWW-Authenticate` header of the answer
    * @param refused the `Authorization` header of the refused request
    * @throws SconceError `registry_denied` when no credentials fit the challenge
@@ -68,7 +68,7 @@ export class Authorization {
     await this.#renewal;
   }
 
-  /** The error for a request that the registry refused, with the fix. */
+  /** The error for a request that the registry refused. Its message suggests a fix, such as `docker login`. */
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
     const verb = actions.includes("push") ? "push to" : "pull";
@@ -128,8 +128,8 @@ export class Authorization {
   }
 
   /**
-   * The URL of the token server, which the registry chooses. A token server gets the password, so it must use TLS if
-   * the registry does.
+   * The URL of the token server, which the registry names in `realm`. The token server gets the password, so it must
+   * use https unless the registry itself uses http.
    */
   #tokenServer(realm: string | undefined): URL {
     const { host, isPlain } = this.#options;
@@ -147,8 +147,8 @@ function basicHeader({ username, password }: { readonly username: string; readon
 }
 
 /**
- * Parses `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). A word is matched only from its start, so that the
- * time is linear in the length.
+ * Parses a `WWW-Authenticate` header such as `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). The
+ * lookbehinds keep the time linear in the header's length.
  */
 function parseChallenges(text: string): Challenge[] {
   const challenges: { scheme: string; parameters: Record<string, string> }[] = [];

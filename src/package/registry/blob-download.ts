@@ -1,4 +1,4 @@
-/** Downloads a blob from a registry and resumes after interruptions. */
+/** Downloads a blob from a registry, and resumes with a range request after an interruption. */
 import { SconceError } from "../../base/errors.ts";
 import type { PartialBlob } from "../store/partial-blob.ts";
 import type { Registry, RegistryAnswer } from "./registry.ts";
@@ -6,13 +6,12 @@ import { Interruption } from "./retry.ts";
 
 export interface DownloadOptions {
   readonly signal: AbortSignal;
-  /** Called for each received chunk. @param count bytes of the chunk */
   onBytes(count: number): void;
 }
 
 /**
- * Downloads the missing bytes of a partial blob. Starts over if the registry ignores the requested range.
- * @throws SconceError as `Registry.request` does; the partial blob keeps the received bytes
+ * Downloads the missing bytes of a blob. Starts over if the registry ignores the `Range` header.
+ * @throws SconceError as `Registry.request` does; the received bytes stay in `partial`
  */
 export async function downloadBlob(registry: Registry, partial: PartialBlob, options: DownloadOptions): Promise<void> {
   const { digest, size } = partial.blob;
@@ -37,7 +36,8 @@ export async function downloadBlob(registry: Registry, partial: PartialBlob, opt
         await partial.append(chunk);
         options.onBytes(chunk.length);
       }
-      // A truncated body without a Content-Length looks complete, so the size decides.
+      // Without a Content-Length, a truncated body looks complete. So the blob's size decides whether all bytes
+      // arrived.
       if (partial.doneBytes >= size) return;
       const message = `${host} sent only a part of a blob; try again later`;
       throw new Interruption(new SconceError("registry_unavailable", message));
@@ -47,7 +47,7 @@ export async function downloadBlob(registry: Registry, partial: PartialBlob, opt
   while (partial.doneBytes < size) await retry.run(attempt, () => partial.doneBytes);
 }
 
-/** Whether the answer has the whole blob, or its bytes from `from` on. */
+/** Whether the answer contains the whole blob, or exactly the requested range that begins at byte `from`. */
 function isFullOrFrom({ status, headers }: RegistryAnswer, from: number): boolean {
   return status === 200 || (status === 206 && (headers.get("content-range") ?? "").startsWith(`bytes ${from}-`));
 }

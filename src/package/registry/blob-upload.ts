@@ -1,4 +1,4 @@
-/** Uploads a blob to a registry: in one request, and after an interruption in chunks. */
+/** Uploads a blob to a registry: first in one request, and after an interruption in chunks. */
 import { SconceError } from "../../base/errors.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { Registry, RegistryAnswer, RegistryRequest } from "./registry.ts";
@@ -6,21 +6,20 @@ import { Interruption } from "./retry.ts";
 
 export interface UploadOptions {
   readonly signal: AbortSignal;
-  /** Size of a chunk in bytes, unless the registry requires larger chunks. */
+  /** Size of a chunk in bytes. A larger minimum that the registry sends replaces it. */
   readonly chunkBytes: number;
   /**
-   * Other repositories of the registry that may have the blob. The registry can mount it from them without an upload.
+   * Other repositories of the registry that may have the blob. The registry can reuse their copy, so nothing is sent.
    */
   readonly mountFrom: readonly string[];
-  /** Called with the number of sent bytes. */
+  /** Called with the number of bytes sent so far. */
   onProgress(doneBytes: number): void;
 }
 
-/** An unfinished upload, as the registry reports it. */
+/** An unfinished upload, as the registry last described it. */
 interface Session {
-  /** URL of the next request. */
+  /** URL to which the next chunk is sent. The registry may change it after each request. */
   readonly url: URL;
-  /** Number of bytes that the registry has received. */
   readonly doneBytes: number;
   readonly chunkBytes: number;
 }
@@ -42,7 +41,7 @@ export async function uploadBlob(
   const attempt = async () => {
     session = session && (await upload.resume(session));
     if (session === undefined) {
-      // Runs after interruptions too: the upload may be complete, and only the answer was lost.
+      // Checks at each try, because an interrupted upload may be complete: only its answer was lost.
       if (await upload.isInRegistry()) return upload.hasSent;
       session = await upload.begin();
       if (session === undefined) return upload.hasSent;
@@ -64,10 +63,10 @@ class Upload {
   readonly #path: string;
   readonly #options: UploadOptions;
   hasSent = false;
-  /** Byte offset of the last chunk that the registry refused. */
+  /** Byte offset at which the last refused chunk began; undefined if no chunk was refused. */
   #refusedFrom: number | undefined;
   #supportsChunks = true;
-  /** Highest byte offset that was sent. */
+  /** End of the furthest bytes sent so far, as an offset in the blob. */
   #sentBytes = 0;
 
   constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {
@@ -78,8 +77,8 @@ class Upload {
   }
 
   /**
-   * Whether to send chunks. The first try sends one request: it is faster, and some registries limit the size of
-   * chunks.
+   * Whether to upload in chunks. The first try uses one request, which is faster and not subject to a registry's limit
+   * for chunks.
    */
   get isInChunks(): boolean {
     return this.hasSent && this.#supportsChunks;
@@ -89,35 +88,37 @@ class Upload {
     const { digest, size } = this.#blob;
     return this.#ask(
       { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404] },
-      // Compares the size, because a web server that answers every request sends a page of another size.
+      // Compares the size, because a web server that answers 200 to every request has no file of the blob's size.
       ({ status, headers }) => status === 200 && Number(headers.get("content-length") ?? size) === size,
     );
   }
 
   /**
-   * Begins the upload, or mounts the blob from another repository.
-   * @returns undefined if the blob was mounted
+   * Starts an upload session, unless the registry can reuse a copy in another repository.
+   * @returns undefined if a copy was reused, so that no upload is needed
    */
   async begin(): Promise<Session | undefined> {
     for (const from of this.#options.mountFrom) {
       try {
         return await this.#post(`?${new URLSearchParams({ mount: this.#blob.digest, from })}`);
       } catch (error) {
-        // The registry denied access to the repository `from`, so the next repository is tried. After the last one, the
-        // blob is uploaded.
+        // If the registry refuses to reuse a copy, the next repository is tried.
         if (!(error instanceof SconceError && error.code.startsWith("registry_"))) throw error;
       }
     }
     return this.#post("");
   }
 
-  /** Asks how many bytes of the upload the registry has; undefined if the upload must start over. */
+  /**
+   * Asks the registry how many bytes it has received.
+   * @returns undefined if the upload must start over
+   */
   async resume(session: Session): Promise<Session | undefined> {
     const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
     const found = await this.#ask(request, (answer) => {
       if (answer.status >= 400) return undefined;
       const doneBytes = receivedBytes(answer) ?? 0;
-      // A registry that reports more bytes than were sent is wrong, so the upload starts over.
+      // The registry reports bytes that were never sent, so its state is wrong and the upload starts over.
       if (doneBytes > this.#sentBytes) return undefined;
       return { ...session, url: this.#location(answer, session.url), doneBytes };
     });
@@ -146,10 +147,10 @@ class Upload {
     });
   }
 
-  /** Sends the remaining bytes and the digest, which completes the upload. */
+  /** Sends the remaining bytes in the request that completes the upload. */
   async finish({ url, doneBytes }: Session): Promise<void> {
     const target = new URL(url);
-    // Appends the digest as text, because reserializing the query could break a signature in it.
+    // Appends the digest as text, because `URLSearchParams` would change the encoding of a signed query.
     target.search = `${url.search}${url.search === "" ? "?" : "&"}digest=${encodeURIComponent(this.#blob.digest)}`;
     this.hasSent = true;
     this.#sentBytes = this.#blob.size;
@@ -183,12 +184,15 @@ class Upload {
     });
   }
 
-  /** Sends a request without retries: after an interruption, `resume` must run first. */
+  /** Sends a request without retries, because `resume` must run before a retry. */
   #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     return this.#registry.requestOnce({ ...request, signal: this.#options.signal }, read);
   }
 
-  /** The URL of the next request, from `Location`: a path, or a URL of any host. */
+  /**
+   * The URL for the next request, from the `Location` header.
+   * @param before URL to use if there is no such header
+   */
   #location({ headers, url }: RegistryAnswer, before?: URL): URL {
     const text = headers.get("location");
     if (text === null && before) return before;
@@ -202,9 +206,8 @@ class Upload {
   }
 
   /**
-   * The error for a refused request of an upload. The registry may expect other bytes, may have dropped the upload, or
-   * may limit the size of requests. The next try first asks which bytes the registry has: it may have all, because
-   * `fetch` repeats a request when the connection closes.
+   * The error after a refused chunk. It can be retried, because the next try first asks the registry which bytes it
+   * has.
    */
   #partRefused(reason: string): SconceError {
     const { host } = this.#registry.remote;
@@ -212,7 +215,10 @@ class Upload {
   }
 }
 
-/** Number of bytes in `Range: 0-1023`. For an empty upload, the reference registry sends `0-0`. */
+/**
+ * Number of received bytes, from a header such as `Range: 0-1023`. The reference registry sends `0-0` when it has no
+ * bytes.
+ */
 function receivedBytes({ headers }: RegistryAnswer): number | undefined {
   const last = /^(?:bytes=)?0-(\d+)$/.exec(headers.get("range") ?? "")?.[1];
   if (last === undefined) return undefined;

@@ -1,4 +1,7 @@
-/** Finds credentials for a registry: in the files of `docker login` and similar tools, or from a credential helper. */
+/**
+ * Finds a user's credentials for a registry in the files of `docker login` and podman, or with a credential helper
+ * program.
+ */
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -7,14 +10,14 @@ import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { parsedJson } from "../../base/json.ts";
 import { productOf } from "./products.ts";
 
-/** A user name and password, or an identity token for the registry's token server. */
+/** A user name and password, or a refresh token for the registry's token server. */
 export type Credentials =
   | { readonly kind: "password"; readonly username: string; readonly password: string }
   | { readonly kind: "identity"; readonly token: string };
 
 export interface CredentialsLookup {
   readonly found: Credentials | undefined;
-  /** The files that were searched, for messages. */
+  /** Paths of all searched files, for error messages. */
   readonly files: readonly string[];
 }
 
@@ -38,21 +41,20 @@ type Config = z.infer<typeof configSchema>;
 
 const helperAnswerSchema = z.looseObject({ Username: z.string(), Secret: z.string() });
 
-/** Time limit of a credential helper in milliseconds, long enough for a prompt to the user. */
+/** Time limit of a credential helper program in milliseconds. The user may have to answer its prompt. */
 const HELPER_TIMEOUT_MS = 30_000;
 
 interface LookupContext {
   readonly file: string;
   readonly env: Environment;
-  /** Time limit of a credential helper in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** User name by which helpers mark an identity token. */
+/** The user name in a helper's answer whose secret is an identity token, not a password. */
 const tokenUser = "<token>";
 
 /**
- * Searches `$REGISTRY_AUTH_FILE`, Docker's `config.json` and podman's `auth.json`, in this order.
+ * Finds credentials in `$REGISTRY_AUTH_FILE`, Docker's `config.json` or podman's `auth.json`, in this order.
  * @throws SconceError `registry_denied` when a file or a helper's answer is invalid; the message has no secrets
  */
 export async function findCredentials(
@@ -69,7 +71,7 @@ export async function findCredentials(
   return { found: undefined, files };
 }
 
-/** Paths of files that may have credentials, in search order. */
+/** Paths of the files that may contain credentials, in search order. */
 export function credentialFiles(env: Environment = process.env): string[] {
   const { REGISTRY_AUTH_FILE, DOCKER_CONFIG, XDG_RUNTIME_DIR, HOME } = env;
   return [
@@ -92,7 +94,7 @@ async function readConfig(file: string): Promise<Config | undefined> {
   try {
     content = JSON.parse(text);
   } catch {
-    // Leaves out the `cause`, because a parser's message may quote secrets.
+    // The error has no `cause`, because the JSON parser's message may quote a secret.
     throw denied(`${file} is not JSON; log in again, or correct it`);
   }
   const parsed = configSchema.safeParse(content);
@@ -124,13 +126,13 @@ async function lookUp(
   return undefined;
 }
 
-/** Keys to look for in a file, the most specific first: podman also stores logins for single repositories. */
+/** Keys under `auths` that match a repository, the most specific first: `host/team/digits`, `host/team`, `host`. */
 function entryNames(host: string, repository: string): string[] {
   const parts = repository.split("/");
   return [...parts.map((_, index) => [host, ...parts.slice(0, parts.length - index)].join("/")), host];
 }
 
-/** The host and path of a key. Older Docker versions wrote URLs such as `https://registry.example.com/v1/`. */
+/** Reduces a key such as `https://registry.example.com/v1/`, which older Docker versions wrote, to host and path. */
 function withoutScheme(key: string): string {
   return key.replace(/^https?:\/\//, "").replace(/\/(v[12]\/?)?$/, "");
 }
@@ -141,14 +143,16 @@ function fromEntry({ auth, username, password, identitytoken }: z.infer<typeof a
     const decoded = Buffer.from(auth, "base64").toString();
     const colon = decoded.indexOf(":");
     if (colon < 0) throw denied(`${file} has an "auth" that is not name and password; log in again`);
-    // Removes zero bytes, with which some tools pad the secret.
     const secret = decoded.slice(colon + 1).replace(/\0+$/, "");
     return { kind: "password", username: decoded.slice(0, colon), password: secret } as const;
   }
   return username ? ({ kind: "password", username, password: password ?? "" } as const) : undefined;
 }
 
-/** Runs `docker-credential-NAME get`, which reads the host from standard input and prints JSON. */
+/**
+ * Asks a credential helper for the credentials of a host. The helper `docker-credential-NAME get` reads the host from
+ * standard input and prints JSON.
+ */
 async function askHelper(
   name: string,
   host: string,
@@ -157,7 +161,7 @@ async function askHelper(
   const program = `docker-credential-${name}`;
   const path = Bun.which(program, { PATH: env.PATH ?? "" });
   if (path === null) throw denied(`${file} names ${program} for credentials, but it is not on the PATH`);
-  // Detaches the helper from the terminal, so that it cannot prompt there.
+  // With `detached`, the helper has no terminal, so it cannot prompt in the middle of the command's output.
   const child = Bun.spawn([path, "get"], {
     env,
     stdin: new Blob([host]),
@@ -184,12 +188,11 @@ async function askHelper(
     : { kind: "password", username, password: secret };
 }
 
-/** Kills a credential helper and the programs that it started. */
+/** Kills a credential helper and its child processes. */
 function killGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // The helper has exited already.
   }
 }
 

@@ -1,4 +1,4 @@
-/** An HTTP request to a registry that follows redirects and has a limit on the time without traffic. */
+/** An HTTP request to a registry and its answer. Follows redirects, and aborts after a time without traffic. */
 import { version } from "../../../package.json";
 import type { SconceError } from "../../base/errors.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
@@ -7,10 +7,12 @@ import { redirectStatuses } from "../../machine/network/redirects.ts";
 export interface ExchangeRequest {
   readonly method: string;
   readonly url: URL;
-  /** Headers for a URL. Called for each redirect too, so that only one origin gets the credentials. */
+  /**
+   * Headers for a request to `url`. Called for each redirect, so that only the registry's origin gets the credentials.
+   */
   headers(url: URL): Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array | undefined;
-  /** Called with the number of sent bytes of a large body. */
+  /** Called with the number of bytes sent so far, for bodies above 1 MiB. */
   readonly onSent?: ((bytes: number) => void) | undefined;
 }
 
@@ -20,13 +22,16 @@ export interface ExchangeRules {
   readonly silenceMs: number;
   /** Throws if a redirect must not be followed. */
   checkRedirect(to: URL): Promise<void>;
-  /** The error for a connection that failed. */
+  /** Converts an error of `fetch` or of the body into the error to throw. */
   failure(url: URL, error: unknown): unknown;
-  /** The error for a redirect that is not followed. */
+  /** Makes the error for a redirect that is not followed. */
   refusedRedirect(why: string): SconceError;
 }
 
-/** Factor of `silenceMs` after a large body is sent, because the registry hashes the blob before it answers. */
+/**
+ * After a large body is sent, the time limit is `silenceMs` times this factor: the registry hashes the blob before it
+ * answers.
+ */
 const ANSWER_SILENCES = 10;
 const smallBytes = 1024 * 1024;
 const maxRedirects = 5;
@@ -61,12 +66,11 @@ export class Exchange implements AsyncDisposable {
     return this.#response;
   }
 
-  /** The URL that answered, after redirects. */
+  /** URL of the answer, after redirects. */
   get url(): URL {
     return this.#url;
   }
 
-  /** The answer's body, in chunks. */
   async *chunks(): AsyncGenerator<Uint8Array> {
     const reader = this.#response.body?.getReader();
     try {
@@ -83,7 +87,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** Ends the time limit. Closes the connection unless the whole body was read. */
+  /** Stops the timer. Closes the connection if nobody has begun to read the body. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#limit.end();
     const { body } = this.#response;
@@ -121,7 +125,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** Streams a file, and reports each sent chunk as progress. */
+  /** A stream of the body that reports each sent chunk. */
   #watched(body: Blob): ReadableStream<Uint8Array> {
     let sentBytes = 0;
     const count = new TransformStream<Uint8Array, Uint8Array>({
@@ -141,11 +145,11 @@ function isLarge(body: Blob | Uint8Array | undefined): body is Blob {
   return body instanceof Blob && body.size > smallBytes;
 }
 
-/** Calls `fetch` without redirects, decompression or a limit on the duration. */
+/** Calls `fetch` without following redirects, decompressing bodies or limiting the duration. */
 export function fetchPlain(url: URL, init: BunFetchRequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set("User-Agent", `sconce/${version}`);
-  // Requests the stored bytes without compression, because digests and ranges refer to them.
+  // Refuses compressed answers, because digests and byte ranges refer to the stored bytes.
   headers.set("Accept-Encoding", "identity");
   return fetch(url, {
     ...init,
@@ -157,7 +161,7 @@ export function fetchPlain(url: URL, init: BunFetchRequestInit): Promise<Respons
   });
 }
 
-/** Aborts a transfer after a time without progress. The whole duration has no limit. */
+/** Aborts its signal after a time without traffic. The total duration has no limit. */
 class SilenceLimit {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
@@ -170,12 +174,11 @@ class SilenceLimit {
     this.#start(ms);
   }
 
-  /** Reports progress. */
   touch(): void {
     this.#timer?.refresh();
   }
 
-  /** Restarts the timer with a multiple of the limit, before a step without traffic. */
+  /** Restarts the timer with `times` the limit, for a phase without traffic. */
   allow(times: number): void {
     this.#start(this.#ms * times);
   }

@@ -1,4 +1,4 @@
-/** Describes failed requests and connections in one line, with the fix. */
+/** Makes one-line error messages for refused requests and failed connections. */
 import { z } from "zod";
 import { codeOf, messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
@@ -10,28 +10,26 @@ const errorsSchema = z.looseObject({
 
 const maxErrorBytes = 64 * 1024;
 
-/** An error in a registry's answer, such as `404 NAME_UNKNOWN: repository name not known to registry`. */
+/** The error in a registry's answer. */
 export interface RegistryFault {
   readonly status: number;
-  /** The first error code in the body (OCI distribution spec, error codes). */
+  /** The first error code in the body, such as `NAME_UNKNOWN`; undefined if the body has none. */
   readonly code: string | undefined;
-  /** Status, code and message as one line. */
+  /** Status, code and message, such as `404 NAME_UNKNOWN: repository name not known to registry`. */
   readonly text: string;
 }
 
-/** Reads the error in an answer's body (OCI distribution spec, error codes). */
+/** Reads the first error in an answer's JSON body (OCI distribution spec, error codes). */
 export async function readFault(answer: Response): Promise<RegistryFault> {
   const { status } = answer;
-  // If the body cannot be read, the status alone describes the error.
+  // If the body is not readable JSON, the error has only the status.
   const content = await boundedJson(chunksOf(answer), maxErrorBytes).catch(() => undefined);
   const [first] = errorsSchema.safeParse(content).data?.errors ?? [];
   const words = [first?.code, first?.message].filter((word) => word).join(": ");
   return { status, code: first?.code, text: oneLine(`${status} ${words}`) };
 }
 
-/**
- * The error for a failed or broken connection. The message leaves out the URL, because storage URLs contain signatures.
- */
+/** The error for a failed connection. The message names the host alone, because storage URLs contain signatures. */
 export function connectionError(url: URL, isPlain: boolean, error: unknown): SconceError {
   return new SconceError("registry_unavailable", `${url.host} ${explain(url, isPlain, error)}`, { cause: error });
 }

@@ -3,28 +3,30 @@
 export interface RegistryProduct {
   /** Name of the product; undefined if it is unknown. */
   readonly name?: string;
-  /** Host of the API, if it is not the host in references. */
+  /** Host that serves the API; undefined if references have the same host. */
   readonly apiHost?: string;
-  /** Owner that completes a repository name without a slash, such as `library` of Docker Hub. */
+  /** First path segment that is added to a repository name without a slash, such as Docker Hub's `library`. */
   readonly officialOwner?: string;
-  /** Keys of `docker login` entries, if not the host. Credential helpers get the first key. */
+  /**
+   * Keys under which `docker login` stores credentials; undefined if the key is the host. Credential helpers get the
+   * first key.
+   */
   readonly loginKeys?: readonly string[];
-  /** Largest accepted chunk of an upload, in bytes. */
+  /** Largest chunk of an upload that the registry accepts, in bytes. */
   readonly maxChunkBytes: number;
   /**
-   * Noun for messages: the object that the user must create before the first push. Undefined if a push creates
-   * everything.
+   * Text for messages: the object that the user must create before the first push. Undefined if a push needs no
+   * preparation.
    */
   readonly createFirst?: string;
-  /** Whether the product answers 401 or 403 instead of 404 for a missing repository. */
+  /** Whether the registry answers 401 or 403 instead of 404 for a missing repository. */
   readonly hidesMissing: boolean;
 }
 
 interface KnownProduct extends RegistryProduct {
   readonly name: string;
-  /** Matches the hosts in references to the product. */
   readonly hosts: RegExp;
-  /** `service` in the product's authentication challenges, which identifies it on other hosts. */
+  /** The parameter `service` in the product's `WWW-Authenticate` headers. It identifies the product on any host. */
   readonly service?: string;
 }
 
@@ -67,7 +69,7 @@ export const knownProducts = {
   harbor: {
     ...unknownProduct,
     name: "Harbor",
-    // Harbor runs on any host, so only its demo server is known by name.
+    // Users run Harbor on hosts with any name, so only its public demo server is known by name.
     hosts: /^demo\.goharbor\.io$/,
     service: "harbor-registry",
     createFirst: "the project",
@@ -76,10 +78,10 @@ export const knownProducts = {
   quay: { ...unknownProduct, name: "Quay", hosts: /^quay\.io$/, hidesMissing: true },
 } as const satisfies Record<string, KnownProduct>;
 
-/** Matches other host names of Docker Hub. */
+/** Other host names of Docker Hub, for which references use `docker.io`. */
 const dockerHubNames = /^(?:index|registry-1|registry\.hub|www)\.docker\.(?:io|com)$/;
 
-/** The host in lower case. Every name of Docker Hub becomes `docker.io`. */
+/** The host in lower case, with `docker.io` for every name of Docker Hub. */
 export function canonicalHost(host: string): string {
   const lower = host.toLowerCase();
   return dockerHubNames.test(lower) ? "docker.io" : lower;
@@ -89,7 +91,7 @@ export function productOf(host: string): RegistryProduct {
   return all().find(({ hosts }) => hosts.test(host)) ?? unknownProduct;
 }
 
-/** The product that sends this `service` in its authentication challenges; undefined if there is none. */
+/** The product whose `WWW-Authenticate` headers have this `service`; undefined if there is none. */
 export function productOfService(service: string | undefined): RegistryProduct | undefined {
   return service === undefined ? undefined : all().find((one) => one.service === service);
 }

@@ -15,21 +15,20 @@ import { formatRemote } from "./remote-reference.ts";
 export interface PullOptions {
   readonly registry: Registry;
   readonly store: ModelStore;
-  /** Name for the model in the store. */
+  /** Name of the model in the store. */
   readonly repository: string;
   readonly tags: readonly string[];
-  /** Skips files that a server with `--role front` does not need, such as weights. */
+  /** Whether to skip weights and other files that a process without a model (`serve --role front`) does not need. */
   readonly withoutWeights?: boolean;
   /**
-   * Digest of the complete model that the store has under this name. If the registry's digest is the same, nothing is
-   * copied.
+   * Digest of the model that the store has under this name, if complete. If the registry's manifest has this digest,
+   * nothing is downloaded.
    */
   readonly storedDigest?: string | undefined;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
 export interface PullResult extends PutResult {
-  /** Bytes of blobs that were downloaded. */
   readonly receivedBytes: number;
 }
 
@@ -38,8 +37,8 @@ const maxManifestBytes = 4 * 1024 * 1024;
 const blobsAtOnce = 3;
 
 /**
- * Media types of manifests that are requested. Types that sconce cannot use are included, so that the error can name
- * them.
+ * Media types in the `Accept` header. They include types that sconce cannot read, so that an error message can name the
+ * type.
  */
 const acceptedTypes = [
   mediaTypes.manifest,
@@ -49,7 +48,7 @@ const acceptedTypes = [
 ].join(", ");
 
 /**
- * Copies a model from the registry. A failure leaves the store's index unchanged.
+ * Copies a model from a registry. After a failure, the store still has the same models and tags.
  * @throws SconceError `model_not_found`, `model_invalid`, `registry_corrupt`, or `registry_…` as `Registry.request`
  */
 export async function pull(options: PullOptions): Promise<PullResult> {
@@ -122,7 +121,10 @@ async function readManifest(answer: RegistryAnswer, name: string, digest: string
 const tagsSchema = z.looseObject({ tags: z.array(z.string()).nullable() });
 limitFaults(tagsSchema, 0);
 
-/** Lists the existing tags, for the message about a missing tag; empty if the registry does not list them. */
+/**
+ * The registry's tags as text for an error message about a missing tag, such as ` (tags: v1, v2)`; empty if the
+ * registry lists none.
+ */
 async function knownTags(registry: Registry): Promise<string> {
   if (registry.remote.digest !== undefined) return "";
   const request = { method: "GET", target: "tags/list?n=10", expected: [200] } as const;

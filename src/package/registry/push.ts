@@ -21,7 +21,7 @@ export interface PushOptions {
 }
 
 export interface PushResult {
-  /** Number of blobs that were sent. The registry had the others already. */
+  /** Number of blobs that were sent, without those that the registry already had. */
   readonly sentBlobs: number;
   readonly sentBytes: number;
   readonly blobs: number;
@@ -30,8 +30,8 @@ export interface PushResult {
 const blobsAtOnce = 3;
 
 /**
- * Sends the blobs that the registry lacks, then the manifest. The manifest is sent byte for byte, so digest and
- * generated tag stay the same.
+ * Sends the blobs that the registry lacks, then the manifest. The registry gets the manifest's exact bytes, so the
+ * digest stays the same.
  * @throws SconceError `registry_…` as `Registry.request`, `store_corrupt`
  */
 export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
@@ -57,7 +57,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   try {
     store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
   } catch (error) {
-    // The push succeeds even if the store is read-only. But later pushes cannot mount blobs from this repository.
+    // A read-only store does not fail the push. The record would only let later pushes reuse the registry's blobs.
     log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
   }
   return {
@@ -67,7 +67,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   };
 }
 
-/** Other repositories of the registry that got copies of the model, as the store has recorded. */
+/** Other repositories of the same registry to which the model was copied, as recorded in the store. */
 export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
   return model.copies
     .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)
@@ -88,7 +88,7 @@ async function putManifest({ registry, store, model, tag }: PushOptions): Promis
     const found = headers.get("docker-content-digest");
     if (found === model.digest) return;
     if (found === null) {
-      // The spec requires 201. A web server that answers every request with 200 has stored nothing.
+      // A web server that answers 200 to every request has stored nothing; a registry answers 201.
       if (status === 201) return;
       throw new SconceError(
         "registry_refused",

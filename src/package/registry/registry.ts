@@ -1,4 +1,4 @@
-/** A client for one repository of a registry, with authorization, redirects and retries (OCI distribution spec 1.1). */
+/** A client for one repository of a registry, with login, redirects and retries (OCI distribution spec 1.1). */
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import type { Resolver } from "../../machine/network/name-resolver.ts";
 import { AllowedHosts } from "./allowed-hosts.ts";
@@ -11,48 +11,48 @@ import { Interruption, Retry } from "./retry.ts";
 
 export interface RegistryOptions {
   readonly remote: RemoteReference;
-  /** Actions for which authorization is requested. */
+  /** Actions for which a token is requested. */
   readonly actions: "pull" | "pull,push";
-  /** Other repositories of this registry, from which blobs may be mounted. */
+  /** Further repositories for which the token must allow `pull`, so that an upload can reuse their blobs. */
   readonly alsoPull?: readonly string[];
-  /** Whether to use http without TLS. */
+  /** Whether to use http instead of https. */
   readonly isPlain: boolean;
   readonly signal: AbortSignal;
-  /** Environment variables that locate the files with credentials. Default: those of the process. */
+  /** Environment variables with the paths of credential files, such as DOCKER_CONFIG. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Delay before the first retry, in milliseconds. */
+  /** Delay before the first retry, in milliseconds. Default: 500. */
   readonly retryDelayMs?: number;
-  /** Longest time without a byte sent or received, in milliseconds. */
+  /** Longest time without a byte sent or received, in milliseconds. Default: 60 000. */
   readonly silenceMs?: number;
-  /** The registry's product. Default: known from the host, otherwise from the registry's challenges. */
+  /** The registry's product, such as Harbor. Default: recognized by the host. */
   readonly product?: RegistryProduct;
-  /** Looks up the hosts to which the registry sends its clients. */
+  /** Resolves names of hosts to which the registry redirects. Default: the system's resolver. */
   readonly resolver?: Resolver;
 }
 
 export interface RegistryRequest {
   readonly method: "HEAD" | "GET" | "POST" | "PATCH" | "PUT";
-  /** A path below the repository, for example `manifests/v1`, or the whole URL of an upload. */
+  /** A path relative to `/v2/REPOSITORY/`, for example `manifests/v1`, or a whole URL. */
   readonly target: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array;
-  /** Called with the number of sent bytes of a large body. */
+  /** Called with the number of bytes sent so far, for bodies above 1 MiB. */
   readonly onSent?: (bytes: number) => void;
-  /** Accepted HTTP statuses. All other statuses are errors. */
+  /** HTTP statuses that `read` handles. Other statuses throw. */
   readonly expected: readonly number[];
-  /** Error message for the status 404. */
+  /** Message of the error `model_not_found` for the status 404. Without it, 404 is `registry_refused`. */
   readonly missing?: string;
-  /** Aborts the request. Default: the signal of the registry client. */
+  /** Aborts the request. Default: the signal of the `Registry`. */
   readonly signal?: AbortSignal;
 }
 
 export interface RegistryAnswer {
   readonly status: number;
   readonly headers: Headers;
-  /** The URL that answered, after redirects. A relative `Location` refers to it. */
+  /** URL of the answer, after redirects. A relative `Location` header is resolved against it. */
   readonly url: URL;
   chunks(): AsyncIterable<Uint8Array>;
-  /** Reads the body as a registry's error. */
+  /** Reads the body as a registry's JSON error. */
   fault(): Promise<RegistryFault>;
 }
 
@@ -93,14 +93,18 @@ export class Registry {
   }
 
   /**
-   * Sends a request, with retries, and returns the result of `read`. Errors of `read` pass unchanged.
-   * @throws SconceError `registry_unavailable`, `registry_denied`, `registry_refused`
+   * Sends a request, with retries, and returns the result of `read`.
+   * @throws SconceError `registry_unavailable`, `registry_denied`, `registry_refused`, `model_not_found`; errors of
+   * `read`
    */
   async request<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     return this.retry(request.signal).run(() => this.requestOnce(request, read));
   }
 
-  /** Sends a request without retries. @throws Interruption if a retry may help */
+  /**
+   * Sends a request once.
+   * @throws Interruption if a retry may help, otherwise as `request`
+   */
   async requestOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     await using exchange = await this.#exchange(request, request.signal ?? this.signal);
     const { response, url } = exchange;
@@ -118,7 +122,7 @@ export class Registry {
     return new Retry({ signal, firstDelayMs: this.#retryDelayMs });
   }
 
-  /** Whether this host answers like a registry. This decides between "no such model" and "is not a registry". */
+  /** Whether this host answers like a registry. Error messages use it to tell a missing model from a wrong host. */
   async isRegistry(): Promise<boolean> {
     const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
     await using exchange = await this.#exchange(request, this.signal);
@@ -128,15 +132,15 @@ export class Registry {
   }
 
   /**
-   * Checks a URL to which the registry sends its client. @throws SconceError `registry_refused` for a host in a private
-   * network
+   * Checks a URL before a request.
+   * @throws SconceError `registry_refused` if a registry in the internet leads to a private network
    */
   async #checkHost(url: URL): Promise<void> {
     if (await this.#allowedHosts.allows(url, this.signal)) return;
     throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
   }
 
-  /** Sends a request, logs in if the registry answers 401, and follows redirects. */
+  /** Sends a request, and logs in and repeats it if the registry answers 401. */
   async #exchange(request: RegistryRequest, signal: AbortSignal): Promise<Exchange> {
     for (let logins = 0; ; logins += 1) {
       const authorization = this.#authorization.header;
@@ -145,7 +149,7 @@ export class Registry {
       if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // The login failed if the registry refuses its header and no other request has changed the header meanwhile.
+      // The registry refuses the new header too, and no concurrent request has replaced the header.
       const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
       if (isRefused) throw this.#authorization.denied(fault.text);
       await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);
@@ -160,7 +164,7 @@ export class Registry {
       {
         method,
         url,
-        // Blobs are often on another host behind signed URLs. Only the registry gets the credentials.
+        // Only the registry itself gets the credentials. Redirects often lead to storage on another host.
         headers: ({ origin }) => ({
           ...headers,
           ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
@@ -189,8 +193,8 @@ export class Registry {
   }
 
   /**
-   * Converts an error of a request or its body into the error for the caller. @throws the signal's reason after an
-   * abort
+   * Converts an error of `fetch` or of a body into the error for the caller.
+   * @throws the signal's reason after an abort
    */
   #failure(url: URL, error: unknown): unknown {
     this.signal.throwIfAborted();
@@ -199,7 +203,7 @@ export class Registry {
       return new SconceError("store_corrupt", "a file of the model was removed from the store during the upload");
     }
     const known = connectionError(url, this.#isPlain, error);
-    // Retries only if the host has answered before. Otherwise its name or port is probably misspelled.
+    // If the host never answered, its name or port is probably misspelled, so there is no retry.
     return this.#hasAnswered ? new Interruption(known) : known;
   }
 

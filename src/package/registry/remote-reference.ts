@@ -3,7 +3,7 @@ import { hostPattern, misspelled, parseReference, type Reference } from "../stor
 import { canonicalHost, productOf } from "./products.ts";
 
 export interface RemoteReference {
-  /** Host name, with the port if given. */
+  /** Host name, with `:PORT` if the user gave one. */
   readonly host: string;
   readonly repository: string;
   readonly tag: string | undefined;
@@ -12,14 +12,17 @@ export interface RemoteReference {
 
 const form = "a model in a registry (HOST[:PORT]/name[:tag], for example registry.example.com/team/digits:v1)";
 
-/** Whether the reference begins with a host: `localhost`, or a name with a dot or a port. `team/digits` has no host. */
+/**
+ * Whether the text before the first slash is a host: `localhost`, or a name with a dot or a port. `team/digits` has no
+ * host.
+ */
 export function isRemote(text: string): boolean {
   const [host = "", rest] = text.split("/", 2);
   return rest !== undefined && ((/[.:]/.test(host) && !/^\.\.?$/.test(host)) || host === "localhost");
 }
 
 /**
- * Parses a reference that `isRemote` accepts.
+ * Parses the name of a model in a registry.
  * @throws SconceError `usage` naming the misspelled part and the allowed syntax
  */
 export function parseRemoteReference(text: string): RemoteReference {

@@ -1,11 +1,11 @@
-/** Repeats requests after failures of the network or of an overloaded registry, with growing delays. */
+/** Repeats requests after network failures, or when the registry is overloaded, with growing delays. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SconceError } from "../../base/errors.ts";
 
-/** A failure that a retry may avoid. After the last try, `error` is thrown. */
+/** Marks a failure that is worth a retry. `error` is the failure itself, for the caller after the last try. */
 export class Interruption extends Error {
   readonly error: SconceError;
-  /** Delay that the registry asked for, in milliseconds. */
+  /** Shortest delay before the next try in milliseconds, from the registry's `Retry-After` header. */
   readonly afterMs: number;
 
   constructor(error: SconceError, afterMs = 0) {
@@ -17,7 +17,7 @@ export class Interruption extends Error {
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
-  /** Delay before the second try, in milliseconds. It doubles with each further try. */
+  /** Delay before the second try, in milliseconds. It doubles with each further try, up to 30 s. */
   readonly firstDelayMs: number;
 }
 
@@ -33,8 +33,8 @@ export class Retry {
   }
 
   /**
-   * Repeats `attempt` after an `Interruption`.
-   * @param doneBytes returns the bytes transferred so far; progress resets the count of tries
+   * Calls `attempt` until it succeeds, at most 5 times without progress. Only an `Interruption` is repeated.
+   * @param doneBytes returns the bytes transferred so far; an increase resets the count of failures
    * @throws the last failure
    */
   async run<T>(attempt: () => Promise<T>, doneBytes = () => 0): Promise<T> {

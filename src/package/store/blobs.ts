@@ -1,23 +1,25 @@
-/** Blobs are files named by the SHA-256 of their content. A file gets this name only when it is complete. */
+/** Files named by the SHA-256 of their content (blobs). A file gets this name only when it is complete. */
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import { isDigest } from "./reference.ts";
 
-/** Reference to a blob, as in a manifest. `size` is in bytes. */
+/** Digest (`sha256:` and 64 hex digits) and size in bytes of a blob. */
 export interface BlobRef {
   readonly digest: string;
   readonly size: number;
 }
 
-/** A blob that is in the store, or in a temporary file that only needs to be renamed into the store. */
+/**
+ * A blob for the store. `stagedPath` is a temporary file with its content; undefined if the store already has the blob.
+ */
 export interface StagedBlob extends BlobRef {
   readonly stagedPath?: string;
 }
 
 export interface CopyOptions {
-  /** Called after each chunk. */
+  /** Called after each chunk of 1 MiB. */
   onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -41,7 +43,7 @@ export class Blobs {
     return join(this.folder, digest.slice("sha256:".length));
   }
 
-  /** Whether the store has the blob with this size. Synchronous, for callers that hold the store's lock. */
+  /** Whether the store has a file for the digest, with this size. Does not read the content. */
   has(blob: BlobRef): boolean {
     return statSync(this.path(blob.digest), { throwIfNoEntry: false })?.size === blob.size;
   }
@@ -51,10 +53,11 @@ export class Blobs {
   }
 
   /**
-   * Prepares a file or bytes for the store: hashes them, and unless the store has the blob, writes a durable copy to
-   * `folder`. Only `place` moves the copy into the store, so no other process removes it as garbage before.
-   * @param folder temporary folder of the build, on the store's file system
-   * @param options.reuse false copies a blob even if the store has it
+   * Hashes a file or bytes. Unless the store has the blob, writes a durable copy to `folder`, from which `place` moves
+   * it into the store.
+   * @param source path of a file, or bytes
+   * @param folder temporary folder on the store's file system
+   * @param options.reuse false writes a copy even if the store has the blob
    * @throws SconceError `model_invalid` when the path is not a file; the signal's reason when it is aborted
    */
   async stage(
@@ -66,8 +69,8 @@ export class Blobs {
     await using input = await open(source, "r");
     const found = await input.stat();
     if (!found.isFile()) throw new SconceError("model_invalid", `${source} can't be read: it is not a file`);
-    // Looks for the blob in the store first: weights often stay the same between builds, and reading is cheaper than
-    // writing.
+    // Hashes without writing if the store may have the blob: weights often stay the same between builds, and reading is
+    // cheaper than writing.
     if (options.reuse && this.#hasAnyOfSize(found.size)) {
       const known = await hashFile(input, undefined, { signal: options.signal });
       if (await this.isIntact(known, { signal: options.signal })) {
@@ -75,7 +78,7 @@ export class Blobs {
         return known;
       }
     }
-    // Without `await`, `input` would be closed before it is read.
+    // Without `await`, `await using` would close `input` before it is read.
     return await stageFile(folder, (output) => hashFile(input, output, options));
   }
 
@@ -83,13 +86,13 @@ export class Blobs {
     return blob.stagedPath !== undefined || this.has(blob);
   }
 
-  /** Moves a blob from its temporary file into the store. The caller holds the store's lock. */
+  /** Moves the blob's temporary file, if any, into the store. The caller holds the store's lock. */
   place(blob: StagedBlob): void {
     if (blob.stagedPath !== undefined) renameSync(blob.stagedPath, this.path(blob.digest));
   }
 
   /**
-   * Reads a small blob and checks its digest.
+   * Reads a whole blob into memory and checks its digest.
    * @throws SconceError `store_corrupt`
    */
   async read(blob: BlobRef): Promise<Uint8Array> {
@@ -98,7 +101,7 @@ export class Blobs {
   }
 
   /**
-   * Checks that the blob exists and has its size, without reading it.
+   * Checks that the blob exists and has its size. Does not read the content.
    * @throws SconceError `store_corrupt`
    */
   async check(blob: BlobRef): Promise<void> {
@@ -111,8 +114,7 @@ export class Blobs {
   }
 
   /**
-   * Reads the whole blob and checks its digest.
-   *
+   * Reads the blob in chunks and checks its digest.
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
   async verify(blob: BlobRef, options: CopyOptions = {}): Promise<void> {
@@ -162,10 +164,7 @@ export class Blobs {
   }
 }
 
-/**
- * A handler that turns the error of a missing file into `store_corrupt`. Another process may just have removed the
- * blob.
- */
+/** Makes a `catch` handler that throws `store_corrupt` in place of the error of a missing file. */
 function orMissing({ digest }: BlobRef): (error: unknown) => never {
   return (error) => {
     if (!isNoFile(error)) throw error;
@@ -186,7 +185,7 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}`;
 }
 
-/** Hashes a file from start to end, and copies it to `output` if given. */
+/** Hashes a file. If there is an `output`, writes the same bytes to it. */
 async function hashFile(input: FileHandle, output: FileHandle | undefined, options: CopyOptions): Promise<BlobRef> {
   const hasher = new Bun.CryptoHasher("sha256");
   const buffer = new Uint8Array(chunkBytes);

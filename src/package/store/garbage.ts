@@ -1,4 +1,4 @@
-/** Finds all blobs that the index refers to, for garbage collection. */
+/** Lists the blobs that an OCI index needs, so that all others can be removed. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Blobs } from "./blobs.ts";
@@ -6,7 +6,7 @@ import type { IndexDescriptor } from "./index-file.ts";
 
 const childSchema = z.looseObject({ mediaType: z.string().optional(), digest: z.string() });
 
-/** Any OCI or Docker manifest, since other tools may write to the same store. */
+/** Matches OCI and Docker manifests of any kind, because other tools may write to the same folder. */
 const manifestSchema = z.looseObject({ config: childSchema.optional(), layers: z.array(childSchema).optional() });
 const indexSchema = z.looseObject({ manifests: z.array(childSchema).optional() });
 
@@ -14,8 +14,9 @@ const manifestType = /manifest/;
 const indexType = /index|manifest\.list/;
 
 /**
- * All digests that the descriptors refer to, directly or through manifests; undefined when a manifest cannot be read.
- * Synchronous, because the caller holds the store's lock.
+ * Digests of the blobs that are reachable from the descriptors through indexes and manifests. Synchronous, because the
+ * caller holds a lock.
+ * @returns undefined if a manifest cannot be read, so that its blobs are unknown
  */
 export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescriptor[]): Set<string> | undefined {
   const found = new Set<string>();
@@ -28,7 +29,6 @@ export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescr
     if (!isIndex && !manifestType.test(mediaType)) continue;
     try {
       const content: unknown = JSON.parse(readFileSync(blobs.path(next.digest), "utf8"));
-      // Follows only the fields of indexes and manifests that name blobs.
       if (isIndex) {
         for (const manifest of indexSchema.parse(content).manifests ?? []) open.push(manifest);
         continue;

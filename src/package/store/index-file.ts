@@ -1,4 +1,4 @@
-/** The store's index.json, which maps references to manifests. */
+/** Reads and writes the store's index.json, which maps names (`repository:tag`) to manifests. */
 import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -14,7 +14,7 @@ const descriptorSchema = z.looseObject({
   annotations: z.record(z.string(), z.string()).optional(),
 });
 
-/** Schema of index.json. It is loose, so that fields of other tools are preserved. */
+/** Loose, so that fields that other tools wrote are kept. */
 const indexSchema = z.looseObject({
   schemaVersion: z.literal(2),
   manifests: z.array(descriptorSchema),
@@ -25,7 +25,7 @@ const maxCopies = 4;
 export type IndexDescriptor = z.infer<typeof descriptorSchema>;
 type IndexContent = z.infer<typeof indexSchema>;
 
-/** A manifest in index.json whose name is a valid reference. */
+/** An entry of index.json for a name `repository:tag`. */
 export interface IndexEntry {
   readonly repository: string;
   readonly tag: string;
@@ -34,9 +34,12 @@ export interface IndexEntry {
   /** Size of the manifest in bytes. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Repositories of registries that have the model, as `host/repository`, the most recent first. */
+  /** Where the model was pushed to or pulled from, as `host/repository`, the most recent first. */
   readonly copies?: readonly string[];
-  /** SHA-256 of the path of the folder from which the model was built. */
+  /**
+   * SHA-256 of the path of the folder from which the model was built; undefined if the name comes from a pull or
+   * `sconce tag`.
+   */
   readonly folder?: string | undefined;
 }
 
@@ -51,7 +54,7 @@ export class IndexFile {
   }
 
   /**
-   * Reads the index. A missing store counts as empty. Needs no lock, because the file is always replaced atomically.
+   * Reads the index; empty if the store does not exist. Needs no lock, because `write` replaces the file atomically.
    * @throws SconceError `store_corrupt` when the file is not an OCI index
    */
   static read(home: string): IndexFile {
@@ -72,12 +75,12 @@ export class IndexFile {
     }
   }
 
-  /** All manifests, with or without a name. */
+  /** All manifests of the index, also unnamed manifests and manifests of other tools. */
   get descriptors(): readonly IndexDescriptor[] {
     return this.#content.manifests;
   }
 
-  /** The manifests whose name is a valid reference, in the order of the file. */
+  /** The manifests with a name `repository:tag`, in the order of the file. */
   entries(): IndexEntry[] {
     return this.#content.manifests.flatMap((descriptor) => {
       const reference = referenceOf(descriptor);
@@ -94,7 +97,7 @@ export class IndexFile {
     });
   }
 
-  /** Points a reference at a manifest, in place of the reference's earlier entry. */
+  /** Points `repository:tag` at a manifest. An earlier entry of this name is removed. */
   set(entry: IndexEntry): void {
     this.delete(entry);
     this.#content.manifests.push({
@@ -118,7 +121,7 @@ export class IndexFile {
     });
   }
 
-  /** Writes the whole file. The caller holds the store's lock. */
+  /** Replaces index.json durably. The caller holds the store's lock. */
   write(): void {
     replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
     syncPath(this.#home);
@@ -132,12 +135,12 @@ function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
     const reference = parseReference(name);
     return "tag" in reference ? reference : undefined;
   } catch {
-    // Another tool wrote this name, which is not a valid reference.
+    // Other tools may write names that are no references to models.
     return undefined;
   }
 }
 
-/** A digest that represents a folder's path in the index, which other machines may read. */
+/** SHA-256 of a folder's real path. The index has no plain paths, because other machines may read it. */
 export function folderDigest(path: string): string {
   return new Bun.CryptoHasher("sha256").update(realpathSync(path)).digest("hex");
 }

@@ -1,4 +1,4 @@
-/** Finds the index entry of a reference. Error messages list the models or tags that exist. */
+/** Finds the index entry of a model's name. Error messages list the models or tags that exist. */
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -8,8 +8,8 @@ import { formatReference, generatedTag, latestTag, type Reference } from "./refe
 const maxListed = 10;
 
 /**
- * The entry of a reference. Without a reference, the entry of the most recent build. The result has the generated tag
- * if the reference has no tag.
+ * The entry of a reference; without a reference, the entry of the newest build. Without a reference or for a digest,
+ * the result has the tag made from the digest.
  * @param home the store's folder, for the message about an empty store
  * @throws SconceError `model_not_found`, listing the models or tags that exist
  */
@@ -36,11 +36,10 @@ interface UnnamedOptions {
 }
 
 /**
- * The newest build of a folder. For a folder without builds, the newest build of the store, if the store has only one
- * repository.
+ * The newest build of a folder. If the folder has no builds, the newest build of a store with only one repository.
  * @param options.folder digest of the folder's path, as in index entries
- * @throws SconceError `usage`, listing the models, if the store has several repositories: the newest build may belong
- * to another project
+ * @throws SconceError `usage`, listing the models, if the store has several repositories; `model_not_found` if it is
+ * empty
  */
 export function findUnnamed(
   entries: readonly IndexEntry[],
@@ -53,7 +52,7 @@ export function findUnnamed(
   throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
 }
 
-/** The entry with the latest build time. Of several with this time, the last in the list wins. */
+/** The entry with the latest build time; undefined for an empty list. The last of several with this time wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;
   return entries.reduce<IndexEntry | undefined>(

@@ -1,4 +1,4 @@
-/** Schemas of a packaged model in stores and registries: its manifest, config and layers (files). */
+/** Schemas of a model in stores and registries: its OCI manifest, its config, and its layers, which are files. */
 import { z } from "zod";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { openAiFields } from "../../author/openai.ts";
@@ -17,7 +17,7 @@ export const mediaTypes = {
   golden: "application/vnd.sconce.golden.v1",
 } as const;
 
-/** Content of the file `oci-layout`, which marks a folder as OCI image layout. */
+/** Content of the file `oci-layout`, which marks a folder as an OCI image layout. */
 export const ociLayout = '{"imageLayoutVersion":"1.0.0"}\n';
 
 const layerMediaTypes = [
@@ -29,12 +29,15 @@ const layerMediaTypes = [
 ] as const;
 export type LayerMediaType = (typeof layerMediaTypes)[number];
 
-/** Title of the layer with the outputs of the example, which a server compares with its own. */
+/**
+ * Title of the layer with outputs that the build computed for the model's example. At start, a server compares its own
+ * outputs with them.
+ */
 export const goldenTitle = "example.golden";
 
 /**
- * Whether only processes that run the model need the layer. A server with `--role front` needs no weights, operators or
- * example outputs.
+ * Whether only processes that run the model need the layer. A process that only answers HTTP (`--role front`) needs no
+ * weights, operators or example outputs.
  */
 export function isForWorkers({ mediaType }: { readonly mediaType: LayerMediaType }): boolean {
   return mediaType !== mediaTypes.bundle && mediaType !== mediaTypes.asset;
@@ -44,19 +47,19 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
-  /** In index.json only: repositories of registries that have the model, separated by blanks. */
+  /** In index.json only: registries to which the model was pushed or from which it was pulled, separated by blanks. */
   copies: "vnd.sconce.copies",
-  /** In index.json only: digest of the path of the folder from which the model was built. */
+  /** In index.json only: SHA-256 of the path of the folder from which the model was built. */
   folder: "vnd.sconce.folder",
 } as const;
 
-/** Version of the interface between a bundle and the program that loads it. */
+/** Version of the interface between a model's bundled code and sconce. Models of another version are refused. */
 export const sconceApi = 1;
 
 const digestSchema = z.string().refine(isDigest, 'expected "sha256:" and 64 hex digits');
 const sizeSchema = z.int().nonnegative();
 
-/** Schema of a layer's title: a relative path that stays inside its folder, because a registry may send any string. */
+/** A layer's title is a relative path that stays inside its folder. A registry may send any string. */
 export const titleSchema = z
   .string()
   .min(1)
@@ -92,8 +95,8 @@ const dimSchema = z.union([
 ]);
 
 /**
- * A declared tensor of one item, without the batch dimension. In lists of tensors, the order is that of the arguments
- * of `forward`.
+ * A tensor of one input or output, without the batch dimension. Lists of tensors are in the order of the arguments of
+ * `forward`.
  */
 const namedTensorSchema = z.object({
   name: z.string().min(1),
@@ -103,8 +106,8 @@ const namedTensorSchema = z.object({
 const jsonSchemaSchema = z.record(z.string(), z.unknown());
 
 /**
- * Content of the config blob: all facts about a model that need no loading. It has no build times or machine names, so
- * that equal content gets equal tags.
+ * Content of the config blob: everything about a model that is known without running its code. It has no build time or
+ * machine name, so that equal models get equal tags.
  */
 export const modelConfigSchema = z.object({
   sconceApi: z.literal(sconceApi),
@@ -112,7 +115,7 @@ export const modelConfigSchema = z.object({
   description: z.string().optional(),
   inputSchema: jsonSchemaSchema,
   outputSchema: jsonSchemaSchema,
-  /** Schema of the pieces of an output; only for a model that yields pieces before the whole output. */
+  /** Schema of one piece of an output; only for a model that sends an output in pieces. */
   partSchema: jsonSchemaSchema.optional(),
   demoOutputSchema: jsonSchemaSchema.optional(),
   paramsSchema: jsonSchemaSchema.optional(),
@@ -122,28 +125,28 @@ export const modelConfigSchema = z.object({
   torchVersion: z.string(),
   device: z.string().optional(),
   /**
-   * Processor that compiled weights need: architecture, then features as compiler flags without -m, e.g. `x86_64 avx2
-   * fma`.
+   * Processor for which weights were compiled: architecture, then features as compiler flags without -m, e.g. `x86_64
+   * avx2 fma`.
    */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),
-  /** Further examples for the web page. */
+  /** More example inputs, which the model's web page offers. */
   examples: z.array(z.unknown()).optional(),
-  /** Fields of inputs and outputs that the author declared for the OpenAI routes. */
+  /** Names of the input and output fields that the OpenAI-compatible routes use. */
   openai: openAiFields.optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 
-/** Limit of the reported faults, because a hostile document can contain a fault every two bytes. */
+/** Largest number of validation errors that are reported: a malicious document can contain an error every two bytes. */
 const maxFaults = 3;
 for (const schema of [manifestSchema, modelConfigSchema]) limitFaults(schema, maxFaults);
 
-/** The first faults of a document, as one line. */
+/** The first validation errors of a document, as one line. */
 export function faultsOf({ issues }: z.ZodError): string {
   return z.prettifyError(new z.ZodError(issues.slice(0, maxFaults))).replaceAll("\n", " ");
 }
 
-/** Whether the title is a normalised relative path that stays inside its folder. */
+/** Whether the path is relative, normalised, and stays inside its folder. */
 export function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;

@@ -1,16 +1,16 @@
-/** A packaged model in the store, with its manifest, config and the paths of its files. */
+/** A model in the store: its manifest, its config and the paths of its files. */
 import { SconceError } from "../../base/errors.ts";
 import { readIntact } from "./blobs.ts";
 import { type LayerMediaType, type Manifest, type ModelConfig, mediaTypes } from "./manifest.ts";
 
-/** A layer, which is one file of a packaged model. */
+/** A file of a model in the store. */
 export interface PackagedLayer {
   readonly mediaType: LayerMediaType;
   /** Path of the file in the model's folder, for example `digits.pt`. */
   readonly title: string;
   readonly digest: string;
   readonly size: number;
-  /** Absolute path of the blob. The file's name is its digest, without an extension. */
+  /** Absolute path of the blob, which is named by its digest and has no extension. */
   readonly path: string;
 }
 
@@ -22,21 +22,21 @@ type PackagedModelInit = Pick<
 
 export class PackagedModel {
   readonly repository: string;
-  /** The tag in the request; the generated tag if the request had a digest or no reference. */
+  /** The tag of the reference, `latest` by default. For a digest or no reference, the tag made from the digest. */
   readonly tag: string;
   /** Digest of the manifest: `sha256:` and 64 hex digits. */
   readonly digest: string;
-  /** Time of the last build; undefined when another tool stored the model without a time. */
+  /** Time of the last build or pull; undefined when another tool stored the model without a time. */
   readonly created: Date | undefined;
-  /** Total size of all blobs in bytes. */
+  /** Total size of manifest, config and layers in bytes. */
   readonly size: number;
-  /** Repositories of registries that have the model, as `host/repository`, the most recent first. */
+  /** Where the model was pushed to or pulled from, as `host/repository`, the most recent first. */
   readonly copies: readonly string[];
   readonly manifest: Manifest;
   readonly config: ModelConfig;
-  /** All layers in the order of the manifest, which is by title. */
+  /** Layers in the manifest's order, which is by title, including `missingLayers`. */
   readonly layers: readonly PackagedLayer[];
-  /** Layers that the store lacks, because the model was pulled without weights for `--role front`. */
+  /** Layers whose files the store lacks, because the model was pulled without weights. */
   readonly missingLayers: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
@@ -52,18 +52,17 @@ export class PackagedModel {
     this.missingLayers = init.missingLayers ?? [];
   }
 
-  /** Immutable reference to this model: a tag may move, the digest does not. */
+  /** The reference `repository@sha256:…`. A tag may move to another model, a digest cannot. */
   get byDigest(): string {
     return `${this.repository}@${this.digest}`;
   }
 
-  /** The reference `repository:tag`. */
   get reference(): string {
     return `${this.repository}:${this.tag}`;
   }
 
   /**
-   * The layer with the model's code.
+   * The layer with the model's bundled code.
    * @throws SconceError `store_corrupt` unless there is exactly one
    */
   get bundle(): PackagedLayer {
@@ -74,14 +73,14 @@ export class PackagedModel {
   }
 
   /**
-   * Reads the bundle's text. Checks its digest at each call.
+   * Reads the text of the bundled code, and checks its digest.
    * @throws SconceError `store_corrupt`
    */
   async code(): Promise<string> {
     return new TextDecoder().decode(await readIntact(this.bundle));
   }
 
-  /** Path of the file with the example's outputs, for comparison; undefined when the build stored none. */
+  /** Path of the file with outputs that the build computed for the model's example; undefined when it has none. */
   get golden(): string | undefined {
     return this.layersOf(mediaTypes.golden)[0]?.path;
   }

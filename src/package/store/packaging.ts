@@ -1,4 +1,4 @@
-/** Turns a model's files and config into blobs, and describes them in a manifest. */
+/** Writes a model's files, config and manifest as blobs. */
 import type { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
@@ -12,16 +12,16 @@ import {
   modelConfigSchema,
 } from "./manifest.ts";
 
-/** A file to package: a path, or bytes. */
+/** A file to package. `source` is its path, or its bytes. */
 export interface LayerSource {
   readonly mediaType: LayerMediaType;
-  /** Relative path of the file in the package, unique among the layers. */
+  /** Relative path of the file in the model, unique among the layers. */
   readonly title: string;
   readonly source: string | Uint8Array;
 }
 
 export interface CopyProgress {
-  /** Title of the layer that is being copied to the store. */
+  /** Title of the layer that is being copied. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -29,11 +29,11 @@ export interface CopyProgress {
 
 export interface PutOptions {
   readonly repository: string;
-  /** Tags in addition to the generated tag and `latest`. */
+  /** Tags for the model. The tag made from the digest is added. */
   readonly tags?: readonly string[];
-  /** Whether the build leaves an existing `latest` unchanged. Without such a tag, `latest` is set. */
+  /** Whether an existing tag `latest` stays at its model. By default, `latest` moves to the new build. */
   readonly isVariant?: boolean;
-  /** Folder from which the model is built. In this folder, commands such as `serve` need no name. */
+  /** Folder from which the model is built. Commands that run in this folder find the model without a name. */
   readonly folder?: string | undefined;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
@@ -43,13 +43,13 @@ export interface PutOptions {
 
 export interface StagedPackage {
   readonly manifest: BlobRef;
-  /** The blobs of the manifest, config and layers. */
+  /** Blobs of manifest, config and layers. */
   readonly blobs: readonly StagedBlob[];
 }
 
 /**
- * Writes all blobs of a model to temporary files in `folder`. Equal content gives an identical manifest.
- * @param reuse whether blobs in the store need no copy
+ * Writes the blobs of a model to temporary files in `folder`. Equal content gives an identical manifest.
+ * @param reuse false writes copies even of blobs that the store has
  * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
  */
 export async function stagePackage(
@@ -65,7 +65,7 @@ export async function stagePackage(
     return { digest: blob.digest, size: blob.size };
   };
   const layers: (BlobRef & { mediaType: LayerMediaType; annotations: Record<string, string> })[] = [];
-  // Sorts by title, so that the order of the files in a folder does not change the tag.
+  // Sorted, because the order of the files would change the manifest's digest.
   for (const { mediaType, title, source } of options.layers.toSorted((a, b) => (a.title < b.title ? -1 : 1))) {
     const onProgress = (doneBytes: number, totalBytes: number) =>
       options.onProgress?.({ title, doneBytes, totalBytes });

@@ -1,4 +1,6 @@
-/** An unfinished download of a blob that a later run can resume: a growing file, and the hash of its bytes. */
+/**
+ * A blob that is being downloaded: a file that grows, and the hash of its bytes. A later run can resume the download.
+ */
 import { statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,12 +27,12 @@ export class PartialBlob implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** Size in bytes of the file that an earlier run left in `folder`; 0 if there is none. */
+  /** Bytes that an earlier run downloaded to `folder`; 0 if there is no file. */
   static sizeOf(digest: string, folder: string): number {
     return statSync(pathOf(digest, folder), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Opens the file that an earlier run left in `folder`, or an empty file. */
+  /** Opens the file of an earlier run in `folder` and hashes its bytes. Creates the file if it does not exist. */
   static async open(blob: BlobRef, folder: string, signal?: AbortSignal): Promise<PartialBlob> {
     const path = pathOf(blob.digest, folder);
     const partial = new PartialBlob(blob, path, await open(path, "a+", 0o644));
@@ -43,12 +45,11 @@ export class PartialBlob implements AsyncDisposable {
     }
   }
 
-  /** Bytes in the file so far. */
   get doneBytes(): number {
     return this.#doneBytes;
   }
 
-  /** Bytes that an earlier run has written. */
+  /** Number of bytes that an earlier run had downloaded; 0 after `restart`. */
   get foundBytes(): number {
     return this.#foundBytes;
   }
@@ -63,7 +64,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#doneBytes += bytes.length;
   }
 
-  /** Discards all bytes of the file. */
+  /** Deletes all bytes of the file. */
   async restart(): Promise<void> {
     await this.#file.truncate(0);
     this.#hasher = new Bun.CryptoHasher("sha256");
@@ -71,7 +72,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#foundBytes = 0;
   }
 
-  /** Flushes the file to disk and returns it as a blob; undefined unless size and digest match. */
+  /** Flushes the file to disk and returns it as a blob; undefined if size or digest is wrong. */
   async finish(): Promise<StagedBlob | undefined> {
     const { digest, size } = this.blob;
     if (this.#doneBytes !== size || `sha256:${this.#hasher.copy().digest("hex")}` !== digest) return undefined;

@@ -1,4 +1,6 @@
-/** Reads and validates manifests and configs of packaged models. Documents from a registry are untrusted. */
+/**
+ * Reads and validates manifests and configs of models. Their content may come from a registry, so it is not trusted.
+ */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -16,19 +18,19 @@ import {
   sconceApi,
 } from "./manifest.ts";
 
-/** Reference to a manifest's blob, with the model's name for messages. */
+/** A manifest's blob, and the model's name for error messages. */
 interface NamedManifest extends BlobRef {
   readonly repository: string;
   readonly tag: string;
 }
 
-/** Upper bound for manifests and configs in bytes, far above their usual size. It excludes blobs that are not JSON. */
+/** Upper bound for manifests and configs in bytes. Larger blobs are refused. */
 export const maxJsonBytes = 64 * 1024 * 1024;
 
 /**
  * Reads a model's manifest.
- * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is not a sconce
- * model
+ * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is not a manifest of
+ * a sconce model
  */
 export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<Manifest> {
   return checkManifest(await readJson(blobs, model), nameOf(model));
@@ -44,8 +46,8 @@ export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: M
 
 /**
  * Validates a manifest.
- * @param name the model's name in messages
- * @throws SconceError `model_invalid` when the manifest is not that of a sconce model
+ * @param name the model's name for error messages
+ * @throws SconceError `model_invalid` when it is not a manifest of a sconce model
  */
 export function checkManifest(content: unknown, name: string): Manifest {
   const { data: kind } = kindSchema.safeParse(content);
@@ -58,7 +60,7 @@ export function checkManifest(content: unknown, name: string): Manifest {
 
 /**
  * Validates a config.
- * @param name the model's name in messages
+ * @param name the model's name for error messages
  * @throws SconceError `model_invalid` when this version of sconce cannot read the config
  */
 export function checkConfig(content: unknown, name: string): ModelConfig {
@@ -73,7 +75,8 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
 }
 
 /**
- * Layers that the store lacks, because the model was pulled without weights. A model built on this machine is complete.
+ * Layers whose files the store lacks. Only a model that was pulled without weights can lack files, so the result is
+ * empty for models built on this machine.
  */
 export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
@@ -83,7 +86,7 @@ export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerM
   return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
 }
 
-/** The error for running or copying a model that was pulled without weights. */
+/** The error when weights are needed, but the model was pulled without weights. */
 export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",

@@ -1,4 +1,7 @@
-/** Stores a model from a registry blob by blob. Checks digests and schemas before it trusts any content. */
+/**
+ * Downloads a model's blobs from a registry to temporary files. Checks digests and schemas, because a registry is not
+ * trusted.
+ */
 import { readFile } from "node:fs/promises";
 import { SconceError } from "../../base/errors.ts";
 import { inParallel } from "../../base/parallel.ts";
@@ -8,7 +11,7 @@ import type { StagedPackage } from "./packaging.ts";
 import { PartialBlob } from "./partial-blob.ts";
 import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
 
-/** Progress over all blobs of a transfer. */
+/** Progress of a pull or push, over all its blobs. */
 export interface ReceiveProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -16,26 +19,26 @@ export interface ReceiveProgress {
 
 export interface ReceiveOptions {
   readonly repository: string;
-  /** Tags in addition to the generated tag. */
+  /** Tags for the model. The tag made from the digest is added. */
   readonly tags: readonly string[];
-  /** The repository in the registry, as `host/repository`. */
+  /** The repository from which the model comes, as `host/repository`. */
   readonly source: string;
-  /** The model's name in messages. */
+  /** The model's name for error messages. */
   readonly name: string;
-  /** Bytes of the manifest. If the user named a digest, the caller has compared it. */
+  /** Bytes of the manifest. The caller has checked their digest, if the user named one. */
   readonly manifest: Uint8Array;
-  /** Skips layers that a server with `--role front` does not need, such as weights. */
+  /** Whether to skip weights and other layers that a process without a model (`--role front`) does not need. */
   readonly withoutWeights?: boolean;
-  /** Number of blobs that may be downloaded at the same time. */
+  /** Number of concurrent downloads. */
   readonly atOnce: number;
-  /** Downloads the missing bytes of a blob, and calls `onProgress` at times. */
+  /** Downloads the missing bytes of a blob. Calls `onProgress` after each chunk. */
   fill(partial: PartialBlob, context: { readonly signal: AbortSignal; onProgress(): void }): Promise<void>;
   readonly onProgress?: ((progress: ReceiveProgress) => void) | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Parses the manifest of a model from a registry.
+ * Parses and validates the manifest that a registry sent.
  * @throws SconceError `model_invalid` when it is not the manifest of a sconce model
  */
 function parseReceived(bytes: Uint8Array, name: string): Manifest {
@@ -56,7 +59,7 @@ function parseReceived(bytes: Uint8Array, name: string): Manifest {
 }
 
 /**
- * Bytes that a pull must still download, according to the manifest.
+ * Number of bytes that a pull must download.
  * @param folder temporary folder that may contain partial downloads
  * @throws SconceError `model_invalid`
  */
@@ -69,8 +72,8 @@ export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: stri
 }
 
 /**
- * Downloads all blobs of a model to `folder`, and resumes partial downloads. Blobs in the store are verified instead.
- * @param reuse false downloads blobs even if the store has them
+ * Downloads the blobs of a model to `folder`, and resumes partial downloads. A blob in the store is only verified.
+ * @param reuse false downloads even blobs that the store has
  * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
  */
 export async function stageReceived(
@@ -86,11 +89,10 @@ export async function stageReceived(
   const staged: StagedBlob[] = [];
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
-    // Verifying a blob in the store is cheaper than downloading it.
     const isStored = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
     staged.push(isStored ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
-  // Downloads the config first: if this version of sconce cannot serve the model, the layers are not downloaded.
+  // Downloads the config first, because large layers are useless if this version of sconce cannot read the config.
   await receive(manifest.config, "its config", options.signal);
   const config = staged.at(-1);
   const path = config?.stagedPath ?? blobs.path(manifest.config.digest);
@@ -109,7 +111,7 @@ function wantedLayers({ layers }: Manifest, { withoutWeights = false }: ReceiveO
 
 interface BlobContext {
   readonly folder: string;
-  /** The blob's name in messages. */
+  /** The blob's name for error messages. */
   readonly title: string;
   readonly options: ReceiveOptions;
   readonly signal: AbortSignal;
@@ -131,7 +133,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
       if (!(error instanceof SconceError && error.code === "registry_corrupt")) throw error;
       failure = error;
     }
-    // A power loss may have damaged the part that an earlier run downloaded. Then the whole blob is downloaded again.
+    // If the bytes of an earlier run are damaged, for example by a power loss, the whole blob is downloaded once more.
     const wasFound = partial.foundBytes > 0;
     await partial.restart();
     if (wasFound) continue;
@@ -143,7 +145,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
   }
 }
 
-/** Adds up the progress of all blobs of a transfer. */
+/** Sums the transferred bytes of all blobs, and reports the sum. */
 export class Tally {
   readonly #done = new Map<string, number>();
   readonly #totalBytes: number;

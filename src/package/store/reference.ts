@@ -1,15 +1,14 @@
 /**
- * References to packaged models: `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution
- * spec. The repository of a model from a registry begins with the registry's host.
+ * Names of models: `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution spec. The
+ * repository of a model from a registry begins with the registry's host.
  */
 
 import { maxRepositoryLength, repositoryPattern } from "../../author/name.ts";
 import { SconceError } from "../../base/errors.ts";
 
-/** The default tag. Each build of a repository moves it. */
+/** The default tag, which moves to each new build. */
 export const latestTag = "latest";
 
-/** A reference has a tag or a digest, never both. */
 export type Reference = TagReference | DigestReference;
 
 export interface TagReference {
@@ -27,7 +26,7 @@ const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const digestPattern = /^sha256:[a-f0-9]{64}$/;
 
 /**
- * Parses `repository`, `repository:tag` or `repository@sha256:…`. Without a tag, the tag is `latest`.
+ * Parses `repository`, `repository:tag` or `repository@sha256:…`. The default tag is `latest`.
  * @throws SconceError `usage` naming the misspelled part and the allowed characters
  */
 export function parseReference(text: string): Reference {
@@ -37,11 +36,12 @@ export function parseReference(text: string): Reference {
   return { ...reference, repository: checkRepository(`${host}/${reference.repository}`, text) };
 }
 
-/** Matches a host; the first group is its port. */
+/** A registry's host with an optional port, which is the first group. */
 export const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 
 /**
- * The host at the start of a reference: a first part with a dot or a port, or `localhost`. Undefined without a host.
+ * The registry's host at the start of a model's name: `localhost`, or a name with a dot or a port before the first
+ * slash. Undefined if the name has no host.
  */
 export function hostOf(text: string): string | undefined {
   const [host = "", rest] = text.split("/", 2);
@@ -58,8 +58,7 @@ function parsePath(text: string, given = text): Reference {
     if (!isDigest(digest)) throw misspelled(given, 'a digest is "sha256:" and 64 hex digits in lower case');
     return { repository: checkRepository(named, given), digest };
   }
-  // A repository has no colon, so the text after the first colon is the tag. A slash in it is reported as a fault of
-  // the tag.
+  // The text after the first colon is the tag, even with a slash: a repository cannot contain a colon.
   const colon = text.indexOf(":");
   if (colon < 0) return { repository: checkRepository(text, given), tag: latestTag };
   return { repository: checkRepository(text.slice(0, colon), given), tag: checkTag(text.slice(colon + 1), given) };
@@ -72,18 +71,18 @@ export function formatReference(reference: Reference): string {
     : `${reference.repository}@${reference.digest}`;
 }
 
-/** The tag that depends only on the content of a build: the first 12 hex digits of the manifest's digest. */
+/** The tag made from a manifest's digest: its first 12 hex digits. Equal models have equal tags. */
 export function generatedTag(digest: string): string {
   return digest.slice("sha256:".length, "sha256:".length + 12);
 }
 
-/** Whether `text` is `sha256:` and 64 lower-case hex digits, so that it is safe as a file name. */
+/** Whether `text` is `sha256:` and 64 lower-case hex digits. Then it is safe as a file name. */
 export function isDigest(text: string): boolean {
   return digestPattern.test(text);
 }
 
 /**
- * Returns the repository if its spelling is valid.
+ * Returns the repository if it is valid.
  * @param given the user's full input, for the message. Default: the repository
  * @throws SconceError `usage`
  */
@@ -106,7 +105,7 @@ export function checkRepository(repository: string, given: string = repository):
 }
 
 /**
- * Returns the tag if its spelling is valid.
+ * Returns the tag if it is valid.
  * @param given the user's full input, for the message. Default: the tag
  * @throws SconceError `usage`
  */
@@ -116,7 +115,10 @@ export function checkTag(tag: string, given: string = tag): string {
   throw misspelled(given, "a tag is 1 to 128 of A-Z, a-z, 0-9, '_', '.' and '-', and does not start with '.' or '-'");
 }
 
-/** The error for a wrong reference. @param expected the kind of reference with its form */
+/**
+ * The error for a misspelled name of a model.
+ * @param expected text after "is not", with the expected form
+ */
 export function misspelled(given: string, why: string, expected = "a model reference (name[:tag])"): SconceError {
   const shown = given.length > 100 ? `${given.slice(0, 100)}…` : given;
   return new SconceError("usage", `${JSON.stringify(shown)} is not ${expected}: ${why}`);

@@ -1,4 +1,4 @@
-/** The model store: packaged models on disk as an OCI image layout, which registry tools can read and write. */
+/** The model store: models on disk as an OCI image layout, which registry tools can read and write. */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
@@ -22,7 +22,7 @@ import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
 
-/** Milliseconds after which an abandoned partial download is deleted. */
+/** Milliseconds after which an unfinished download is deleted. */
 const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
@@ -31,34 +31,32 @@ export type { ModelSummary } from "./summary.ts";
 export interface PutResult {
   /** Digest of the model's manifest. */
   readonly digest: string;
-  /** The generated tag, which depends only on the content. */
+  /** The tag made from the digest. */
   readonly tag: string;
-  /** The reference `repository:tag` with the generated tag. */
+  /** `repository:tag`, with the tag made from the digest. */
   readonly reference: string;
 }
 
 export interface RemoveResult {
-  /** References that were removed. */
+  /** Removed names, as `repository:tag`. */
   readonly removed: readonly string[];
-  /** References in the same repository that still point to the model. */
+  /** Other names of the model in the same repository. */
   readonly remaining: readonly string[];
-  /** Freed disk space in bytes; 0 while another tag keeps the model. */
+  /** Freed disk space in bytes; 0 if other names keep the model's files. */
   readonly freedBytes: number;
 }
 
-/** A model that the index will contain. */
+/** Names and properties of a model that is added to the index. */
 interface TaggedModel {
   readonly repository: string;
-  /** Tags that move to the model. */
   readonly tags: readonly string[];
-  /** Tags that are set only if the repository lacks them. */
-  readonly spareTags: readonly string[];
+  readonly tagsIfAbsent: readonly string[];
   readonly copies?: readonly string[];
   readonly folder?: string | undefined;
 }
 
 export class ModelStore {
-  /** Absolute path of the store's folder. The first `put` creates it. */
+  /** Absolute path of the store's folder. `put` and `receive` create it. */
   readonly home: string;
   readonly #blobs: Blobs;
 
@@ -68,8 +66,8 @@ export class ModelStore {
   }
 
   /**
-   * Packages a model: writes layers, config and manifest, and points the generated tag, `latest` and the given tags at
-   * the manifest. Safe against kills at any moment and against concurrent runs.
+   * Adds a built model to the store. Points its tags and the tag made from its digest at the new manifest. A kill at
+   * any moment and concurrent builds leave the store intact.
    * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
    * `store_unwritable`; the signal's reason when it is aborted
    */
@@ -85,22 +83,22 @@ export class ModelStore {
 
   async #put(options: PutOptions): Promise<PutResult> {
     using workspace = this.#openWorkspace();
-    const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
+    const [moved, tagsIfAbsent] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
     return await this.#commit(workspace, {
       verb: "build",
       stage: (reuse) => stagePackage(this.#blobs, options, { folder: workspace.folder, reuse }),
       repository: options.repository,
       tags: [...moved, ...(options.tags ?? [])],
-      spareTags,
+      tagsIfAbsent,
       folder: options.folder === undefined ? undefined : folderDigest(options.folder),
     });
   }
 
   /**
-   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it. `latest` is set
-   * only if the repository lacks it, so pulling an old model does not change the default. A failed or killed download
-   * is kept for a week and resumed.
-   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, errors of `fill`, or the signal's reason
+   * Adds a model from a registry to the store, byte for byte. `latest` is set only if the repository lacks it, so that
+   * pulling an old model does not change the default. An interrupted download can be resumed for a week.
+   * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, `store_unwritable`, errors of `fill`, or the
+   * signal's reason
    */
   async receive(options: ReceiveOptions): Promise<PutResult> {
     const { repository } = options;
@@ -122,7 +120,7 @@ export class ModelStore {
       stage: (reuse) => stageReceived(this.#blobs, options, { folder: workspace.folder, reuse }),
       repository: options.repository,
       tags: options.tags,
-      spareTags: [latestTag],
+      tagsIfAbsent: [latestTag],
       copies: [options.source],
     });
   }
@@ -135,7 +133,10 @@ export class ModelStore {
     return this.#blobs.read(this.#find(`${repository}@${digest}`));
   }
 
-  /** Records that a registry has a copy of the model. @param copy `host/repository` in the registry */
+  /**
+   * Records in the index that a registry has the model.
+   * @param copy `host/repository` in the registry
+   */
   noteCopy({ repository, digest }: PackagedModel, copy: string): void {
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
@@ -146,15 +147,14 @@ export class ModelStore {
     index.write();
   }
 
-  /** Path of the file of a blob. */
   blobPath(digest: string): string {
     return this.#blobs.path(digest);
   }
 
   /**
-   * Finds a model. Without a reference, finds the most recent build. Checks that every blob exists with its size, and
-   * the digests of manifest and config. `verify` checks the digests of the layers.
-   * @param options.weights false accepts a model that was pulled without weights, for `--role front`
+   * Finds a model; without a reference, the newest build. Checks the digests of manifest and config, but only the sizes
+   * of the other files: `verify` reads these.
+   * @param options.weights false accepts a model that was pulled without weights
    * @throws SconceError `usage`, `model_not_found` (listing the models that exist), `model_invalid` (not a sconce
    * model, or a newer one), `store_corrupt`
    */
@@ -178,9 +178,10 @@ export class ModelStore {
   }
 
   /**
-   * The default model of a command: the newest build of the current folder, or the only model of the store.
-   * @param folder the folder in which the command runs
-   * @param fix the fix in the message about several models
+   * The model that a command uses if the user names none: the newest build of the current folder, otherwise the only
+   * model of the store.
+   * @param folder the current folder
+   * @param fix text in the error message about several models
    * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none
    */
   unnamed(folder: string, fix?: string): string {
@@ -189,15 +190,15 @@ export class ModelStore {
   }
 
   /**
-   * Checks the digest of every layer of a model. Layers that are unchanged since their last check are not read again.
-   * @returns metadata stamps of all layers, for the next check
+   * Checks the digests of all layers of a model. A layer that is unchanged since its last check is not read.
+   * @returns for each layer a stamp (inode, size and times), for the next check
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
   verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
     return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
   }
 
-  /** All models, the most recent build first. Entries of other tools that are not sconce models are skipped. */
+  /** All models, the most recent build first, without manifests of other tools. */
   async list(): Promise<ModelSummary[]> {
     const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
     const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
@@ -207,14 +208,15 @@ export class ModelStore {
   }
 
   /**
-   * Adds a reference to a model. An existing tag moves.
-   * @returns the new reference, `repository:tag`
+   * Points a new name at a model. If the name exists, it moves.
+   * @param target `name[:tag]`
+   * @returns `target` with its tag
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   tag(source: string, target: string): string {
     const name = parseReference(target);
     if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
-    // Fails for an unknown model before the lock would create a missing store.
+    // Fails for an unknown model before the lock's file is created in a store that does not exist.
     this.#find(source);
     try {
       using _lock = this.#lock();
@@ -228,13 +230,13 @@ export class ModelStore {
   }
 
   /**
-   * Removes a tag, or with a digest all tags of this model in the repository. Then removes blobs without remaining
-   * references. A process that has the model open can still read it. Works on a full disk.
+   * Removes a tag, or for a digest all tags of the model in the repository. Then removes blobs that no manifest needs.
+   * Processes that have a blob open can still read it. Works on a full disk.
    * @param options.allTags removes all tags of the model, even if the reference names one tag
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
-    // Fails for an unknown model before the lock would create a missing store.
+    // Fails for an unknown model before the lock's file is created in a store that does not exist.
     this.#find(reference);
     try {
       return this.#remove(reference, allTags);
@@ -254,8 +256,7 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
-    // The generated tag alone does not keep a model. When the last other tag is removed, the generated tag is removed
-    // too.
+    // The tag made from the digest alone does not keep a model: it is removed together with the last other tag.
     const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
     for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;
@@ -263,8 +264,8 @@ export class ModelStore {
       index.write();
     } catch (error) {
       if (!isFull(error)) throw error;
-      // A full disk has no space for the new index beside the old one, so blobs are deleted first. The manifest stays:
-      // after a kill at this point, `remove` can run again.
+      // A full disk has no space for a second index.json, so blobs are deleted before it is written. The manifest
+      // stays, so that `remove` can run again after a kill.
       freedBytes = this.#collect(index, found.digest);
       this.#sweep(0);
       index.write();
@@ -282,16 +283,17 @@ export class ModelStore {
   }
 
   /**
-   * Moves a model's blobs into the store and points the tags at the manifest.
-   * @param stage writes the blobs to the workspace; `reuse` is whether blobs in the store need no copy
+   * Moves a model's blobs into the store and points its tags at the manifest.
+   * @param verb `build` or `pull`, for the error message
+   * @param stage writes the blobs to temporary files; `reuse` false writes even blobs that the store has
    */
   async #commit(
     workspace: Workspace,
     { verb, stage, ...model }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> },
   ): Promise<PutResult> {
     const { repository, copies = [], folder } = model;
-    // Before the index refers to a reused blob, another process may remove it. The second attempt copies every blob, so
-    // it cannot fail in this way.
+    // Another process may remove a blob of the store before the index needs it. So the second attempt writes copies of
+    // all blobs.
     for (const reuse of [true, false]) {
       const { manifest, blobs } = await stage(reuse);
       using _lock = this.#lock();
@@ -301,9 +303,9 @@ export class ModelStore {
       const index = IndexFile.read(this.home);
       const created = new Date();
       const existing = index.entries().filter((entry) => entry.repository === repository);
-      const spare = model.spareTags.filter((tag) => !existing.some((entry) => entry.tag === tag));
+      const absent = model.tagsIfAbsent.filter((tag) => !existing.some((entry) => entry.tag === tag));
       const generated = generatedTag(manifest.digest);
-      for (const tag of [generated, ...model.tags, ...spare]) {
+      for (const tag of [generated, ...model.tags, ...absent]) {
         index.set({ repository, tag, created, copies, folder, ...manifest });
       }
       index.write();
@@ -317,11 +319,12 @@ export class ModelStore {
   }
 
   /**
-   * Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the store's lock.
+   * Removes blobs that no manifest needs, except `exceptDigest`. The caller holds the store's lock.
+   * @returns freed bytes
    */
   #collect(index: IndexFile, exceptDigest?: string): number {
     const needed = referencedDigests(this.#blobs, index.descriptors);
-    // An unreadable manifest may refer to any blob, so no blob is removed.
+    // If a manifest cannot be read, its blobs are unknown, so nothing is removed.
     if (!needed) return 0;
     const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
@@ -332,8 +335,10 @@ export class ModelStore {
   }
 
   /**
-   * Opens a temporary folder in the store. Creates the store if needed, and deletes abandoned temporary folders.
-   * @param download name of a folder that a later pull can resume; if another process uses it, a new folder is opened
+   * Opens a temporary folder in the store. Creates the store if needed, and deletes temporary folders of dead
+   * processes.
+   * @param download name of a folder whose content a later pull can resume; if another process uses it, a new folder is
+   * opened
    */
   #openWorkspace(download?: string): Workspace {
     const [parent, downloads] = this.#workspaces;
@@ -348,8 +353,8 @@ export class ModelStore {
   }
 
   /**
-   * Deletes abandoned downloads if the disk has too little space, and deleting them gives enough.
-   * @throws SconceError `store_unwritable`
+   * If the disk lacks space for `bytes`, deletes unfinished downloads that no process uses.
+   * @throws SconceError `store_unwritable` if deleting them would not free enough
    */
   #freeSpace(bytes: number): void {
     try {
@@ -363,14 +368,14 @@ export class ModelStore {
     }
   }
 
-  /** The parent folders of temporary folders: for builds and for downloads. */
+  /** Parent folders of the temporary folders: the first for builds, the second for downloads. */
   get #workspaces() {
     return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
   }
 
   /**
-   * Removes temporary folders of dead builds, and downloads unchanged for `maxAgeMs`. The caller holds the store's
-   * lock.
+   * Removes temporary folders of dead builds, and downloads without a write for `maxAgeMs`. The caller holds the
+   * store's lock.
    */
   #sweep(maxAgeMs = maxPartialAgeMs): void {
     const [parent, downloads] = this.#workspaces;

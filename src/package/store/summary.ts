@@ -1,4 +1,4 @@
-/** Summaries of models for `sconce models`. */
+/** Makes the list for the command `sconce models`. */
 import { SconceError } from "../../base/errors.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
@@ -7,22 +7,24 @@ import type { Manifest } from "./manifest.ts";
 import { missingLayersOf, readManifest } from "./read-model.ts";
 import { generatedTag, latestTag } from "./reference.ts";
 
-/** A model in the store, with all its tags. */
 export interface ModelSummary {
   readonly repository: string;
-  /** The generated tag first, then `latest`, then the other tags by name. */
+  /** The tag made from the digest first, then `latest`, then the other tags by name. */
   readonly tags: readonly string[];
   readonly digest: string;
-  /** Total size of all blobs in bytes; 0 when the manifest cannot be read. */
+  /** Total size of manifest, config and layers in bytes; 0 when the manifest cannot be read. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Whether the model was pulled without weights, for `--role front`. */
+  /** Whether the model was pulled without weights. */
   readonly withoutWeights: boolean;
   /** Why the manifest cannot be read; undefined if it can. */
   readonly problem: string | undefined;
 }
 
-/** Summarizes a model from its index entries; undefined when it is not a sconce model. */
+/**
+ * Summarizes a model; undefined when it is not a sconce model.
+ * @param entries all index entries of the model
+ */
 export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
   const entry = newest(entries);
   if (!entry) return undefined;
@@ -46,7 +48,7 @@ export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): P
   }
 }
 
-/** Total size of all blobs of a model in bytes. */
+/** Total size of manifest, config and layers in bytes. */
 export function sizeOf(entry: BlobRef, manifest: Manifest): number {
   return manifest.layers.reduce((bytes, layer) => bytes + layer.size, entry.size + manifest.config.size);
 }

@@ -1,6 +1,6 @@
 /**
- * Checks layers against their digests, which takes a second per gigabyte. Each verified file gets a stamp of its
- * metadata. A layer is read again only when its stamp has changed.
+ * Checks layers against their digests, which takes a second per gigabyte. A layer is read again only if its inode, size
+ * or times have changed.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,11 +13,13 @@ import type { PackagedModel } from "./packaged-model.ts";
 import type { CopyProgress } from "./packaging.ts";
 
 export const stampsSchema = z.record(z.string(), z.string());
-/** Metadata stamps of verified blobs, by the blob's digest. */
+/**
+ * For each verified blob, by digest: a text of its file's inode, size and times. A changed text means a changed file.
+ */
 export type Stamps = Readonly<Record<string, string>>;
 
 export interface VerifyOptions {
-  /** Stamps of blobs that another process has verified. */
+  /** Stamps of blobs that another process has verified, which are not read again. */
   readonly known?: Stamps;
   readonly onProgress?: (progress: CopyProgress) => void;
   readonly signal?: AbortSignal;
@@ -26,8 +28,8 @@ export interface VerifyOptions {
 const fileName = ".verified";
 
 /**
- * Checks the layers of a model.
- * @returns the stamps of all layers in the store
+ * Checks all layers of a model that the store has.
+ * @returns stamps of these layers
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
 export async function verifyLayers(
@@ -38,7 +40,7 @@ export async function verifyLayers(
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
   for (const layer of layers.filter((one) => !missingLayers.includes(one))) {
-    // Takes the stamp before the read, so that a write during the read invalidates it.
+    // Takes the stamp before reading the file, so that a write during the read makes it invalid.
     const stamp = fileStamp(layer.path);
     if (stamp === undefined || verified[layer.digest] !== stamp) {
       isAllKnown = false;
@@ -53,7 +55,7 @@ export async function verifyLayers(
   return stamps;
 }
 
-/** Reads the saved stamps; empty when their file is missing or damaged. */
+/** Reads the stamps of earlier checks; empty when their file is missing or damaged. */
 function readStamps(home: string): Stamps {
   try {
     return stampsSchema.parse(JSON.parse(readFileSync(join(home, fileName), "utf8")));
@@ -62,10 +64,7 @@ function readStamps(home: string): Stamps {
   }
 }
 
-/**
- * Saves the stamps, and drops stamps of removed blobs. In a read-only store nothing is saved, so every check reads the
- * files.
- */
+/** Saves the stamps for later checks, without stamps of removed blobs. Saves nothing in a read-only or locked store. */
 function remember(stamps: Stamps, blobs: Blobs, home: string): void {
   try {
     using lock = tryLock(join(home, ".lock"));

@@ -1,6 +1,6 @@
 /**
- * A temporary folder of one build or download. A build's folder is removed after the build or its crash. A download's
- * folder is kept, so that the next pull of the model can resume.
+ * A temporary folder for one build or download. A build's folder is removed after the build. A download's folder stays
+ * after a failure, so that the next pull can resume.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -20,8 +20,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Creates a folder inside `parent`. The caller holds the store's lock, so no other process can remove the folder
-   * before it is locked.
+   * Creates a folder inside `parent` and locks it. The caller holds the store's lock, so no `sweep` can remove the
+   * folder before it is locked.
    */
   static open(parent: string): Workspace {
     const folder = join(parent, crypto.randomUUID());
@@ -30,8 +30,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Opens the folder `name` inside `parent`, with the files of an earlier run. Only `finish` removes the files. The
-   * caller holds the store's lock.
+   * Opens or creates the folder `name` inside `parent`. It may contain files of an earlier run. The caller holds the
+   * store's lock.
    * @returns undefined while another process uses the folder
    */
   static reopen(parent: string, name: string): Workspace | undefined {
@@ -48,7 +48,7 @@ export class Workspace implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // Keeps a download's folder. Removing it needs the store's lock, because another process could be opening it.
+    // A download's folder stays for a later pull.
     if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
@@ -63,8 +63,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Removes folders of dead processes inside `parent`. The caller holds the store's lock.
-   * @param maxAgeMs keeps folders with a file written within this time
+   * Removes folders inside `parent` that no process uses. The caller holds the store's lock.
+   * @param maxAgeMs keeps folders in which a file was written within this time
    */
   static sweep(parent: string, maxAgeMs = 0): void {
     for (const folder of unused(parent)) {
@@ -75,12 +75,12 @@ export class Workspace implements Disposable {
 }
 
 /**
- * Yields folders inside `parent` that no process uses. Each stays locked until the caller requests the next. The kernel
- * releases the lock of a killed process, so a free lock marks an abandoned folder.
+ * Yields folders inside `parent` that no process uses: the kernel releases the lock of a dead process. Each folder
+ * stays locked until the next is requested.
  */
 function* unused(parent: string): Generator<string> {
   for (const entry of readdirSync(parent, { withFileTypes: true })) {
-    // Skips stray files, for example from a file manager.
+    // A file manager may have created a file here.
     if (!entry.isDirectory()) continue;
     const folder = join(parent, entry.name);
     const lockPath = join(folder, lockName);
