@@ -47,7 +47,8 @@ export function canonicalize(grey: Grey): Float32Array<ArrayBuffer> {
 }
 
 /**
- * The grey of the paper is the median of the border pixels. Ink is the difference from the paper, darker or lighter.
+ * Turns grey values into ink: their difference from the paper, lighter or darker. The grey of the paper is the median
+ * of the border pixels.
  * @returns undefined for a blank picture
  */
 function separateInk({ data, width, height }: Grey): Ink | undefined {
@@ -68,7 +69,7 @@ function separateInk({ data, width, height }: Grey): Ink | undefined {
   return { data: ink, width, height };
 }
 
-/** The smallest rectangle that contains all pixels of the digit. */
+/** Crops to the smallest rectangle that contains all pixels of the digit. */
 function cropToInk({ data, width, height }: Ink): Ink {
   let [left, right, top, bottom] = [width, 0, height, 0];
   for (let y = 0, i = 0; y < height; y++) {

@@ -94,7 +94,8 @@ def redraw(digits: torch.Tensor) -> torch.Tensor:
     ], 1)  # fmt: skip
     smooth = F.interpolate(digits[:, None], size=(48, 48), mode="bicubic", align_corners=False)
     drawn = F.grid_sample(smooth, F.affine_grid(turn, [count, 1, 48, 48], align_corners=False), align_corners=False)
-    # A sharp edge at a level of the soft strokes imitates another pen: a low level is broad, a high level is fine.
+    # Thresholds the soft strokes to imitate another pen: a low threshold gives broad strokes, a high threshold gives
+    # fine strokes.
     level, sharpness = spread(0.2, 0.62), spread(4, 25)
     pen = torch.sigmoid((drawn - level.view(-1, 1, 1, 1)) * sharpness.view(-1, 1, 1, 1))
     soft = (torch.rand(count) < 0.25).view(-1, 1, 1, 1)

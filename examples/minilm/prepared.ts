@@ -14,7 +14,7 @@ const libtorch = z.looseObject({ python: z.looseObject({ command: z.string(), pa
 export type Reference = z.infer<typeof reference>;
 
 export interface PreparedModel {
-  /** Model folder, ready to build. */
+  /** Path of a model folder that `sconce build` can package. */
   readonly folder: string;
   /** 50 texts of 1 to 250 words, sorted by length. */
   readonly sentences: readonly Reference[];
@@ -54,7 +54,7 @@ export async function preparedModel(): Promise<PreparedModel> {
   const env = {
     ...process.env,
     PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
-    // An empty value lets Python keep compiled modules: compilation takes most of the time.
+    // Lets Python write .pyc files: compiling the modules at each start would take most of the time.
     ...(python.path === null ? {} : { PYTHONDONTWRITEBYTECODE: "" }),
     HF_HUB_OFFLINE: "1",
     // A second OpenMP thread would mostly wait for the first, and waiting takes processor time.

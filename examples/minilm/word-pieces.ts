@@ -18,9 +18,8 @@ export class WordPieces {
   readonly #end: number;
   readonly #max: number;
 
-  /** @param json content of `tokenizer.json` */
-  constructor(json: unknown) {
-    const parsed = file.parse(json);
+  constructor(tokenizerJson: unknown) {
+    const parsed = file.parse(tokenizerJson);
     this.#tokenizer = new Tokenizer(parsed, {});
     this.#max = parsed.truncation.max_length;
     // The empty text has two pieces: the begin piece and the end piece.
@@ -30,7 +29,7 @@ export class WordPieces {
     this.#end = end;
   }
 
-  /** Ids of the first pieces of a text, after the begin id and before the end id: 2 to `max_length` ids. */
+  /** Ids of a text's word pieces between the begin id and the end id, at most `max_length` ids in all. */
   of(text: string): number[] {
     const ids = [this.#begin];
     const length = Math.min(text.length, maxLength);

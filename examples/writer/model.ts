@@ -9,7 +9,7 @@ interface Text {
   readonly next: number;
   /** ASCII codes of the characters that the network has written. */
   readonly written: readonly number[];
-  /** Characters to write. */
+  /** Number of characters to write. */
   readonly length: number;
   readonly temperature: number;
   readonly seed: number;
@@ -88,7 +88,7 @@ function picked(scores: Tensor<"float32">, { temperature, seed, written }: Text)
     left -= weight;
     return left < 0;
   });
-  // By rounding, a little may be left after the last character.
+  // Rounding errors may leave a rest above 0 after the last character.
   return chosen < 0 ? argmax(scores) : chosen;
 }
 

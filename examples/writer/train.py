@@ -37,7 +37,7 @@ def save(network: Writer, path: Path) -> None:
     reader = torch._C.PyTorchFileReader(whole)
     writer = torch._C.PyTorchFileWriter(str(path))
     for name in reader.get_all_records():
-        # PyTorchFileWriter adds the version and the id.
+        # PyTorchFileWriter itself writes the version and the id.
         if not name.endswith(".debug_pkl") and name != "version" and not name.startswith(".data/"):
             record = reader.get_record(name)
             writer.write_record(name, record, len(record))

@@ -38,12 +38,12 @@ export class ByteGate {
     return this.#budget.maxBytes;
   }
 
-  /** Milliseconds without a start, progress or end of a task, while tasks are running. */
+  /** Milliseconds since a task last started, made progress or ended; 0 if no task is running. */
   get stuckForMs(): number {
     return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
   }
 
-  /** Call this for progress of a running task: without progress, tasks count as stuck. */
+  /** Running tasks call this when they make progress. It resets `stuckForMs`. */
   progressed(): void {
     this.#movedAtMs = this.#now();
   }
@@ -130,7 +130,9 @@ export class ByteGate {
     this.#next();
   }
 
-  /** The budget of a process that shares none. `onceRoom` does nothing, because the end of a task starts the next. */
+  /**
+   * The budget until `useBudget` sets a shared one. `onceRoom` does nothing, because the end of a task starts the next.
+   */
   #defaultBudget(maxBytes: number): PictureBudget {
     return {
       maxBytes: Number.POSITIVE_INFINITY,
@@ -147,8 +149,8 @@ export class ByteGate {
  */
 export const BYTES_PER_PIXEL = 14;
 /**
- * Upper bound of the bytes for each resized row and column (filter weights, sums of a row), which count in very long,
- * narrow images.
+ * Upper bound of the bytes for each resized row and column (filter weights, sums of a row). They matter only in very
+ * long, narrow images.
  */
 export const BYTES_PER_LINE = 64;
 

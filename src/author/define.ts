@@ -32,7 +32,7 @@ type InParts<Part, Whole> = Awaitable<Whole> | AsyncGenerator<Part, Whole, undef
 export interface SetupContext<Params = unknown> {
   /** A file declared under `assets`, by its declared name. */
   asset(name: string): Blob;
-  /** The parameters that `params` declares, as the operator set them. */
+  /** Values of the parameters that `params` declares: defaults, or values from `--param`. */
   readonly params: Params;
 }
 
@@ -102,9 +102,15 @@ export interface ModelDeclaration<
   /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
   readonly description?: string;
-  /** Schema of one input. Requests carry the JSON side of codecs such as `image()`. */
+  /**
+   * Schema of one input. With a codec such as `image()`, clients send the JSON value, and `preprocess` gets the decoded
+   * one.
+   */
   readonly input: I;
-  /** Schema of one output. Responses carry the JSON side of codecs such as `image()`. */
+  /**
+   * Schema of one output. With a codec such as `image()`, `postprocess` returns the decoded value, and clients get
+   * JSON.
+   */
   readonly output: O;
   /** Schema of one part of an output. Event streams send parts before the whole output. */
   readonly part?: P;
@@ -198,11 +204,11 @@ export interface ModelDeclaration<
   >;
   /** Additional outputs for the web page. Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D, NoInfer<S>, z.output<PS>>;
-  /** Fields of inputs and outputs for the OpenAI routes. Default: chosen by their types. */
+  /** Fields of inputs and outputs that the OpenAI-compatible routes use. Default: chosen by their types. */
   readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 
-/** `DemoDeclaration` of any model. */
+/** The demo of any model, without the types of its schemas. */
 export interface ModelDemo {
   readonly output: z.ZodType;
   readonly predict: (
@@ -211,7 +217,10 @@ export interface ModelDemo {
   ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
-/** The validated declaration of any model. TypeScript does not know its types; its schemas have them. */
+/**
+ * The validated declaration of a model. Its functions take `unknown`, because the model's types are known only to the
+ * author's code.
+ */
 export class Model {
   declare readonly name: string;
   declare readonly description: string;

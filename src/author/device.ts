@@ -7,7 +7,7 @@ export const deviceText = z.string("must be a text").superRefine((text, context)
   if (fault !== undefined) context.addIssue({ code: "custom", message: fault });
 });
 
-/** The devices in the text, in canonical spelling: the first GPU is `cuda:0`. */
+/** Splits the text into devices. `cuda` becomes `cuda:0`. */
 export function devicesIn(text: string): string[] {
   return text.split(",").map((name) => (name === "cuda" ? "cuda:0" : name.replace(/^cuda:0+(?=\d)/, "cuda:")));
 }

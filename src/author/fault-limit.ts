@@ -1,6 +1,6 @@
 /**
- * Limits the faults that validation by a schema reports, and estimates its cost. zod allocates an object for every
- * fault of a hostile input.
+ * Limits the faults that zod reports for a value, because zod allocates an object for each fault. Also estimates the
+ * memory that validation needs.
  */
 
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
@@ -8,7 +8,7 @@ import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 import { withoutLengths } from "./zod-issues.ts";
 
-/** Elements of a list that are validated at once. The faults may exceed their limit by this many. */
+/** List elements that are validated before the number of faults is checked again. */
 const SLICE = 1024;
 
 /**

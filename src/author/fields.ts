@@ -125,8 +125,8 @@ function urlOf(noun: string, mark: FileMark, description: string) {
 }
 
 /**
- * Longest data URI, in characters, that the main thread validates. A worker thread validates a longer one, and decoding
- * validates it again.
+ * Longest data URI, in characters, that the main thread validates here. A longer one is validated in a worker thread or
+ * when it is decoded.
  */
 const MAX_CHECKED = 256 * 1024;
 

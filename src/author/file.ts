@@ -15,7 +15,6 @@ export interface FileLimits {
   readonly mediaTypes: readonly string[];
 }
 
-/** Default limits of file fields. */
 export const defaultLimits: FileLimits = {
   maxBytes: 32 * 2 ** 20,
   maxPixels: 50_000_000,
@@ -124,7 +123,6 @@ export class ModelFile {
     return this.#waitedMs;
   }
 
-  /** Adds to `waitedMs`. @internal */
   waited(ms: number): void {
     this.#waitedMs += ms;
   }

@@ -8,7 +8,7 @@ import { format } from "node:util";
 export interface HookContext<State = unknown, Params = unknown> {
   /** The result of `setup` in this process. */
   readonly state: State;
-  /** The parameters that `params` declares, as the operator set them. */
+  /** Values of the parameters that `params` declares: defaults, or values from `--param`. */
   readonly params: Params;
   /** Where batches run: `cpu`, `cuda:0`, or several GPUs with commas between them. */
   readonly device: string;
@@ -55,7 +55,8 @@ export interface CallFacts {
 }
 
 /**
- * Creates the context of one call. The getter makes an AbortSignal only if the author's function reads it.
+ * Creates the context of one call. `signal` is a getter, because some callers create their AbortSignal when it is first
+ * read.
  */
 export function hookContext(
   shared: Readonly<SharedContext>,

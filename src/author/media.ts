@@ -77,14 +77,13 @@ export interface EncodeOptions {
   quality?: number;
 }
 
-/** Facts from the header of an image file. */
 interface Header extends Size {
   readonly format: string;
-  /** Whether the file is an ordinary JPEG: see `plainSize`. */
+  /** Whether the file is a JPEG of a common form, which the native addon can decode. */
   readonly isPlain?: boolean;
 }
 
-/** Names of Pillow's filters in `Bun.Image`. */
+/** `Bun.Image`'s names of the filters. */
 const draftFilters = {
   nearest: "nearest",
   box: "box",
@@ -271,7 +270,7 @@ export class Image extends ModelFile {
   }
 
   #checkScans({ width, height }: Size): void {
-    // Decoding a scan takes a few milliseconds per megapixel. So larger pictures may have fewer scans.
+    // Decoding a scan takes a few milliseconds per megapixel, so the limit is lower for larger pictures.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),

@@ -6,7 +6,10 @@ import { elements } from "./elements.ts";
 import { checkedArray, emptyOf, newData, type ReadArray } from "./ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, describeTensor, isDType, ModelTensor, type TensorSpec } from "./tensor.ts";
 
-/** Reads a tensor from a data URI. Bytes that begin like a NumPy file are one. */
+/**
+ * Reads a tensor from a data URI, as a NumPy file if the content begins like one, otherwise as the bytes of the
+ * elements.
+ */
 export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
   const declared = describeTensor(spec.dtype, spec.dims);
   if (!isDataUrl(uri)) {
@@ -44,7 +47,7 @@ function copied<D extends DType>(dtype: D, bytes: Uint8Array) {
   return data;
 }
 
-/** NumPy's names of dtypes. */
+/** NumPy's dtype codes. */
 const npyTypes: Readonly<Partial<Record<DType, string>>> = {
   float16: "<f2",
   float32: "<f4",
@@ -57,7 +60,7 @@ const npyTypes: Readonly<Partial<Record<DType, string>>> = {
   bool: "|b1",
 };
 
-/** Elements of another dtype are converted like numbers of a list. */
+/** Reads a NumPy array. Converts elements of another dtype, if the declared dtype can hold them. */
 function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes, at }: NpyArray): ReadArray<D> {
   const { dtype, dims } = spec;
   const count = countOf(shape);

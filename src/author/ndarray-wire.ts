@@ -48,7 +48,10 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   return { array: new ModelTensor(spec.dtype, shape, data), faults };
 }
 
-/** Checks bool values and the sizes of an empty tensor, read from a client's bytes. The result shares their memory. */
+/**
+ * Checks a tensor that was read from bytes: bool elements are 0 or 1, and the sizes of an empty tensor are not too
+ * large.
+ */
 export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shape, data }: Tensor<D>): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(dtype), faults: [{ path: [], message }] });
   if (data.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
@@ -173,7 +176,7 @@ function checkLists(value: unknown, checking: Checking, path: readonly number[])
   }
 }
 
-/** Arguments of `fill` for all depths of the lists. */
+/** Arguments of `fill` that are the same at each depth of the lists. */
 interface Reading {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];

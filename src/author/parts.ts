@@ -22,7 +22,7 @@ export function isInParts(value: unknown): value is InParts {
 interface PartReader {
   /** Whether the prediction has ended, so that reading stops. */
   isOver(): boolean;
-  /** Message of the error `canceled`. */
+  /** Message of the error `canceled` if the prediction has ended. */
   readonly ended: string;
   /** Runs the generator to its next yield. */
   next(): Promise<IteratorResult<unknown, unknown>>;

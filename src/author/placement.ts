@@ -32,8 +32,8 @@ export interface PlacementOptions {
 }
 
 /**
- * Resizes the image to `scaled` and puts its top left corner at (x, y) of the result. Negative offsets crop; positive
- * offsets leave a bar.
+ * The size of the result, the size to which the image is scaled, and the position (x, y) of its top left corner in the
+ * result. Negative positions crop the image, positive ones leave a bar.
  */
 export interface Placement {
   readonly target: Size;

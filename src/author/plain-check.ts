@@ -1,6 +1,6 @@
 /**
- * A fast validator for plain objects, lists, numbers and strings. zod makes several calls per element, which costs as
- * much as parsing thousands of numbers. When the fast check fails, zod runs and explains the fault.
+ * A fast validator for plain objects, lists, numbers and strings, because zod makes several calls for each element of a
+ * list. If the fast check fails, zod runs and explains the fault.
  */
 import { isObject } from "../base/json.ts";
 import * as z from "./z.ts";
@@ -17,10 +17,10 @@ export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
   return compile(schema, []);
 }
 
-/** @param within the schemas around this one; a recursive schema is left to zod */
-function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): PlainCheck | undefined {
-  if (within.includes(schema)) return undefined;
-  const outer = [...within, schema];
+/** A recursive schema gets no fast check: compiling it would never end. */
+function compile(schema: z.core.$ZodType, enclosing: readonly z.core.$ZodType[]): PlainCheck | undefined {
+  if (enclosing.includes(schema)) return undefined;
+  const outer = [...enclosing, schema];
   if (schema instanceof z.ZodNumber) return numberCheck(schema);
   if (schema instanceof z.ZodArray) return arrayCheck(schema, outer);
   if (schema instanceof z.ZodObject) return objectCheck(schema, outer);
@@ -123,7 +123,7 @@ interface Field {
 }
 
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
-  // `for in` allocates no list, as `Object.keys` does. Inherited properties are refused too.
+  // Unlike `Object.keys`, `for in` allocates no list. It also yields inherited properties, which are refused.
   for (const key in value) if (!names.has(key)) return false;
   return true;
 }

@@ -23,7 +23,7 @@ export function surviveStrayErrors(): void {
   process.on("uncaughtException", handle("Uncaught exception"));
 }
 
-/** Matches a stack frame in a JavaScript or TypeScript file of sconce. */
+/** Matches a stack frame with the absolute path of a source file. Stack frames of model code have relative paths. */
 const ownFrame = /^ +at (?:.* \()?\/[^():]+\.[cm]?[jt]sx?:\d+/m;
 
 /**

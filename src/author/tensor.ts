@@ -75,8 +75,7 @@ export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor
  * allowed.
  */
 export type ModelTensorsOf<S extends TensorSpecs> = {
-  // A type other than `any` would make the compiler add `undefined` to every tensor.
-  // biome-ignore lint/suspicious/noExplicitAny: only the weights file has the names and the dtypes
+  // With `noUncheckedIndexedAccess`, every type except `any` would become a union with `undefined`.
   readonly [K in keyof S]: string extends K ? any : ModelTensor<S[K]["dtype"]>;
 };
 

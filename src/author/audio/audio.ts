@@ -16,7 +16,8 @@ export interface SampleOptions {
    */
   readonly rate?: number;
   /**
-   * Channels of the result: 1 is the mean of all channels; 2 repeats the channel of a mono file. Default: the file's.
+   * Number of channels of the result. 1 is the mean of all channels; 2 repeats the channel of a mono file. Default: the
+   * file's number of channels.
    */
   readonly channels?: number;
 }
@@ -35,11 +36,10 @@ export interface WavEncoding {
   readonly encoding?: "pcm16" | "float32";
 }
 
-/** Limits of channels and of the sample rate in Hz, for files and for decoded samples. */
 const MAX_CHANNELS = 8;
-const MAX_RATE = 768_000;
+const MAX_RATE_HZ = 768_000;
 /** Limit of the decoded samples of one file, in bytes. */
-const MAX_BYTES = 512 * 2 ** 20;
+const MAX_SAMPLE_BYTES = 512 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 
 /**
@@ -62,17 +62,18 @@ export class Audio extends ModelFile {
   async samples(options: SampleOptions = {}): Promise<Samples> {
     const source = this.#source();
     const { rate = source.rate, channels = source.channels } = options;
-    if (!isCount(rate, MAX_RATE)) throw wrongCall(`rate is ${rate}; give a whole number up to ${MAX_RATE}`);
+    if (!isCount(rate, MAX_RATE_HZ)) throw wrongCall(`rate is ${rate}; give a whole number up to ${MAX_RATE_HZ}`);
     if (!isCount(channels, MAX_CHANNELS) || (channels > 2 && channels !== source.channels)) {
       throw wrongCall(`channels is ${channels}; give 1 or 2`);
     }
     const maxLength = this.#maxLength(source);
     const rates = { from: source.rate, to: rate };
-    // A file of unknown length is first decoded into an array of the greatest length, then copied into a shorter one.
+    // If the file's length is unknown, samples are first decoded into an array of the greatest length, then copied into
+    // a shorter one.
     const copies = maxLength === source.minLength ? 1 : 2;
     const resampled = rate === source.rate ? 0 : resampledLength(maxLength, rates);
     const bytes = 4 * channels * (copies * maxLength + resampled) + (source.decoderBytes ?? 0);
-    const maxBytes = Math.min(MAX_BYTES, decodings.maxTaskBytes);
+    const maxBytes = Math.min(MAX_SAMPLE_BYTES, decodings.maxTaskBytes);
     if (bytes > maxBytes)
       throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
     const askedMs = performance.now();
@@ -101,7 +102,7 @@ export class Audio extends ModelFile {
     { data, rate, channels = 1 }: { readonly data: Float32Array; readonly rate: number; readonly channels?: number },
     { encoding = "pcm16" }: WavEncoding = {},
   ): Audio {
-    if (!isCount(rate, MAX_RATE) || !isCount(channels, MAX_CHANNELS) || data.length % channels !== 0) {
+    if (!isCount(rate, MAX_RATE_HZ) || !isCount(channels, MAX_CHANNELS) || data.length % channels !== 0) {
       const message = `Audio.fromSamples: ${data.length} values are no ${channels} channels at the rate ${rate}`;
       throw new SconceError("tensor_invalid", message);
     }
@@ -116,8 +117,8 @@ export class Audio extends ModelFile {
       throw new SconceError("file_invalid", `${this.label} ${fault} not audio that can be read; send ${formats}`);
     }
     const { rate, channels } = source;
-    if (isCount(rate, MAX_RATE) && isCount(channels, MAX_CHANNELS)) return source;
-    throw this.#tooLarge(`has ${channels} channels at ${rate} Hz; at most ${MAX_CHANNELS} and ${MAX_RATE} are read`);
+    if (isCount(rate, MAX_RATE_HZ) && isCount(channels, MAX_CHANNELS)) return source;
+    throw this.#tooLarge(`has ${channels} channels at ${rate} Hz; at most ${MAX_CHANNELS} and ${MAX_RATE_HZ} are read`);
   }
 
   /**
@@ -195,7 +196,9 @@ function mix(block: readonly Float32Array[], target: Float32Array): void {
   }
 }
 
-/** Shortens each channel from `from` to `to` samples, and moves the channels together in a new array. */
+/**
+ * Copies the first `to` samples of each channel into a new array without gaps. In `data`, a channel has `from` samples.
+ */
 function packed(
   data: Float32Array<ArrayBuffer>,
   { channels, from, to }: { channels: number; from: number; to: number },

@@ -34,7 +34,7 @@ const formats = {
 } as const;
 const docs = "docs/declare.md#mp3-and-ogg-vorbis";
 
-/** Heap of one decoder in WebAssembly, in bytes. */
+/** Memory of one decoder in WebAssembly, in bytes. */
 export const DECODER_BYTES = 16 * 2 ** 20;
 
 /** Thrown if the model has no decoder for the file's format. */
@@ -66,7 +66,7 @@ export async function* decodeParts(
     for (const part of parts) yield blockOf(await attempt(() => decoder.decode(part)), format);
     if (decoder.flush !== undefined) yield blockOf(await attempt(() => decoder.flush?.()), format);
   } finally {
-    // `free` may throw too, after an error in WebAssembly.
+    // After an error in WebAssembly, `free` may throw a second error, which is dropped.
     await attempt(() => decoder.free()).catch(() => {});
   }
 }

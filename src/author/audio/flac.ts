@@ -17,7 +17,7 @@ const sampleBits = [undefined, 8, 12, undefined, 16, 20, 24, 32];
 const blockSizes = [undefined, 192, 576, 1152, 2304, 4608];
 /** Coefficients of FLAC's fixed predictors. The index is the predictor's order. */
 const fixed = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]];
-/** Codes of frames whose second (or first) channel is the difference of left and right. */
+/** Codes of frames in which a channel is stored as the difference of left and right. */
 const assignments = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
 
 /** Reads a FLAC file. @returns undefined for another format. @throws DamagedAudio */
@@ -203,7 +203,7 @@ function predict(samples: Float64Array, { coefficients, divisor }: Predictor): v
   }
 }
 
-/** Computes left and right where one channel is their difference, in place. */
+/** Restores left and right, in place, in a frame in which one channel is stored as their difference. */
 function joinChannels([first, second]: readonly Float64Array[], assignment: number): void {
   if (first === undefined || second === undefined || assignment < assignments.leftSide) return;
   for (let i = 0; i < first.length; i++) {

@@ -36,7 +36,7 @@ export function readMp3(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: 
   const tag = readTag(bytes, begin, first);
   const tagFrames = tag === undefined ? 0 : 1;
   const shortened = (tag?.silence ?? 0) + DECODER_DELAY;
-  // A limit for counted frames: reading millions of headers would block the thread.
+  // Counts no more frames than `maxSeconds` needs: reading millions of frame headers would block the thread.
   const most = tagFrames + Math.ceil((maxSeconds * rate + shortened + 1) / samples);
   const { count, isWhole } = countFrames(bytes, begin, { first, most });
   if (isWhole && count - tagFrames < (tag?.frames ?? 0)) throw new DamagedAudio("it is cut off");

@@ -6,7 +6,7 @@ import { DamagedAudio, type PcmSource } from "./pcm.ts";
 const RATE = 48_000;
 /** Packets before the audio: identification and comments. */
 const HEADERS = 2;
-/** Durations of a frame in milliseconds, by the configuration number of its packet (RFC 6716, section 3.1). */
+/** Durations of a frame in milliseconds in Opus's three modes (RFC 6716, section 3.1). */
 const silk = [10, 20, 40, 60];
 const hybrid = [10, 20];
 const celt = [2.5, 5, 10, 20];

@@ -6,9 +6,9 @@ import { Turn } from "../../base/turn.ts";
 
 const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
-/** Longest time in milliseconds without a turn of the event loop, and output samples between two looks at the clock. */
+/** Longest time in milliseconds during which the event loop can run nothing else. */
 const MAX_HOLD_MS = 5;
-const OUTPUTS = 4096;
+const CHUNK_SAMPLES = 4096;
 
 export interface Rates {
   readonly from: number;
@@ -29,15 +29,15 @@ export async function resample(samples: Float32Array, target: Float32Array, { fr
   const common = greatestDivisor(from, to);
   const filters = new Filters(from / common, to / common);
   const turn = new Turn(MAX_HOLD_MS);
-  for (let first = 0; first < target.length; first += OUTPUTS) {
-    filters.apply(samples, target, { first, end: Math.min(first + OUTPUTS, target.length) });
+  for (let first = 0; first < target.length; first += CHUNK_SAMPLES) {
+    filters.apply(samples, target, { first, end: Math.min(first + CHUNK_SAMPLES, target.length) });
     if (turn.isOver) await turn.next();
   }
   return turn.waitedMs;
 }
 
 interface Filter {
-  /** Position of the first weight, in input samples from the start of the period. */
+  /** First input sample of the filter, relative to the input sample at phase 0. */
   readonly offset: number;
   readonly weights: Float32Array;
 }
@@ -68,7 +68,6 @@ class Filters {
 
   #make(phase: number): Filter {
     const [from, to] = [this.#from, this.#to];
-    /** Zero crossings of the sinc in a period of `from` samples. */
     const cutoff = Math.min(from, to) * ROLLOFF;
     const centre = (phase / to) * from;
     const reach = (ZERO_CROSSINGS * from) / cutoff;
