@@ -76,6 +76,7 @@ export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor
  */
 export type ModelTensorsOf<S extends TensorSpecs> = {
   // With `noUncheckedIndexedAccess`, every type except `any` would become a union with `undefined`.
+  // biome-ignore lint/suspicious/noExplicitAny: only the weights file has the names and the dtypes
   readonly [K in keyof S]: string extends K ? any : ModelTensor<S[K]["dtype"]>;
 };
 

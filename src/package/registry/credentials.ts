@@ -192,8 +192,7 @@ async function askHelper(
 function killGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, "SIGKILL");
-  } catch {
-  }
+  } catch {}
 }
 
 function denied(message: string, cause?: unknown): SconceError {
