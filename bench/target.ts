@@ -131,7 +131,7 @@ export class Server implements Target {
       perSecond: done.perSecond,
       failed: done.failed + lost,
       ...(requests === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
-      // Processor times of each input, which vary less than the rate on a shared machine.
+      // Processor time varies less than the rate on a shared machine.
       details: {
         "µs of the main thread": perItem("jsSeconds") || Number.NaN,
         "µs of the engine process": perItem("engineSeconds"),

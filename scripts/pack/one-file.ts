@@ -1,4 +1,4 @@
-/** Makes one executable with all commands and libtorch: dist/sconce-linux-x64. */
+/** Makes one executable with all commands and libtorch, e.g. dist/sconce-linux-x64. */
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";

@@ -149,10 +149,7 @@ function toolVersions(): string[] {
   );
 }
 
-/**
- * Whether CMake's build folder belongs to this path. In a moved checkout the addon works, but CMake cannot build there
- * again.
- */
+/** Whether CMake can build in its folder again. It cannot in a moved checkout, because it caches paths. */
 function wasConfiguredHere(): boolean {
   const cache = readText(join(build, "CMakeCache.txt"));
   return cache === undefined || cache.includes(`\nCMAKE_HOME_DIRECTORY:INTERNAL=${root}\n`);

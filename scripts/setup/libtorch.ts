@@ -26,8 +26,8 @@ export interface Libtorch {
   /** Release and kind of build: "2.13.0+cpu". */
   build: string;
   /**
-   * A Python that can import torch, and the folder to put first in its PYTHONPATH. Only tests and export scripts use
-   * it.
+   * A Python that can import torch; null without one. `path` is the folder to put first in its PYTHONPATH; null if none
+   * is needed.
    */
   python: { command: string; path: string | null } | null;
 }

@@ -49,7 +49,7 @@ export class Background implements Disposable {
     return new Background();
   }
 
-  /** Starts a process in the background, unless the system would not let it leave the background later. */
+  /** Starts a process. It runs in the background if the system would let it leave the background later. */
   static start<T>(start: () => T): T {
     if (policyOfProcess() !== SCHED_OTHER || !mayLeave() || !mayLeave(inheritedCapabilities())) return start();
     // A process begins with the policy of the thread that starts it.

@@ -276,7 +276,7 @@ const MOST_PATH = 255;
 /**
  * Replaces the path of a file by a data URI. The schema has refused the text at this place, so the place is a file
  * field.
- * @returns the path if it has no file
+ * @returns the path if no file exists there, otherwise undefined
  */
 async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<string | undefined> {
   const key = path.at(-1);
