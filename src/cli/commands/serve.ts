@@ -87,7 +87,8 @@ const REPEAT_MS = 1000;
 
 /**
  * Handles signals. The first SIGTERM or SIGINT finishes accepted requests, the second ends the process at once. SIGHUP
- * starts a newer server. In a terminal SIGHUP stops the server, because the terminal sends it when the session ends.
+ * starts a newer server if upgrades are allowed. In a terminal it stops the server, because the terminal sends it when
+ * the session ends.
  */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;

@@ -75,7 +75,7 @@ export function secureFolder(folder: string): string {
 }
 
 /**
- * Checks that libraries can be written to and loaded from the folder.
+ * Checks that the folder has enough space for libraries, and that libraries can be loaded from it.
  * @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space
  */
 export function requireSpace(folder: string, bytes: number): void {

@@ -26,7 +26,7 @@ export type ToChild = z.infer<typeof toChild>;
 const errorReport = z.object({
   code: z.enum(errorCodes).optional(),
   message: z.string(),
-  /** Undefined if clients may read `message`. */
+  /** The message for clients; undefined if they may read `message`. */
   clientMessage: z.string().optional(),
 });
 
