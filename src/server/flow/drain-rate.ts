@@ -9,13 +9,10 @@ export class DrainRate {
   readonly #inService: () => number;
   #begun = 0;
   #busyMs = 0;
-  /** Time up to which `#busyMs` counts; undefined while no item waits. */
+  /** Start of the busy time that `#busyMs` lacks; undefined while no item waits. */
   #busySinceMs: number | undefined;
 
-  /**
-   * `inService` returns the count of items that have begun and not ended. Old counts lose weight only down to this
-   * count, because a rate of fewer items is inexact.
-   */
+  /** `inService` returns the count of items that have begun and not ended. */
   constructor(inService: () => number) {
     this.#inService = inService;
   }

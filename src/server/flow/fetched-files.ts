@@ -64,7 +64,7 @@ async function fetchAll(
   try {
     const contents: FetchedFile[] = [];
     if (isPatient && files.length > 1) {
-      // Not through `gate`: the inputs inside may wait for memory that this input holds.
+      // This loop bypasses `gate`, because inputs inside it may wait for the memory that this input holds.
       for (const index of files.keys()) contents.push(await fetchOne(index));
     } else {
       contents.push(...(await Promise.all(files.map((_, index) => gate.run(owner, () => fetchOne(index))))));

@@ -164,7 +164,7 @@ export class FlowCredits {
     this.unsent += list.count;
   }
 
-  /** Moves a prediction from the usual credits to the quarantined ones. */
+  /** Counts a prediction as quarantined, and not as usual. */
   quarantine(list: ItemList): void {
     this.usual.count(list, -1);
     list.isQuarantined = true;
@@ -187,7 +187,7 @@ export class FlowCredits {
     return true;
   }
 
-  /** Removes an item from the counts of the queue. @returns false if it was removed before */
+  /** Removes an item from the counts of the engine's queue. @returns false if it was removed before */
   leave(item: ListItem): boolean {
     if (!item.isWaiting) return false;
     item.isWaiting = false;

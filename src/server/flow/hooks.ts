@@ -45,8 +45,8 @@ export class Hooks {
   #isLimited = true;
   #quickCalls = 0;
   /**
-   * Resolves when all earlier calls have ended. While a suspect (a call that may have blocked the last process) has not
-   * run, calls run one by one.
+   * Resolves when the previous call has ended. Calls run one by one until all suspects (calls that may have blocked the
+   * last process) have run.
    */
   #last: Promise<unknown> = Promise.resolve();
 

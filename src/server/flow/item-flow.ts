@@ -268,7 +268,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     // Decides whether the server is overloaded, before inputs leave the queue.
     this.#turns.look(begin);
-    this.credits.isUrgent = this.#turns.isStanding;
+    this.credits.isUrgent = this.#turns.isOverloaded;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
@@ -303,7 +303,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
   }
 
-  /** Begins no input in the first part of a batch: an input that begins late waits less for the next batch. */
+  /** Lets no input begin in the first part of a batch, because it would only wait longer for the next batch. */
   #hold(items: readonly ListItem[], nowMs: number): void {
     const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
     setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
@@ -318,7 +318,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#lookTimer.unref();
   }
 
-  /** Continues in the next turn of the event loop. */
+  /** Calls `#begin` in the next turn of the event loop. */
   #goOnLater(): void {
     this.#willGoOn = true;
     setImmediate(() => {

@@ -33,7 +33,7 @@ export interface ItemListOptions {
   readonly span?: PredictionSpan | undefined;
 }
 
-/** Form of outputs as JSON text. */
+/** How the JSON text of an output shows arrays. */
 export interface TextForm {
   /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
   readonly byteFields: readonly string[];
@@ -305,7 +305,7 @@ export class ListItem implements Item {
   readonly bytes: number;
   /** Bytes that the item holds in the queue, without its fetched files. */
   readonly tensorBytes: number;
-  /** Whether the item waits for its first batch. After a failed batch it runs again. */
+  /** Whether the item waits for its first batch. */
   isWaiting = true;
   /** When `preprocess` ended, in `performance.now()` milliseconds. */
   readonly readyAtMs: number;

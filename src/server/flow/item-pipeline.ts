@@ -32,7 +32,7 @@ const noFiles: readonly ModelFile[] = [];
 export interface FinishOptions {
   /** If set, a large output becomes JSON text of this form, in several turns of the event loop. */
   readonly textForm?: TextForm | undefined;
-  /** Identifies the input to the record of running hooks. */
+  /** Prediction and index of the input; undefined outside a prediction. */
   readonly place?: InputPlace | undefined;
   readonly caller?: HookCaller | undefined;
   readonly parts?: PartReceiver | undefined;

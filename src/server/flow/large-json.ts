@@ -22,7 +22,7 @@ export class LargeJson {
   #last: Promise<unknown> = Promise.resolve();
   #count = 0;
 
-  /** Whether the queue is full: each value may have tens of megabytes. */
+  /** Whether the queue is full. It is short, because each value may have tens of megabytes. */
   get isFull(): boolean {
     return this.#count >= MAX_WAITING;
   }
@@ -111,7 +111,7 @@ function sizeOf(value: unknown, depth = 0): number {
   if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
   if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
   if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS_PER_NUMBER : 1;
-  // Only tensors become arrays of numbers; other arrays of bytes become one string.
+  // A tensor becomes arrays of numbers.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype || !isObject(value)) return 1;
   let size = 1;

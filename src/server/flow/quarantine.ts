@@ -37,7 +37,7 @@ export class Quarantine {
     this.#now = now;
   }
 
-  /** Whether an item has failed lately. */
+  /** Whether an item has failed in the last `WATCH_MS` milliseconds. */
   get isWatching(): boolean {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }
@@ -67,7 +67,7 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // The client that is quarantined now may be the last client that `#othersAtMs` counted.
+    // Forgets when the last client that is not quarantined ran an item, because it may be this client.
     if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);

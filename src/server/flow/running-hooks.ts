@@ -1,13 +1,12 @@
 /**
- * The running calls of `preprocess` and `postprocess`, in a file that outlives the HTTP process (front). If a call
- * blocks the process, the next process finds out which one.
+ * Records running calls of `preprocess` and `postprocess` in a file. If a call blocks the HTTP process, the next
+ * process reads which call it was.
  */
 import { writeFileSync } from "node:fs";
 
 const hooks = ["preprocess", "postprocess"] as const;
 export type ItemHook = (typeof hooks)[number];
 
-/** The place of an input: its prediction, and its index there. */
 export interface InputPlace {
   readonly predictionId: string;
   readonly index: number;
@@ -24,9 +23,12 @@ const SLOTS = 512;
 const states = { free: 0, synchronous: 1, awaited: 2, guilty: 3 } as const;
 
 export class RunningHooks {
-  /** Calls that blocked an earlier process of this server. They are not made again. */
+  /** Calls that blocked an earlier process. Their inputs fail without another call. */
   readonly guilty: readonly RunningHook[];
-  /** Calls of which one blocked the last process. A single one is guilty. Empty if the process was not blocked. */
+  /**
+   * Calls that ran when the last process was blocked. A single one is guilty. Empty if the last process was not
+   * blocked.
+   */
   readonly suspects: readonly RunningHook[];
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -38,13 +40,13 @@ export class RunningHooks {
     return path;
   }
 
-  /** @param wasHeld whether the last process with this file was ended because a call blocked it */
+  /** `wasHeld` tells whether the last process was ended because a call blocked it. */
   constructor(path: string, wasHeld: boolean) {
     this.#bytes = Bun.mmap(path, { shared: true });
     this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset);
     const slots = Array.from({ length: SLOTS }, (_, slot) => slot);
     const inState = (state: number) => slots.filter((slot) => this.#bytes[slot * SLOT_BYTES] === state);
-    // A synchronous call has the thread for itself, so only this call can have blocked the process.
+    // A synchronous call has the thread for itself, so it must be the call that blocked the process.
     const running = inState(states.synchronous);
     const possible = running.length > 0 ? running : inState(states.awaited);
     const found = wasHeld ? possible : [];

@@ -3,9 +3,9 @@
  * lists of a client, one input each.
  *
  * Under overload this order would serve every client after it has left. So once the oldest list has waited too long and
- * clients leave (the queue is standing), the newest lists begin first, and lists that wait too long are refused. Lists
- * that have begun are finished first. Lists that no client waits for keep a share of the turns, and are not refused.
- * The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015).
+ * clients leave, the newest lists begin first, and lists that wait too long are refused. Lists that have begun are
+ * finished first. Lists that no client waits for keep a share of the turns, and are not refused. The method is
+ * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015).
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
@@ -14,7 +14,7 @@ import type { ItemTimes } from "./item-times.ts";
 import type { Sender } from "./quarantine.ts";
 
 export interface TurnsOptions {
-  /** Share of the turns, while the queue is standing, for lists that no client waits for. */
+  /** Share of the turns, under overload, for lists that no client waits for. */
   readonly pollShare: number;
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
@@ -23,14 +23,14 @@ export interface TurnsOptions {
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Longest wait that a new list should have, in milliseconds, while no client has left earlier. */
+/** Target for the wait of a new list, in milliseconds, while no client has left early. */
 const TARGET_MS = 500;
 /**
- * The queue becomes standing (overloaded) when its oldest list has waited longer than the target wait for this many
- * milliseconds.
+ * The server is overloaded when the oldest list has waited longer than its target for this many milliseconds, and
+ * clients leave.
  */
 const INTERVAL_MS = 500;
-/** The queue stays standing until no list has been refused for this many milliseconds. */
+/** The overload ends when no list has been refused for this many milliseconds. */
 const CALM_MS = 2000;
 /** Least target wait, in batch times. Items begin a batch at a time, so a shorter wait would make partial batches. */
 const TARGET_BATCHES = 2;
@@ -48,10 +48,7 @@ const LEAST_AHEAD_BATCHES = 1.5;
 const IMPATIENT_BATCHES = 2.5;
 /** Factor for a mean time, because some outputs take longer. */
 const MARGIN = 1.1;
-/**
- * The queue is standing only if at least this share of the clients leaves without an answer. Single clients that leave
- * are no overload.
- */
+/** Least share of clients that leave without an answer under overload. Single clients that leave are no overload. */
 const LEAVING_SHARE = 0.1;
 /** Weight of the newest client in the share of clients that leave. */
 const LEAVING_WEIGHT = 1 / 32;
@@ -61,19 +58,19 @@ const LEAVING_WEIGHT = 1 / 32;
  */
 const NEWEST_WEIGHT = 0.25;
 /**
- * A standing queue admits a new list if its expected wait is at most this share of `TARGET_MS`, or a batch time. Other
- * lists are refused at once.
+ * Under overload, a new list is admitted if its expected wait is at most this share of `TARGET_MS`, or a batch time.
+ * Other lists are refused at once.
  */
 const ADMITTED = 0.2;
 
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #nextNumber = () => ++this.#lastNumber;
-  /** Lists that a client waits for, without a begun input. */
+  /** Lists that a client waits for, before their first input begins. */
   readonly #fresh = new ClientTurns(this.#nextNumber);
   /** The lists of `#fresh`, in the order of their arrival. */
   readonly #arrivals = new Ring<Arrival>();
-  /** Lists that a client waits for, with a begun input. */
+  /** Lists that a client waits for, after their first input has begun. */
   readonly #begun = new ClientTurns(this.#nextNumber);
   /** Lists that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
@@ -81,9 +78,9 @@ export class Turns {
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
-  /** Time at which the oldest fresh list exceeded the target wait; undefined while it has not. */
-  #standingSinceMs: number | undefined;
-  /** Time since which every batch was too late for its clients; undefined after a batch in time. */
+  /** Since when the oldest list in `#fresh` exceeds the target wait; undefined while it does not. */
+  #overTargetSinceMs: number | undefined;
+  /** Since when every batch was too late for its clients; undefined after a batch in time. */
   #lateSinceMs: number | undefined;
   /** When a client last left before its answer. */
   #abandonedAtMs = -Infinity;
@@ -91,7 +88,7 @@ export class Turns {
   #leavingShare = 0;
   /** How long clients wait before they leave, estimated from clients that left. */
   #patienceMs = Infinity;
-  #isStanding = false;
+  #isOverloaded = false;
   /** When a list was last refused, or the wait of a new list was last above its limit. */
   #refusedAtMs = -Infinity;
   /** Turns that the lists in `#polled` have earned, from 0 to 1. */
@@ -102,9 +99,9 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Whether the server is overloaded, and clients leave before their answers. */
-  get isStanding(): boolean {
-    return this.#isStanding;
+  /** Whether the queue is overloaded, and clients leave before their answers. */
+  get isOverloaded(): boolean {
+    return this.#isOverloaded;
   }
 
   /** Count of waiting lists, without those of quarantined clients. */
@@ -122,8 +119,8 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // Nobody calls `look` while no list waits, so `#isStanding` may be out of date.
-      if (this.#isStanding && this.#arrivals.first === undefined) this.look(nowMs);
+      // Nobody calls `look` while no list waits, so `#isOverloaded` may be out of date.
+      if (this.#isOverloaded && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
       this.#arrivals.add(list.arrival);
@@ -135,7 +132,7 @@ export class Turns {
 
   /** Ends the turn of a list. A list in `#fresh` is removed; any other list moves to the end. */
   take(list: ItemList): void {
-    if (this.#fresh.take(list, this.#isStanding)) {
+    if (this.#fresh.take(list, this.#isOverloaded)) {
       this.#leaveArrivals(list);
       this.#countClient(false);
     } else {
@@ -174,7 +171,7 @@ export class Turns {
 
   /** Resets the state of overload, after all lists have ended: the next clients may have another patience. */
   idle(): void {
-    this.#standingSinceMs = undefined;
+    this.#overTargetSinceMs = undefined;
     this.#lateSinceMs = undefined;
     this.#leavingShare = 0;
   }
@@ -202,27 +199,27 @@ export class Turns {
     list.refuse("overload");
   }
 
-  /** Decides whether the queue is standing. */
+  /** Decides whether the queue is overloaded. */
   look(nowMs: number): void {
     const targetMs = this.#targetMs(nowMs);
     const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
-      this.#standingSinceMs = undefined;
-      // Behind many lists that no client waits for, the next client would wait too long, so the queue stays standing.
+      this.#overTargetSinceMs = undefined;
+      // Behind many lists that no client waits for, the next client would wait too long, so the overload lasts.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
-      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
-    } else if (!this.#isStanding) {
-      if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
-      else this.#standingSinceMs ??= nowMs;
+      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isOverloaded = false;
+    } else if (!this.#isOverloaded) {
+      if (nowMs - oldest.queuedAtMs <= targetMs) this.#overTargetSinceMs = undefined;
+      else this.#overTargetSinceMs ??= nowMs;
     }
-    const sinceMs = Math.min(this.#standingSinceMs ?? Infinity, this.#lateSinceMs ?? Infinity);
+    const sinceMs = Math.min(this.#overTargetSinceMs ?? Infinity, this.#lateSinceMs ?? Infinity);
     const clientsLeave = this.#abandonedAtMs >= sinceMs && this.#leavingShare >= LEAVING_SHARE;
-    if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isStanding = true;
+    if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isOverloaded = true;
   }
 
-  /** Refuses lists that have waited longer than the target in a standing queue. */
+  /** Under overload, refuses lists that have waited longer than the target. */
   shed(nowMs: number): void {
-    if (!this.#isStanding) return;
+    if (!this.#isOverloaded) return;
     const targetMs = this.#targetMs(nowMs);
     for (let list = this.#arrivals.first?.list; list !== undefined; list = this.#arrivals.first?.list) {
       if (nowMs - list.queuedAtMs <= targetMs) break;
@@ -233,7 +230,7 @@ export class Turns {
   /** The list whose input begins next. */
   next(): ItemList | undefined {
     const polled = this.#polled.first;
-    if (!this.#isStanding) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
+    if (!this.#isOverloaded) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
     const waited = this.#nextWaited();
     this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
     if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
@@ -257,7 +254,7 @@ export class Turns {
     sender?: Sender,
   ): { readonly waitMs: number; readonly patienceMs: number } {
     const { itemsMs, pollShare } = this.#options;
-    if (!this.#isStanding) {
+    if (!this.#isOverloaded) {
       const ahead = this.#fresh.ahead(sender) + this.#begun.ahead(sender) + this.#polled.ahead(sender);
       return { waitMs: itemsMs(ahead, nowMs), patienceMs: Infinity };
     }
@@ -276,7 +273,7 @@ export class Turns {
 
   /** Whether clients leave so early that even an input that waits for one whole batch comes too late. */
   isImpatient(nowMs: number): boolean {
-    return this.#isStanding && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
+    return this.#isOverloaded && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
   }
 
   /**
@@ -300,8 +297,8 @@ export class Turns {
   }
 
   /**
-   * The next list that a client waits for. A begun list goes first, but every second turn goes to the newest fresh list
-   * if that is not longer.
+   * The next list that a client waits for. A list in `#begun` goes first, but every second turn goes to the newest list
+   * in `#fresh` if it is not longer.
    */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];
@@ -312,8 +309,8 @@ export class Turns {
 }
 
 /**
- * The first list without an input in `preprocess` or in the engine's queue. The loop is short, because credits limit
- * the lists that have one.
+ * The first list without an input in `preprocess` or in the engine's queue. The credits limit how many lists this loop
+ * skips.
  */
 function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;

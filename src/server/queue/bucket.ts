@@ -91,7 +91,7 @@ export class Bucket {
       signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
-      // A bucket in another region answers with a redirect.
+      // A bucket in another region answers with a redirect, which must fail.
       const response = await fetch(url, { method, headers, body, signal, redirect: "manual" });
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];

@@ -53,8 +53,8 @@ export class LargeParts {
   }
 
   /**
-   * Stores the JSON members of a large outcome in the bucket. The name contains this replica, because two replicas may
-   * end the same prediction.
+   * Stores the JSON members of a large outcome in the bucket. The key has the id of this replica, because two replicas
+   * may end the same prediction.
    * @returns the id of this replica; undefined if the members must be stored in Redis
    */
   async putMembers({ record, bytes }: QueuedOutcome): Promise<string | undefined> {

@@ -85,6 +85,8 @@ export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | 
 
 export interface Claimed {
   readonly requests: readonly ClaimedRequest[];
-  /** Number of predictions that failed instead, because too many replicas ended while they ran them. */
+  /**
+   * Number of predictions that failed instead of being claimed, because too many replicas ended while they ran them.
+   */
   readonly givenUp: number;
 }

@@ -20,7 +20,7 @@ export class QueueWait {
   update(facts: Pick<QueueFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
     const before = this.#facts ?? facts;
     this.#facts = facts;
-    // Negative after replicas have returned predictions, or when the queue is new.
+    // The difference is negative after replicas have returned predictions, or when the queue is new.
     const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
     const isIdle = facts.waiting === 0;
     if (claimed > 0 || isIdle) this.#rate.begun(claimed, nowMs, isIdle);

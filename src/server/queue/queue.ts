@@ -132,7 +132,8 @@ export class Queue {
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // Not for an id that a client chose: a second request with this id would replace the body of the first.
+    // A body with an id that a client chose stays in Redis. In the bucket, a second request with this id would replace
+    // it.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, place: "bucket" });
@@ -150,8 +151,9 @@ export class Queue {
   }
 
   /**
-   * Cancels a prediction; undefined for an unknown id. The replica that runs it ends it, or with `isForced` Redis ends
-   * it at once.
+   * Cancels a prediction.
+   * @param isForced whether Redis ends it at once, and not the replica that runs it
+   * @returns the record, which may be unfinished; undefined for an unknown id
    */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
     const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
@@ -192,7 +194,7 @@ export class Queue {
     try {
       await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
     } catch (error) {
-      // Another replica has created the group.
+      // BUSYGROUP means that another replica has created the group.
       const cause = error instanceof SconceError ? error.cause : undefined;
       if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
     }

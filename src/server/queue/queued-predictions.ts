@@ -38,7 +38,7 @@ interface Cancellation extends RetryEntry {
 }
 
 /**
- * Milliseconds for which a canceled prediction may still get its outputs so far from its replica. Then it ends without
+ * Milliseconds in which the replica that runs a canceled prediction can report its outputs. Then it ends without
  * outputs.
  */
 const CANCEL_MS = 1000;

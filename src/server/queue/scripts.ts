@@ -12,9 +12,9 @@ const MAX_EXPIRED = 100;
 const MAX_FORGOTTEN = 500;
 
 /**
- * Adds predictions to the queue. An id with a digest of its request is one that a client chose, and must be new.
- * Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
- * flags (where a large body is, the waiting replica, digest, checksum), request, webhook.
+ * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id,
+ * count, bytes, time limit, kind, flags (where a large body is, the waiting replica, digest, checksum), request,
+ * webhook. A digest means that a client chose the id, which must be new.
  * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for
  * too many bytes, or -3 if the id exists
  */
