@@ -138,7 +138,6 @@ export class ClientTurns {
     else this.#addresses.moveToEnd(address);
   }
 
-  /** All lists, grouped by address and client. */
   *[Symbol.iterator](): Generator<ItemList> {
     for (const address of this.#addresses) for (const client of address) yield* client;
   }

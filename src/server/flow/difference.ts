@@ -62,7 +62,9 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
   return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
 }
 
-/** Whether rounding explains a difference between two numbers of JSON lists. `largest` is the largest number in a list. */
+/**
+ * Whether rounding explains a difference of two numbers in JSON lists. `largest` is the largest absolute number there.
+ */
 export function isRounding(difference: number, largest: number): boolean {
   return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);
 }

@@ -168,7 +168,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // The server is not full, so its busy time ends.
+    // The server is not full, so the busy time in `#rate` ends.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 

@@ -34,11 +34,13 @@ export interface TriedOutput {
   readonly name: string;
   /** Largest difference of an element between two runs of the example alone. */
   readonly again: number;
-  /** Largest difference of an element between a run alone and a run in a batch; undefined for weights without batches. */
+  /**
+   * Largest difference of an element between a run alone and a run in a batch; undefined for weights without batches.
+   */
   readonly together: number | undefined;
   /**
-   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without padded dimensions, or if the
-   * weights refuse longer items.
+   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without padded
+   * dimensions, or if the weights refuse longer items.
    */
   readonly padded: number | undefined;
   /** The cause of a difference that exceeds rounding. */

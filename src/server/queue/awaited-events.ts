@@ -17,10 +17,7 @@ export class AwaitedEvents implements Disposable {
   #name = "";
   #readCount = 0;
   #isStale = false;
-  /**
-   * Whether reading has stopped because memory is short or Redis lacks an event. Event streams then get the other
-   * outputs at the end.
-   */
+  /** Whether reading has stopped because memory is short or Redis lacks an event. Event streams then get the other outputs at the end. */
   #isStopped = false;
   #reading: Promise<void> | undefined;
 

@@ -70,10 +70,7 @@ export class Bucket {
     return this.#client.presign(this.#folder + key, { method: "GET", expiresIn });
   }
 
-  /**
-   * Sends a request with `fetch` to a URL that Bun's S3 client has signed, because requests of that client cannot be
-   * aborted.
-   */
+  /** Sends a request with `fetch` to a URL that Bun's S3 client has signed, because requests of that client cannot be aborted. */
   async #send<T>(sent: Sent, read: (response: Response) => Promise<T>): Promise<T | undefined> {
     const { method, key, body, type } = sent;
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);

@@ -12,14 +12,14 @@ import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 /**
- * A prediction that was claimed this many milliseconds ago uses only a tenth of its capacity, so that short predictions
- * run beside it.
+ * A prediction that was claimed this many milliseconds ago counts only a tenth against the replica's capacity, so that short predictions run beside
+ * it.
  */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
 /**
- * Milliseconds after a prediction's time limit at which an outcome that Redis has not accepted is dropped. Another
- * replica has ended the prediction by then.
+ * Milliseconds after a prediction's time limit at which an outcome that Redis has not accepted is dropped. Another replica has ended the prediction
+ * by then.
  */
 const EXPIRY_MS = 60_000;
 
@@ -127,8 +127,8 @@ export class ClaimedPredictions implements PredictionStore {
   }
 
   /**
-   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here,
-   * because its outcome must still be sent
+   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here, because its outcome must still be
+   * sent
    */
   drop(id: string): boolean {
     const claim = this.#claims.get(id);

@@ -1,6 +1,4 @@
-/**
- * Sends outputs, and parts of outputs, of running predictions to Redis, where event streams of all replicas read them.
- */
+/** Sends outputs, and parts of outputs, of running predictions to Redis, where event streams of all replicas read them. */
 import type { LivePrediction } from "../predictions/live.ts";
 import type { PartLog } from "../predictions/part-log.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
@@ -23,10 +21,7 @@ export class EventReports {
     this.#events = events;
   }
 
-  /**
-   * Starts reports of a prediction. A prediction with one output and no parts needs none, because its outcome has the
-   * output.
-   */
+  /** Starts reports of a prediction. A prediction with one output and no parts needs none, because its outcome has the output. */
   add(live: LivePrediction): void {
     if (live.isOver || (live.parts === undefined && live.count === 1)) return;
     this.#reports.set(live.id, new EventReport(live, this.#events));
@@ -37,10 +32,7 @@ export class EventReports {
     this.#reports.get(id)?.watched();
   }
 
-  /**
-   * Sends the last parts of ended predictions, which must precede their outcomes. Never throws, so that an outcome is
-   * sent even without parts.
-   */
+  /** Sends the last parts of ended predictions, which must precede their outcomes. Never throws, so that an outcome is sent even without parts. */
   async flush(ids: readonly string[]): Promise<void> {
     await Promise.all(ids.map((id) => this.#reports.get(id)?.flush()));
   }

@@ -9,11 +9,10 @@ const MAX_LOG_BYTES = 2 ** 24;
 export const UNWATCHED = -2;
 
 /**
- * Appends events to the log of a prediction, and notifies the replicas that watch it. A log with another name is from
- * the replica that ran the prediction before, and is replaced. Arguments: id, name of the log, number of earlier
- * events, events.
- * @returns the number of events in the log; nothing is appended if it differs from the given number of earlier events;
- * -1 if another replica runs the prediction; UNWATCHED if no replica watches it
+ * Appends events to the log of a prediction, and notifies the replicas that watch it. A log with another name is from the replica that ran the
+ * prediction before, and is replaced. Arguments: id, name of the log, number of earlier events, events.
+ * @returns the number of events in the log; nothing is appended if it differs from the given number of earlier events; -1 if another replica runs the
+ * prediction; UNWATCHED if no replica watches it
  */
 export const reportEventsScript = queueScript(`
 local id, name, from = ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -49,10 +48,7 @@ settle()
 return count + #ARGV - 5
 `);
 
-/**
- * Marks a prediction as watched before it is created, because a fast prediction ends before the first read. Argument:
- * id.
- */
+/** Marks a prediction as watched before it is created, because a fast prediction ends before the first read. Argument: id. */
 export const expectEventsScript = queueScript(`
 local watchers = base .. 'w:' .. ARGV[3]
 freeing()
@@ -63,12 +59,10 @@ return 1
 `);
 
 /**
- * Reads a page of events, and marks the prediction as watched for some seconds. The first watcher causes a notification
- * of the replica that runs the prediction. Arguments: id, known name of the log, number of known events, maximum bytes,
- * whether the reader gets notifications.
- * @returns name of the log, number of events before the page, number of all events, then the events; no events if Redis
- * has dropped the next one. A number instead is the size of a next event above the maximum bytes. False: there is no
- * log.
+ * Reads a page of events, and marks the prediction as watched for some seconds. The first watcher causes a notification of the replica that runs the
+ * prediction. Arguments: id, known name of the log, number of known events, maximum bytes, whether the reader gets notifications.
+ * @returns name of the log, number of events before the page, number of all events, then the events; no events if Redis has dropped the next one. A
+ * number instead is the size of a next event above the maximum bytes. False: there is no log.
  */
 export const readEventsScript = queueScript(`
 local id, room_ = ARGV[3], tonumber(ARGV[6])

@@ -34,10 +34,7 @@ export class LargeParts {
     this.#values = values;
   }
 
-  /**
-   * Stores a large body in the bucket. @returns whether the body is in the bucket @throws SconceError
-   * `queue_unavailable`
-   */
+  /** Stores a large body in the bucket. @returns whether the body is in the bucket @throws SconceError `queue_unavailable` */
   async putBody({ id, bytes, body }: QueuedRequest): Promise<boolean> {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES) return false;
     await this.#values.put(this.#name(id, "body"), body);
@@ -53,8 +50,7 @@ export class LargeParts {
   }
 
   /**
-   * Stores the JSON members of a large outcome in the bucket. The key has the id of this replica, because two replicas
-   * may end the same prediction.
+   * Stores the JSON members of a large outcome in the bucket. The key has the id of this replica, because two replicas may end the same prediction.
    * @returns the id of this replica; undefined if the members must be stored in Redis
    */
   async putMembers({ record, bytes }: QueuedOutcome): Promise<string | undefined> {
@@ -71,10 +67,7 @@ export class LargeParts {
     }
   }
 
-  /**
-   * Reads the JSON members of an outcome. @param node id of the replica that stored them @returns undefined if the
-   * bucket does not have them
-   */
+  /** Reads the JSON members of an outcome. @param node id of the replica that stored them @returns undefined if the bucket does not have them */
   async members(id: string, node: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#values?.get(this.#name(id, `members/${node}`));
   }

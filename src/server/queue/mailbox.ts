@@ -1,7 +1,4 @@
-/**
- * Receives notifications from Redis: about predictions that clients of this replica wait for, and about predictions
- * that it runs.
- */
+/** Receives notifications from Redis: about predictions that clients of this replica wait for, and about predictions that it runs. */
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
@@ -21,9 +18,7 @@ export interface MailListener {
   readonly cancelled?: (id: string) => void;
   /** Called when a prediction has new events, which the listener must read. */
   readonly events?: (id: string) => void;
-  /**
-   * Called when an event stream of any replica watches a prediction that this replica runs. It must then report events.
-   */
+  /** Called when an event stream of any replica watches a prediction that this replica runs. It must then report events. */
   readonly watched?: (id: string) => void;
 }
 

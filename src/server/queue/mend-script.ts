@@ -2,8 +2,8 @@
 import { queueScript } from "./script-prelude.ts";
 
 /**
- * Removes values of a wrong type or form from the keys of the queue and of the given predictions. Predictions in a
- * removed key are lost. Arguments: ids.
+ * Removes values of a wrong type or form from the keys of the queue and of the given predictions. Predictions in a removed key are lost. Arguments:
+ * ids.
  * @returns for each removed value its key, a space, and the fault
  */
 export const mendScript = queueScript(`

@@ -52,8 +52,7 @@ export class QueueEvents {
 
   /**
    * Appends events to the log, which must have `from` events.
-   * @returns the number of events in the log; UNWATCHED if no event stream reads the prediction; -1 if another replica
-   * runs it
+   * @returns the number of events in the log; UNWATCHED if no event stream reads the prediction; -1 if another replica runs it
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
@@ -71,8 +70,7 @@ export class QueueEvents {
   }
 
   /**
-   * Reads the events after the first `from` events of the log. The replica that runs the prediction reports events for
-   * some seconds after each read.
+   * Reads the events after the first `from` events of the log. The replica that runs the prediction reports events for some seconds after each read.
    * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
    * @throws DamagedValue for an event that the disk of Redis changed
@@ -90,7 +88,7 @@ export class QueueEvents {
   }
 }
 
-/** Part of an event's checksum, so that an event at a wrong place has a wrong checksum. */
+/** Text of an event's place. The checksum of an event covers its place, so that an event at another place has a wrong checksum. */
 function placeOf(id: string, name: string, position: number): string {
   return `${id} ${name} ${position} `;
 }

@@ -12,8 +12,8 @@ export interface QueuedRequest
 }
 
 /**
- * Result of creating a prediction: its creation time; or the exceeded limit, and the number of unfinished inputs. An id
- * that exists gives the limit `queue`.
+ * Result of creating a prediction: its creation time; or the exceeded limit, and the number of unfinished inputs. An id that exists gives the limit
+ * `queue`.
  */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
@@ -54,10 +54,7 @@ export interface QueueFacts {
   readonly isFull: boolean;
 }
 
-/**
- * Call about the webhooks of a queue. It deletes delivered webhooks, renews this replica's leases, and claims webhooks
- * without a lease.
- */
+/** Call about the webhooks of a queue. It deletes delivered webhooks, renews this replica's leases, and claims webhooks without a lease. */
 export interface WebhookExchange {
   /** Length of a lease in milliseconds. Only the replica with the lease delivers a webhook. */
   readonly leaseMs: number;
@@ -85,8 +82,6 @@ export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | 
 
 export interface Claimed {
   readonly requests: readonly ClaimedRequest[];
-  /**
-   * Number of predictions that failed instead of being claimed, because too many replicas ended while they ran them.
-   */
+  /** Number of predictions that failed instead of being claimed, because too many replicas ended while they ran them. */
   readonly givenUp: number;
 }

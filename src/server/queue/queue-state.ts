@@ -1,7 +1,4 @@
-/**
- * Polls Redis once a second: reads the figures of the queue, and ends predictions of any replica whose time limit has
- * passed.
- */
+/** Polls Redis once a second: reads the figures of the queue, and ends predictions of any replica whose time limit has passed. */
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../flow/drain-rate.ts";

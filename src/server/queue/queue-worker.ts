@@ -77,10 +77,7 @@ export class QueueWorker {
     return this.#isStopping;
   }
 
-  /**
-   * Stops claiming. Returns predictions that have not begun to the queue at once, and all others after `maxMs`
-   * milliseconds.
-   */
+  /** Stops claiming. Returns predictions that have not begun to the queue at once, and all others after `maxMs` milliseconds. */
   async stop(maxMs: number): Promise<void> {
     const { queue, link, claims } = this.#options;
     this.#isStopping = true;
@@ -99,10 +96,7 @@ export class QueueWorker {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  /**
-   * Renews the leases of all claimed predictions. Stops predictions that another replica has claimed or a client has
-   * canceled.
-   */
+  /** Renews the leases of all claimed predictions. Stops predictions that another replica has claimed or a client has canceled. */
   async renew(): Promise<void> {
     const { queue, claims } = this.#options;
     const { ids } = claims;
@@ -147,8 +141,7 @@ export class QueueWorker {
 
   async #begin({ requests, givenUp }: Claimed, reclaimed: number, isOld: boolean): Promise<void> {
     const { claims, metrics, engine } = this.#options;
-    // A prediction with many inputs counts as a quarter of the capacity at most, so that other predictions run beside
-    // it.
+    // A prediction with many inputs counts as a quarter of the capacity at most, so that other predictions run beside it.
     const maxShare = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
     metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
     const added = requests.map((request) => {
@@ -182,10 +175,7 @@ export class QueueWorker {
     }
   }
 
-  /**
-   * Number of predictions to claim now; 0 while less than a batch is free. Claimed inputs for three batches keep the
-   * device busy.
-   */
+  /** Number of predictions to claim now; 0 while less than a batch is free. Claimed inputs for three batches keep the device busy. */
   #freeCount(): number {
     const { engine, claims } = this.#options;
     const batch = engine.maxBatchSize * engine.instances;
@@ -203,8 +193,7 @@ export class QueueWorker {
     if (this.#isReclaiming || this.#isStopping || !engine.isReady) return;
     this.#isReclaiming = true;
     try {
-      // After an outage of Redis all leases have ended. Each replica first renews its own, so that no running
-      // prediction changes its replica.
+      // After an outage of Redis all leases have ended. Each replica first renews its own, so that no running prediction changes its replica.
       if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
       else {
         for (let after = "-"; after !== "" && !this.#isStopping; ) {

@@ -121,8 +121,7 @@ export class Queue {
     });
     this.#reads = new CallBatch({
       call: async (reads) => {
-        // If one reader waits for the end of its prediction, Redis notifies this replica of the ends of all. This does
-        // no harm.
+        // If one reader waits for the end of its prediction, Redis notifies this replica of the ends of all. This does no harm.
         const purpose = reads.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
         return listOf(await this.#run(scripts.readScript, [purpose, ...reads.map(({ id }) => id)]));
       },
@@ -132,8 +131,7 @@ export class Queue {
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // A body with an id that a client chose stays in Redis. In the bucket, a second request with this id would replace
-    // it.
+    // A body with an id that a client chose stays in Redis. In the bucket, a second request with this id would replace it.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, place: "bucket" });
@@ -238,9 +236,7 @@ export class Queue {
     await this.#run(scripts.progressScript, args);
   }
 
-  /**
-   * Renews the leases of predictions. @returns ids that another replica has claimed, and ids that clients have canceled
-   */
+  /** Renews the leases of predictions. @returns ids that another replica has claimed, and ids that clients have canceled */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
     const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
@@ -396,8 +392,7 @@ export class Queue {
   }
 
   /**
-   * Sends a command. If it fails because another program wrote to the queue's keys, removes these values and sends it
-   * again.
+   * Sends a command. If it fails because another program wrote to the queue's keys, removes these values and sends it again.
    * @param ids predictions whose keys the command uses
    */
   async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {

@@ -37,10 +37,7 @@ interface Cancellation extends RetryEntry {
   readonly id: string;
 }
 
-/**
- * Milliseconds in which the replica that runs a canceled prediction can report its outputs. Then it ends without
- * outputs.
- */
+/** Milliseconds in which the replica that runs a canceled prediction can report its outputs. Then it ends without outputs. */
 const CANCEL_MS = 1000;
 /** Milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
@@ -197,19 +194,13 @@ export class QueuedPredictions implements Predictions {
     this.#isDraining = true;
   }
 
-  /**
-   * Waits at most `maxMs` milliseconds for predictions that HTTP requests wait for. Other requests then get the current
-   * state.
-   */
+  /** Waits at most `maxMs` milliseconds for predictions that HTTP requests wait for. Other requests then get the current state. */
   async release(maxMs: number): Promise<void> {
     await until(() => this.#awaited.size === 0, maxMs);
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
-  /**
-   * Reads a prediction from its queue. Redis sends notifications only for this replica's queue; `#tick` polls other
-   * queues.
-   */
+  /** Reads a prediction from its queue. Redis sends notifications only for this replica's queue; `#tick` polls other queues. */
   async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     const { queues } = this.#options;
     const queue = await queues.queueOf(id);
@@ -232,10 +223,7 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /**
-   * Cancels a prediction whose client disconnected before it got the id. Tries again until `timeLimitMs`, when the
-   * prediction has ended.
-   */
+  /** Cancels a prediction whose client disconnected before it got the id. Gives up after `timeLimitMs`, because the prediction has ended by then. */
   #abandon(kind: Kind, id: string, timeLimitMs: number): void {
     this.#cancellations.add({ kind, id, bytes: 0, expiresMs: performance.now() + timeLimitMs });
   }
@@ -271,8 +259,7 @@ export class QueuedPredictions implements Predictions {
       await this.#readEvents(awaited);
       awaited.update(record);
     } catch (error) {
-      // Ends the wait for a damaged outcome: the waiting request reads it and answers the error. After other errors the
-      // next tick polls again.
+      // Ends the wait for a damaged outcome: the waiting request reads it and answers the error. After other errors the next tick polls again.
       if (codedError(error).code === "predictions_unusable") awaited.release();
     }
   }

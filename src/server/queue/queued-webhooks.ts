@@ -1,7 +1,4 @@
-/**
- * The undelivered webhooks in the queues. A lease gives a webhook to one replica. After the lease, another replica
- * claims it.
- */
+/** The undelivered webhooks in the queues. A lease gives a webhook to one replica. After the lease, another replica claims it. */
 import { log } from "../../base/log.ts";
 import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";

@@ -76,7 +76,7 @@ export class RedisLink implements Disposable {
     this.#use = use;
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
-    // Without a listener, ioredis prints errors. Failed commands report them too.
+    // Keeps the reason for commands that fail later. Without a listener, ioredis prints the error.
     this.#client.on("error", (error) => {
       this.#isInUse = true;
       this.#disconnectReason = messageOf(error);
@@ -93,10 +93,7 @@ export class RedisLink implements Disposable {
     return this.fetch(0, name, ...args);
   }
 
-  /**
-   * Sends a command. @param answerBytes expected size of the answer, which extends the time limit @throws SconceError
-   * `queue_unavailable`
-   */
+  /** Sends a command. @param answerBytes expected size of the answer, which extends the time limit @throws SconceError `queue_unavailable` */
   fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
     return this.#inTurn(() => this.#send(answerBytes, name, args));
   }
@@ -164,8 +161,7 @@ export function isGroupMissing(error: unknown): boolean {
 }
 
 /**
- * Whether a command failed because another program wrote to a key: a value of another type, or text that a script
- * cannot parse.
+ * Whether a command failed because another program wrote to a key: a value of another type, or text that a script cannot parse.
  * @returns the prediction's id if the error message has it; undefined for other errors
  */
 export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
@@ -187,8 +183,8 @@ export function isConnecting(error: unknown): boolean {
 }
 
 /**
- * A connection is replaced when it is silent for longer than an answer may take. Connections for large values have no
- * limit, because they are silent while they send.
+ * A connection is replaced when it is silent for longer than an answer may take. Connections for large values have no limit, because they are silent
+ * while they send.
  */
 function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
   if (use === "large") return {};

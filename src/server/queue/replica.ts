@@ -1,7 +1,4 @@
-/**
- * This server as a replica: its connections to the Redis queue, the interface for clients, and the worker that runs
- * predictions.
- */
+/** This server as a replica: its connections to the Redis queue, the interface for clients, and the worker that runs predictions. */
 
 import type { Engine } from "../../engine/engine.ts";
 import type { ServeConfig } from "../config.ts";

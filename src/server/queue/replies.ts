@@ -28,8 +28,8 @@ export function listOf(reply: unknown): readonly unknown[] {
 }
 
 /**
- * A record from Redis. If the outcome's JSON members are in the bucket, `membersNode` is the id of the replica that
- * stored them, and the record has none.
+ * A record from Redis. If the outcome's JSON members are in the bucket, `membersNode` is the id of the replica that stored them, and the record has
+ * none.
  */
 export interface ReadRecord {
   readonly record: PredictionRecord;
@@ -39,9 +39,8 @@ export interface ReadRecord {
 }
 
 /**
- * Parses a record, as Lua scripts write it: a first line with the fields, then logs and members. @returns null for an
- * unknown id @throws DamagedValue for an outcome that the disk of Redis changed. If the members are in the bucket, the
- * caller checks them
+ * Parses a record, as Lua scripts write it: a first line with the fields, then logs and members. @returns null for an unknown id @throws DamagedValue
+ * for an outcome that the disk of Redis changed. If the members are in the bucket, the caller checks them
  */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;

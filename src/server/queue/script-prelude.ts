@@ -39,10 +39,7 @@ const MAX_MAIL_BYTES = 65_536;
 /** Milliseconds after which notifications for a replica expire. */
 export const MAIL_MS = 60_000;
 const MAX_MAILS = 10_000;
-/**
- * Milliseconds after the time limit in which the worker can end the prediction with its outputs so far. Then any
- * replica ends it.
- */
+/** Milliseconds after the time limit in which the worker can end the prediction with its outputs so far. Then any replica ends it. */
 const GRACE_MS = 1500;
 /** Milliseconds by which a key outlasts its longest use. */
 const MARGIN_MS = 60_000;

@@ -1,7 +1,4 @@
-/**
- * Redis scripts of the queue. Each script runs atomically. script-prelude.ts describes the keys and the first two
- * arguments.
- */
+/** Redis scripts of the queue. Each script runs atomically. script-prelude.ts describes the keys and the first two arguments. */
 import { MAIL_MS, queueScript } from "./script-prelude.ts";
 
 /** When this many replicas have ended while they ran a prediction, it fails, because it may be the cause. */
@@ -12,11 +9,11 @@ const MAX_EXPIRED = 100;
 const MAX_FORGOTTEN = 500;
 
 /**
- * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id,
- * count, bytes, time limit, kind, flags (where a large body is, the waiting replica, digest, checksum), request,
- * webhook. A digest means that a client chose the id, which must be new.
- * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for
- * too many bytes, or -3 if the id exists
+ * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
+ * flags (where a large body is, the waiting replica, digest, checksum), request, webhook. A digest means that a client chose the id, which must be
+ * new.
+ * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
+ * id exists
  */
 export const createScript = queueScript(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
@@ -107,8 +104,8 @@ return answer
 `);
 
 /**
- * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs
- * done, logs, id of the replica that stored the members in the bucket or "", model, checksum of id, logs and members.
+ * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs done, logs, id of the replica
+ * that stored the members in the bucket or "", model, checksum of id, logs and members.
  */
 export const finishScript = queueScript(`
 freeing()
@@ -124,8 +121,8 @@ return 0
 `);
 
 /**
- * Stores the progress of predictions that this replica runs. Arguments for each prediction: id, milliseconds since the
- * start or "", inputs done, bytes of the logs that Redis has, the logs after them.
+ * Stores the progress of predictions that this replica runs. Arguments for each prediction: id, milliseconds since the start or "", inputs done,
+ * bytes of the logs that Redis has, the logs after them.
  */
 export const progressScript = queueScript(`
 for i = 3, #ARGV, 5 do
@@ -148,10 +145,7 @@ end
 return 0
 `);
 
-/**
- * Renews the leases of predictions. Arguments: ids. @returns ids that another replica runs or that have ended, and ids
- * that are canceled
- */
+/** Renews the leases of predictions. Arguments: ids. @returns ids that another replica runs or that have ended, and ids that are canceled */
 export const renewScript = queueScript(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
 load(ids)
@@ -182,10 +176,7 @@ end
 return ids
 `);
 
-/**
- * Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it. A run counts as an
- * attempt.
- */
+/** Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it. A run counts as an attempt. */
 export const giveBackScript = queueScript(`
 freeing()
 local ids = {}
@@ -227,8 +218,8 @@ return 0
 `);
 
 /**
- * Reads predictions. Arguments: "awaited" to notify this replica of their ends, "expired" if this replica has claimed
- * them but they are too late to run, or ""; ids.
+ * Reads predictions. Arguments: "awaited" to notify this replica of their ends, "expired" if this replica has claimed them but they are too late to
+ * run, or ""; ids.
  * @returns for each id the record, or the size of a record that is too large for the answer
  */
 export const readScript = queueScript(`
@@ -249,10 +240,7 @@ load({ ARGV[3] })
 return recordOf(ARGV[3])
 `);
 
-/**
- * Lua function that cancels a prediction, or notifies the worker that runs it. Returns true if the worker will end the
- * prediction.
- */
+/** Lua function that cancels a prediction, or notifies the worker that runs it. Returns true if the worker will end the prediction. */
 const cancelOrNotify = `
 local function cancelOrNotify(kind_, id, isForced)
   if not isOpen(id) then return false end
@@ -272,8 +260,8 @@ end
 `;
 
 /**
- * Cancels a prediction. A worker that runs it ends it with the outputs so far, and this replica is notified. With
- * isForced, the script ends it at once. Arguments: kind, id, isForced.
+ * Cancels a prediction. A worker that runs it ends it with the outputs so far, and this replica is notified. With isForced, the script ends it at
+ * once. Arguments: kind, id, isForced.
  * @returns the record, which may be unfinished, or its size if it is too large for the answer
  */
 export const cancelScript = queueScript(`${cancelOrNotify}
@@ -297,11 +285,10 @@ return 0
 `);
 
 /**
- * Ends predictions whose time limit has passed. Removes ended workers, evicts ended predictions, and deletes read
- * notifications.
- * Arguments: last notification that this replica has read, lease, longest time limit, whether this replica is a worker.
- * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age
- * of the oldest unclaimed entry, workers, retained predictions, their bytes, whether the memory of Redis is full
+ * Ends predictions whose time limit has passed. Removes ended workers, evicts ended predictions, and deletes read notifications. Arguments: last
+ * notification that this replica has read, lease, longest time limit, whether this replica is a worker.
+ * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
+ * workers, retained predictions, their bytes, whether the memory of Redis is full
  */
 export const tendScript = queueScript(`
 -- Writes nothing. Redis refuses the command while its memory is full, and before the first write of a script.
@@ -358,9 +345,8 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
 `);
 
 /**
- * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease in milliseconds,
- * maximum webhooks to claim, number of delivered webhooks; id and creation time of each delivered webhook, then of each
- * webhook to renew.
+ * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease in milliseconds, maximum webhooks to claim, number
+ * of delivered webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
  * @returns number of undelivered webhooks, then id, creation time and webhook of each claimed webhook
  */
 export const webhookScript = queueScript(`

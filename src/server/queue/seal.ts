@@ -1,7 +1,4 @@
-/**
- * Seals are checksums of lines that scripts write: the first characters of SHA-1, because Lua in Redis has no other
- * checksum.
- */
+/** Seals are checksums of lines that scripts write: the first characters of SHA-1, because Lua in Redis has no other checksum. */
 import { createHash } from "node:crypto";
 
 const LENGTH = 8;
