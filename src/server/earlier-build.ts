@@ -124,7 +124,10 @@ class EarlierBuild {
     });
   }
 
-  /** Resolves when all predictions of the build have ended. @throws SconceError the failure of the model's set-up */
+  /**
+   * Starts the processes of the build. Resolves when its predictions have ended.
+   * @throws SconceError the failure of the model's set-up
+   */
   async run(): Promise<void> {
     try {
       log.info(`${this.relative.build} finishes the predictions that it accepted`);

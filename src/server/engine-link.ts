@@ -142,8 +142,8 @@ export class EngineLink implements EngineEvents {
   }
 
   /**
-   * Runs the model's `setup` and connects to the engine process. Waits until it is ready, unless the model is loaded
-   * later.
+   * Runs the model's `setup` and connects to the engine process. Waits for the engine process, unless the model is
+   * loaded later.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {

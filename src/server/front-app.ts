@@ -18,7 +18,7 @@ import type { Predictions } from "./predictions/predictions.ts";
 
 interface ModelAppOptions {
   readonly served: ServedModel;
-  /** Path before the routes of the model. */
+  /** URL path of the model, before the paths of its routes. */
   readonly basePath: string;
   readonly allMetrics: Pick<Metrics, "text">;
   /** State of the model; for the app at the root, the state of the server. */

@@ -164,7 +164,7 @@ function engineRefusal(engine: EngineLink | undefined): SconceError | undefined 
 export class Refusals {
   readonly #version: ModelVersion | undefined;
   readonly #takesOver: boolean;
-  /** Why other builds do not run, by reference: the end of "digits:v1, which …". */
+  /** Why other builds do not run, by reference. Each reason completes the sentence "digits:v1, which …". */
   unavailable: Readonly<Record<string, string>> = {};
   count = 0;
 

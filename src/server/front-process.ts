@@ -46,7 +46,7 @@ const frontStart = roleStart.extend({
   sockets: z.array(z.string()),
   /** File with the counters of unfinished work that all HTTP processes share. */
   counters: z.string(),
-  /** File with counters of requests that no model answers. With one model it is also the file of the model. */
+  /** File with counters of requests that no model answers; with a single model, also with the model's counters. */
   counts: z.string(),
   /** File with the counters of API keys that all HTTP processes share; undefined without keys. */
   keys: z.string().optional(),

@@ -63,7 +63,9 @@ export type Relative = z.infer<typeof relative>;
  */
 export const relativesNews = z.object({
   relatives: z.array(relative),
-  /** Why earlier builds do not run, by `repository@sha256:…`; completes "digits:v1, which …". */
+  /**
+   * Why earlier builds do not run, by `repository@sha256:…`. Each reason completes the sentence "digits:v1, which …".
+   */
   unavailable: z.record(z.string(), z.string()),
 });
 export type RelativesNews = z.infer<typeof relativesNews>;

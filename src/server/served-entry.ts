@@ -26,7 +26,7 @@ export interface Entry {
   readonly served: ServedModel | undefined;
   /** Why clients cannot use the model; undefined for a usable model. */
   readonly fault: string | undefined;
-  /** The apps of the model by the path before their routes, each made at its first request. */
+  /** The apps of the model, each for one URL path before the routes and made at its first request. */
   readonly apps: Map<string, Promise<Answer>>;
 }
 

@@ -151,7 +151,10 @@ export class ServedModels {
     return undefined;
   }
 
-  /** Answers with the app of a model or version. @param path path before the routes of the model */
+  /**
+   * Answers with the app of a model or version.
+   * @param path URL path of the model, before the paths of its routes
+   */
   async #answer(named: Entry | Split, path: string, request: Request, context: RequestContext): Promise<Response> {
     const [entry, split] = "versions" in named ? [this.#chosen(named, request, context), named] : [named, undefined];
     context.metrics = entry.metrics;

@@ -163,7 +163,7 @@ async function openBeside(
 ): Promise<Front> {
   const { config, argv = [], source } = options;
   using background = older === undefined ? undefined : Background.enter();
-  // An older server started this process in the background and has ended since, so the process leaves the background.
+  // Restores normal scheduling: an older server started this process with idle priority, and has ended since.
   if (older === undefined && starterPid() !== undefined) Background.leaveAlone();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then continues the unfinished predictions.

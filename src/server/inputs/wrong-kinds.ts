@@ -53,7 +53,10 @@ class Cutter {
       : Buffer.concat([...this.#retained, this.#bytes.subarray(this.#retainedTo)]);
   }
 
-  /** @returns the index after the last element; -1 if the elements are not JSON */
+  /**
+   * Reads the elements of a list, and cuts the list after too many elements of a wrong type.
+   * @returns the index after the last element; -1 if the elements are not JSON
+   */
   elements(from: number, expected: Expected, { minLength, isWhole = false }: ListLimits): number {
     const { kinds } = expected;
     let count = 0;
@@ -72,7 +75,10 @@ class Cutter {
     }
   }
 
-  /** @returns the index after the value that begins at `at`; -1 if it is not JSON */
+  /**
+   * Reads a value, and empties a list or an object of a wrong type.
+   * @returns the index after the value that begins at `at`; -1 if it is not JSON
+   */
   #value(at: number, expected: Expected, isWhole = false): number {
     const kind = kindOfValue(this.#bytes[at] ?? 0);
     if (kind === "string") {

@@ -261,7 +261,7 @@ export class MemoryAccount {
   }
 
   /**
-   * Collects garbage before it exceeds the free memory; JavaScriptCore alone would let its heap double. The full
+   * Collects garbage when it exceeds the free memory; JavaScriptCore alone would let its heap double. The full
    * collection is synchronous, because one turn of the event loop can produce a whole batch of outputs. A
    * young-generation collection misses objects that survived an earlier one, so it does not reset `#garbage`.
    */

@@ -57,7 +57,7 @@ function metricOf(families: readonly Family[], times: Times): MetricData {
     : { ...base, dataPointType: DataPointType.GAUGE, dataPoints };
 }
 
-/** The unit that the metric's Prometheus name ends with, as a UCUM code. */
+/** The unit at the end of the metric's Prometheus name, as a UCUM code; `1` without a unit. */
 function unitOf(name: string): string {
   if (/_seconds(_total)?$/.test(name)) return "s";
   return /_bytes(_total)?$/.test(name) ? "By" : "1";

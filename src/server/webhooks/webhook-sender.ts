@@ -54,7 +54,7 @@ interface Host {
   readonly gate: Gate;
   /** Number of messages to the host that wait or are being sent. */
   users: number;
-  /** Result of the last message: `silent` if the host did not answer in time; `unknown` before the first message. */
+  /** Result of the last message: `silent` if no whole answer came in time; `unknown` before the first message. */
   class: keyof typeof MAX_OF_CLASS;
 }
 
