@@ -89,7 +89,7 @@ class AotInductor final : public Weights {
   }
 
  private:
-  /** Runs the package. If it refuses the batch as too small, pads this batch and all later small ones. */
+  /** Runs the package. If it refuses the batch as too small, pads the batch, and from now on all small batches. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
       return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));

@@ -103,7 +103,10 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
   for (auto* const element : unpacked->outputs()) add_unused(graph, element, unused);
 }
 
-/** Keeps calls whose results nothing uses: PyTorch runs such a layer, and it may refuse an input. */
+/**
+ * Keeps libtorch from removing calls whose results nothing uses. PyTorch runs these layers, and they may refuse an
+ * input.
+ */
 void use_results_of_calls(torch::jit::Graph& graph) {
   for (auto* const call : nodes_of(graph.block())) {
     if (!is_call(call)) continue;
@@ -121,7 +124,7 @@ void use_results_of_calls(torch::jit::Graph& graph) {
   }
 }
 
-/** Keeps calls with unused results in all methods. Inlining would remove these calls, so it must come later. */
+/** Keeps calls with unused results in all methods. Call this before inlining, which removes such calls. */
 void use_results_of_calls(const torch::jit::Module& module) {
   for (auto* const function : module._ivalue()->compilation_unit()->get_functions()) {
     if (auto* const graph_function = torch::jit::tryToGraphFunction(*function)) use_results_of_calls(*graph_function->graph());

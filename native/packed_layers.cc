@@ -26,14 +26,14 @@
 namespace sconce {
 namespace {
 
-// Names of the operators that torch.compile uses for these layers on CPUs. No header declares them.
+// Operators that torch.compile uses for linear layers and convolutions on CPUs. No header declares them.
 constexpr const char* PACK_LINEAR = "mkldnn::_reorder_linear_weight";
 constexpr const char* RUN_LINEAR = "mkldnn::_linear_pointwise";
 constexpr const char* PACK_CONVOLUTION = "mkldnn::_reorder_convolution_weight";
 constexpr const char* RUN_CONVOLUTION = "mkldnn::_convolution_pointwise";
 constexpr const char* LAYOUT = "mkldnn::_get_mkldnn_serialized_md";
 
-/** Linear layers are packed for this many rows. Other counts run equally fast. */
+/** Linear layers are packed for batches of this many rows. Batches of other sizes run equally fast. */
 constexpr int64_t PACKED_FOR_ROWS = 16;
 
 /** Most input sizes whose layout a convolution remembers. */

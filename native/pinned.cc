@@ -11,8 +11,8 @@ namespace {
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
 /**
- * Frees a pinned block. After a device failure that throws, and an exception here would end the process, so the block
- * is leaked.
+ * Frees a pinned block. libtorch's function throws after a device failure, and an exception here would end the process;
+ * then the block is leaked.
  */
 void free_or_leak(void* block) noexcept {
   try {

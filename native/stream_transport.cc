@@ -56,8 +56,8 @@ class StreamTransport final : public Transport {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
-      // The allocator assumes that only the allocating stream uses the memory. The compute stream reads the inputs too, so
-      // the job holds them until that work has finished.
+      // The job holds the inputs until the compute stream has read them, because the allocator only knows the stream
+      // that allocated them.
       const c10::StreamGuard guard(in_);
       for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
     }
@@ -85,8 +85,8 @@ class StreamTransport final : public Transport {
   }
 
   /**
-   * Starts the copy of the outputs to the host, and records its end. A failed job needs the end too, because its work
-   * may still use its memory.
+   * Starts the copy of the outputs to the host, and records an event after it. A failed job gets the event too, because
+   * its work may still use its memory.
    */
   void start_return(Started& started) noexcept {
     Job& job = *started.job;
@@ -125,7 +125,7 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // This thread frees device memory. Without a current device, CUDA would initialize its first one here.
+    // This thread frees device memory. Without a current device, CUDA would initialize its first device for that.
     std::optional<DeviceScope> scope;
     try {
       scope.emplace(compute_);

@@ -338,9 +338,9 @@ class TorchScript final : public Weights {
   /** Chooses packed or plain layers by their speed. None without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
-  /** Freezing may drop default values, so this schema is from before. */
+  /** The schema before freezing, which may drop default values. */
   std::optional<c10::FunctionSchema> schema_;
-  /** `forward` for the interpreter alone. None if libtorch's executor runs it. */
+  /** `forward` for the interpreter; none if libtorch's executor runs it. */
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;

@@ -55,8 +55,8 @@ class Weights {
    */
   virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
   /**
-   * Whether a run may modify state that the next run reads; then parallel sessions must not share the weights.
-   * TorchScript that was opened for one instance answers false without a check.
+   * Whether a run may modify state that the next run reads, so that parallel sessions must not share the weights. For
+   * TorchScript that was opened for one instance, false without a check.
    */
   virtual bool keeps_state() const { return true; }
   /** Number of layers whose weights are rearranged for the processor. */

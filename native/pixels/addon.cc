@@ -1,5 +1,4 @@
-// Exports of the addon for pictures, which needs no libtorch. src/author/pixels.ts types them and is the only file that
-// loads the addon.
+// Exports of the addon for pictures, which needs no libtorch. src/author/pixels.ts has their types.
 #include <napi.h>
 
 #include <array>

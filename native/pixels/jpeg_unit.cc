@@ -253,7 +253,7 @@ class Unit {
 
   /** Held by the thread that decodes. Guards the unit's handles and the requests of its batch. */
   std::mutex turn_;
-  /** Guards the members below. */
+  /** Guards the queue of requests and the idle buffers. */
   std::mutex mutex_;
   std::vector<Request*> waiting_;
   std::vector<Buffers> idle_;

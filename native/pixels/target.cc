@@ -9,7 +9,10 @@ namespace {
 /** Brightness of a pixel: ITU-R BT.601 in 16-bit fixed point, like Pillow's conversion to "L". */
 uint8_t luma(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
 
-/** Blends a row over the background. For four channels, undoes the premultiplication instead. */
+/**
+ * Blends a row over the background. With four channels there is no background: divides premultiplied colours by alpha
+ * instead.
+ */
 void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_premultiplied, uint8_t* result) {
   std::memcpy(result, row, count * 4);
   for (uint8_t* pixel = result; pixel < result + count * 4; pixel += 4) {

@@ -1,6 +1,6 @@
 /** Learns the gaps in time between items that arrive in the queue. */
 
-/** The histogram has two bins for each doubling of the gap, from 1/32 ms to 8 s. */
+/** The histogram has two bins for each doubling of the gap, from 1/32 ms on. */
 const STEPS_PER_OCTAVE = 2;
 const SHORTEST_MS = 1 / 32;
 const BINS = 18 * STEPS_PER_OCTAVE;

@@ -56,8 +56,8 @@ export class BatchEngine<T extends BatchItem> {
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
   /**
-   * The express runner, an extra runner for small predictions. The first batch for it opens it; undefined if that
-   * fails.
+   * The express runner, an extra runner for small predictions. It is opened for the first batch that needs it;
+   * undefined if that fails.
    */
   #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;

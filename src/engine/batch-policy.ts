@@ -1,6 +1,6 @@
 /** A batching policy decides how many items the next batch has, and how long a partial batch waits for more. */
 
-/** Queued items with one shape key. */
+/** Queued items that may share a batch, because they have the same shape key (sizes of free dimensions). */
 export interface Waiting {
   readonly key: string;
   /** Count of waiting items, capped at the largest batch size. */

@@ -39,7 +39,7 @@ class RecentMaximum {
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();
   readonly #earliness = new RecentMaximum();
-  /** Milliseconds of the newest batch on any runner. A runner without a batch so far uses it as its estimate. */
+  /** Milliseconds of the newest batch on any runner, as the estimate for a runner that has run no batch. */
   lastMs = 0;
 
   ms(nowMs: number): number {

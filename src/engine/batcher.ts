@@ -16,7 +16,7 @@ export interface BatchListener<T, R> {
    */
   dispatched(items: readonly T[], cause: BatchCause): void;
   finished(items: readonly T[], result: R): void;
-  /** The item failed alone in its batch, or with an error that fails any batch. */
+  /** The item failed alone in its batch, or with an error that smaller batches cannot avoid. */
   failed(item: T, cause: unknown): void;
   /** A batch did not fit into the device's memory. For a time, batches of its shape have at most this many items. */
   shrunk(maxBatchSize: number): void;
@@ -70,7 +70,7 @@ export class Batcher<T extends Queued, R> {
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#waiting = new WaitingItems({ ...options, mostOf: (key) => this.#sizes.of(key, options.clock.now()) });
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // Batches of the extra runner are small, so their times must not change the lead time of other batches.
+    // Batches of the extra runner are small, so their times must not affect when other runners get their next batch.
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
@@ -111,7 +111,7 @@ export class Batcher<T extends Queued, R> {
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
     const items = [...alone, ...this.#waiting.remove(lane)];
-    // All runners may have been waiting for the removed item to run alone.
+    // No batch starts while an item waits to run alone, so its removal may let other batches start.
     if (alone.length > 0) this.pump();
     return items;
   }
@@ -146,7 +146,7 @@ export class Batcher<T extends Queued, R> {
       this.#dispatch(this.#express, waiting.forExpress());
     }
     if (!waiting.mayCommit) return;
-    // The runner that becomes free first can take the next batch first.
+    // The next batch goes to the runner that becomes free first.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;

@@ -16,7 +16,7 @@ const IDLE_MS = 20;
 export class DeprioritisedItems<T extends Queued> {
   readonly #lanes = new WeakSet<object>();
   readonly #queue = new FairQueue<T>();
-  /** Parts of failed batches, if each item of the part is deprioritised. */
+  /** Parts of failed batches that have only items of deprioritised predictions. */
   readonly #parts = new BatchQueue<T>();
   #others = 0;
   #otherAtMs = -Infinity;

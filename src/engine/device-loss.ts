@@ -2,7 +2,7 @@
 import type { SconceError } from "../base/errors.ts";
 
 /**
- * The CUDA runtime's texts of these errors: "To continue using CUDA, the process must be terminated and relaunched."
+ * The CUDA runtime's texts of the errors after which "the process must be terminated and relaunched".
  * https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
  */
 const texts = [

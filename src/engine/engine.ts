@@ -20,7 +20,7 @@ export interface Item {
 export interface EngineListener<T extends Item = Item> {
   /** The items leave the queue: their batch starts, or their prediction now waits behind all others. */
   dispatched(items: readonly T[]): void;
-  /** The model yielded partial outputs of the item. If a failed batch runs again, they come again from the first. */
+  /** The model yielded partial outputs of the item. They are repeated from the first if a failed batch runs again. */
   part?(item: T, rows: Rows): void;
   /**
    * The item has its outputs.

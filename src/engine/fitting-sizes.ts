@@ -1,4 +1,7 @@
-/** The batch limit of each shape key: lower after a lack of device memory, and higher again after a time. */
+/**
+ * The largest batch size for each shape key (sizes of free dimensions): lower after a lack of device memory, later
+ * higher again.
+ */
 
 interface Size {
   most: number;

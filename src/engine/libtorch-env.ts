@@ -1,9 +1,9 @@
 /** Environment variables of a process that runs libtorch. Variables that the operator sets replace them. */
 
 /**
- * Makes glibc keep freed memory for the next forward pass. By default glibc returns large blocks to the kernel at once,
- * and page faults of the next pass take a fifth of the time of a convolutional network. Only the main arena can keep
- * blocks of 64 MiB, hence one arena. glibc reads the variable when the process starts.
+ * Makes glibc keep freed memory for the next forward pass. By default it returns large blocks to the kernel, and page
+ * faults of the next pass take a fifth of the time of a convolutional network. Only the main arena can keep blocks of
+ * 64 MiB, hence one arena.
  */
 export const keptMemory: Readonly<Record<string, string>> = {
   GLIBC_TUNABLES: [`mmap_threshold=${2 ** 30}`, `trim_threshold=${2 ** 40}`, "arena_max=1"]

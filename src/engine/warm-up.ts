@@ -8,7 +8,8 @@ import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
 /**
- * Forward passes of at least this length may use every core, because the JavaScript thread has little to do meanwhile.
+ * Forward passes of at least this many milliseconds may use every core, because the JavaScript thread has little to do
+ * meanwhile.
  */
 const LONG_FORWARD_MS = 50;
 /** Milliseconds for warm-up batches of more than one item. */

@@ -129,8 +129,7 @@ export interface NativeLocation {
   readonly path: string;
   readonly fix: string;
   /**
-   * Only in an executable that can compile other executables: the libtorch version, and the archive that has the addon
-   * and libtorch.
+   * Only in an executable that can compile other executables: version of torch, and archive of the native libraries.
    */
   readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
 }

@@ -195,7 +195,10 @@ export class NativeSession {
     return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
   }
 
-  /** Rejects pending batches, lets the running one finish, then frees the weights. May be called again. */
+  /**
+   * Rejects pending batches, lets the running one finish, then frees the weights. A second call returns the same
+   * promise.
+   */
   dispose(): Promise<void> {
     this.#closed ??= this.#addon.close(this.#handle);
     return this.#closed;

@@ -32,7 +32,7 @@ interface Lane<T extends Item> {
  * An item runs alone after it was pending at the end of this many engine processes, because it may have crashed them.
  */
 const MAX_LOSSES = 2;
-/** Item and lane numbers wrap around here, far above the count of pending items. */
+/** Numbers of items and predictions wrap around at this value, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {

@@ -26,10 +26,10 @@ export class SharedTensors implements Disposable {
   #wasMade = false;
   /** Whether the engine process has opened the memory. */
   isOpen = false;
-  /** Free places by their size in bytes, a power of two. */
+  /** Free ranges, by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedPlace[]>();
   #end = 0;
-  /** Places of cancelled items, by the number of their prediction. The engine process may still read them. */
+  /** Ranges of cancelled items, by the number of their prediction. The engine process may still read them. */
   readonly #retired = new Map<number, SharedPlace[]>();
 
   get descriptor(): number | undefined {
@@ -73,17 +73,14 @@ export class SharedTensors implements Disposable {
     else free.push(place);
   }
 
-  /** Keeps the place of a cancelled prediction until `laneEnded`, because the engine process may still read it. */
+  /** Keeps the range of a cancelled item until `laneEnded`, because the engine process may still read it. */
   retire(lane: number, place: SharedPlace): void {
     const retired = this.#retired.get(lane);
     if (retired === undefined) this.#retired.set(lane, [place]);
     else retired.push(place);
   }
 
-  /**
-   * Frees the retired places of a prediction, once the engine process no longer reads them; without a number, of all
-   * predictions.
-   */
+  /** Frees the ranges that `retire` kept for a prediction; without a number, for all predictions. */
   laneEnded(lane?: number): void {
     for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
       for (const place of this.#retired.get(number) ?? []) this.release(place);
