@@ -8,7 +8,6 @@ interface ZipEntry {
   readonly name: string;
   /** Offset of the local header. The content starts `headerSize` bytes later. */
   readonly offset: number;
-  readonly packedSize: number;
   readonly size: number;
   readonly isStored: boolean;
 }
@@ -100,9 +99,9 @@ function parseDirectory(directory: Buffer): ZipEntry[] {
     const [nameBytes, extraBytes, commentBytes] = [28, 30, 32].map((place) => directory.readUInt16LE(i + place));
     const [nameEnd, extraEnd] = [i + 46 + (nameBytes ?? 0), i + 46 + (nameBytes ?? 0) + (extraBytes ?? 0)];
     const sizes = [24, 20, 42].map((place) => directory.readUInt32LE(i + place));
-    const [size = 0, packedSize = 0, offset = 0] = zip64Values(sizes, directory.subarray(nameEnd, extraEnd));
+    const [size = 0, , offset = 0] = zip64Values(sizes, directory.subarray(nameEnd, extraEnd));
     const isStored = directory.readUInt16LE(i + 10) === 0;
-    entries.push({ name: directory.toString("utf8", i + 46, nameEnd), offset, packedSize, size, isStored });
+    entries.push({ name: directory.toString("utf8", i + 46, nameEnd), offset, size, isStored });
     i = extraEnd + (commentBytes ?? 0);
   }
   return entries;
