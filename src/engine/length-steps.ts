@@ -2,7 +2,10 @@
 
 /** Steps from a length to its double. Lengths in one step differ by less than a sixteenth. */
 const STEPS_PER_OCTAVE = 12;
-/** Adjacent steps that may share a batch: half an octave, so no length is more than √2 times another. */
+/**
+ * Adjacent steps that may share a batch: half an octave, so lengths (plus `BASE_LENGTH`) differ by less than a factor
+ * of √2.
+ */
 const MAX_SPAN = 6;
 /** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
 const BASE_LENGTH = 16;

@@ -11,7 +11,7 @@ import { engineOver, type StepEngine } from "./step-engine.ts";
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
-  /** Tensors that `predict` yields. Default: `outputs`. */
+  /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
 }
 

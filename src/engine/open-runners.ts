@@ -19,7 +19,7 @@ export interface OpenOptions {
   readonly predict: Predict | Steps | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
-  /** Tensors that `predict` yields. Default: `outputs`. */
+  /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   /** `cpu`, or one or more devices `cuda:N`. */
   readonly devices: readonly string[];

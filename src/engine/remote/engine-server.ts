@@ -31,7 +31,7 @@ import { openShared } from "./shared-tensors.ts";
 export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
-  /** Tensors that `predict` yields. Default: `outputs`. */
+  /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   /** Properties of the engine that each HTTP process gets, besides batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;

@@ -75,7 +75,7 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
-/** A frame that was just written: the bytes from `from` to the end of the block. */
+/** A frame that was just written: the bytes of `block` from `from` to `block.end`. */
 export interface Frame {
   readonly block: Block;
   readonly from: number;

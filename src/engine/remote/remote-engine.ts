@@ -29,7 +29,7 @@ import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 export interface RemoteEngineOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
-  /** Tensors that `predict` yields. Default: `outputs`. */
+  /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
   /** Called when an item is submitted while no process is connected. */
