@@ -65,7 +65,7 @@ export class EngineLoads {
   readonly #options: EngineLoadsOptions;
   readonly #clock: Clock;
   readonly #entries: readonly Entry[];
-  /** Settles when the previous model has memory: models free memory for themselves one after another. */
+  /** Resolves when the previous model has memory. The next model waits for that before it searches for memory. */
   #previousRoom: Promise<unknown> = Promise.resolve();
   #cancelLook: () => void = () => {};
   #isStopping = false;

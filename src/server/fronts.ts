@@ -196,7 +196,7 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
-    // One HTTP process sets this for all sockets of the port. A process that has just died does not answer.
+    // Any HTTP process can steer all sockets of the port. A process that has just died does not answer.
     for (const front of this.#fronts) {
       if ((await front.ask({ steer: sockets } satisfies UpgradeQuestion)) === true) return true;
     }

@@ -192,7 +192,8 @@ export class ServedModels {
       ).fetch;
       const usable = isRoot ? this.#entries.find((entry) => entry.served !== undefined) : undefined;
       if (usable === undefined) return broken;
-      // The first model is broken. Some APIs name another model in the body, so the app of a usable model answers them.
+      // Although the first model is broken, requests of some APIs name another model in the body. A usable model's app
+      // answers them.
       const app = await this.#appOf(usable, basePath);
       return (request, context) => {
         const path = withoutPrefix(pathOf(request), basePath);

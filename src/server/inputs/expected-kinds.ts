@@ -17,7 +17,7 @@ export interface Expected {
   readonly items?: Expected | undefined;
   /** The JSON types of the first elements of a tuple, by index. */
   readonly first?: readonly Expected[] | undefined;
-  /** Elements to count in order to know whether a list is too short or too long. Infinity: all. */
+  /** A check of a list's length needs to count at most this many elements. Infinity: all. */
   readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
   /** The JSON types of fields outside `fields`; undefined if the schema refuses such fields. */
