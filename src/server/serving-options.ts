@@ -57,11 +57,11 @@ export const servingOptions = {
     description:
       "Host names that requests may use, separated by commas; *.example allows all names below example. IP addresses and localhost are always allowed",
     described:
-      "only localhost if --host is a loopback address; else all, without keys only private names for browsers over HTTP",
+      "only localhost if --host is a loopback address; else all, but browsers over HTTP need a private name or an API key",
     ...hosts,
   }),
   apiKeys: openOption<string>({
-    description: "File of API keys: requests without one of them are refused. `sconce key new` makes a key",
+    description: "File of API keys: the server refuses requests without one of these keys. `sconce key new` makes a key",
     described: "no keys, all requests are answered",
     isPath: true,
     ...filePath,
@@ -82,7 +82,7 @@ export const servingOptions = {
     ...filePath,
   }),
   tlsClientCa: openOption<string>({
-    description: "File of certificate authorities (PEM): only clients with a certificate of one of them are answered",
+    description: "File of certificate authorities (PEM): the server answers only clients with a certificate of one of these authorities",
     described: "clients need no certificate",
     isAdvanced: true,
     isPath: true,
@@ -90,7 +90,7 @@ export const servingOptions = {
   }),
   api: option<readonly ApiName[]>({
     description:
-      "APIs of other servers, beside /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",
+      "APIs of other servers, in addition to /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",
     default: apiNames,
     described: "all",
     isAdvanced: true,
@@ -113,7 +113,7 @@ export const servingOptions = {
   }),
   adminPort: openOption<number>({
     description:
-      "Port for /metrics, /drain, /reload, changes of the model repository, and health; --port then has none of them but health",
+      "Port for /metrics, /drain, /reload, changes of the model repository, and health; --port then keeps only health",
     described: "none; --port has /metrics",
     isAdvanced: true,
     ...count(0, 65535),
@@ -127,7 +127,7 @@ export const servingOptions = {
   }),
   replace: option({
     description:
-      "Take over the port of a running server, even if that server has models that this one lacks. Without --replace, this server then does not start",
+      "Take over the port of a running server even if the new server lacks some of its models. Without --replace, the new server then does not start",
     isAdvanced: true,
     ...flagOff,
   }),
@@ -152,7 +152,7 @@ export const servingOptions = {
   }),
   keepAlive: openOption<number>({
     description:
-      "Seconds after its last prediction after which a model is unloaded; its next prediction loads it again and waits",
+      "Seconds from the last prediction of a model until the server unloads the model. The next prediction loads it again",
     described: "models stay loaded",
     isAdvanced: true,
     ...duration("seconds", 0.01),
@@ -188,7 +188,7 @@ export const servingOptions = {
       .transform((given) => given.split(",")),
   }),
   basePath: option({
-    description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
+    description: "Path that a proxy puts before all paths of this server, e.g. /models/digits",
     default: "",
     described: "none",
     isAdvanced: true,
@@ -201,7 +201,7 @@ export const servingOptions = {
     ...flagOn,
   }),
   param: listOption<string>({
-    description: "Parameter that the model declares; inspect lists them. A value that is no text is JSON",
+    description: "Value of a parameter of the model; the command inspect lists them. A value that is no text is JSON",
     valueHint: "name=value",
     described: "the model's",
     parse: z.string().regex(/^\w+=/, "must be name=value"),

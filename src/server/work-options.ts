@@ -93,12 +93,12 @@ export const workOptions = {
   store: openOption<string>({
     description: "File that keeps predictions across restarts; memory keeps them until the server stops",
     valueHint: "file|memory",
-    described: "one for each model and port in predictions/ of SCONCE_HOME; memory with --port 0",
+    described: "a file for each model and port in predictions/ of SCONCE_HOME; memory with --port 0",
     isPath: true,
     parse: z.string().min(1, "must be a file, or memory"),
   }),
   storeSync: option<(typeof storeSyncs)[number]>({
-    description: "What accepted predictions survive: a killed server (normal), or also a power failure (full)",
+    description: "normal: accepted predictions survive a kill of the server; full: also a power failure",
     default: "normal",
     isAdvanced: true,
     ...choice(storeSyncs),
@@ -111,7 +111,7 @@ export const workOptions = {
     ...duration("seconds", 0, Infinity),
   }),
   retainBytes: option({
-    description: "Maximum bytes of finished predictions that stay readable; each counts its results and 704 bytes",
+    description: "Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes",
     isAdvanced: true,
     ...bytes("256m", anyBytes),
   }),
@@ -123,7 +123,7 @@ export const workOptions = {
     parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
   }),
   queueName: openOption<string>({
-    description: "Servers with the same name share predictions; two builds need two names",
+    description: "Servers with the same name share predictions; give each build another name",
     valueHint: "name",
     described: "the model's digest",
     isAdvanced: true,
@@ -150,18 +150,18 @@ export const workOptions = {
   }),
   takeOver: option({
     description:
-      "Run predictions that another build of the model accepted, if they are unfinished when the server starts; by default that build runs them",
+      "At its start, run the unfinished predictions that another build of the model accepted; by default that build runs them",
     isAdvanced: true,
     ...flagOff,
   }),
   drainTimeout: openOption<number>({
-    description: "Seconds that a stopping server waits for accepted predictions; the next start continues the others",
+    description: "Seconds that a stopping server waits for accepted predictions; the next start runs the unfinished ones",
     described: "until all are finished",
     ...duration("seconds", 0),
   }),
   shutdownDelay: option({
     description:
-      "Seconds after SIGTERM during which new requests are still accepted, until load balancers see that the server is not ready",
+      "Seconds after SIGTERM in which the server still accepts requests, so that load balancers notice that it is not ready",
     default: 0,
     isAdvanced: true,
     ...duration("seconds", 0),
@@ -181,7 +181,7 @@ export const workOptions = {
   }),
   idleTimeout: option({
     description:
-      "Seconds that an idle connection stays open at least, and at most 8 more, unless it waits for a prediction; 0 means no limit",
+      "Seconds until an idle connection is closed, or up to 8 more; a connection that waits for a prediction stays open. 0 means no limit",
     default: 120,
     isAdvanced: true,
     // Bun's idle timeout is at most 255 seconds; 252 is the last multiple of Bun's tick of 4 seconds.
@@ -191,7 +191,7 @@ export const workOptions = {
   maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),
   maxMemory: openOption<number>({
     description:
-      "Maximum bytes held for clients: bodies, files, tensors and results; requests beyond it wait or are refused",
+      "Maximum bytes held for clients: bodies, files, tensors and results; requests beyond this limit wait or are refused",
     described: "half of the container's or machine's memory",
     ...someBytes,
   }),
@@ -235,7 +235,7 @@ export const workOptions = {
     ...flagOff,
   }),
   webhookSecret: listOption<string>({
-    description: "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; during a change the old and the new",
+    description: "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; while you change it, give the old and the new",
     valueHint: "secret",
     isSecret: true,
     described: "none; webhooks are refused",

@@ -36,15 +36,17 @@ const failedSchema = z.looseObject({ status: z.literal("failed"), error_message:
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
 
 export const bench = command({
-  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. \`--rates\` without \`--connections\` leaves this step out, for a server in use. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. So the table has the offered and the sent rate. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency. If the server stops, the command prints the loads so far and exits with 1.
+  details: `The command sends the model's examples, one or more in each request, and measures latency as clients see it. Run the command on another machine, because it would share the processor with the server.
 
-Run it on another machine than the server's, because otherwise both share the processor.`,
+First, busy connections measure the capacity of the server. Then the command sends requests at 10 to 120 % of the capacity, and at higher rates while the server keeps up. With \`--rates\`, the command sends requests at these rates only, and measures no capacity unless \`--connections\` is set. Use \`--rates\` for a server in use.
+
+The command sends the requests at random times, as many independent clients do, and does not wait for earlier answers. So the table has the offered and the sent rate. Latency counts from the planned time of a request. Refused requests (429, 503) and requests without an answer have no latency: the column OUTCOMES counts them. If the server stops, the command prints the loads so far and exits with 1.`,
   example: `sconce bench
 sconce bench https://models.example.com/models/digits --rates 100,200,400 --seconds 10
 sconce bench --input pictures.json --json > bench.json`,
   options: {
     rates: openOption<readonly number[]>({
-      description: "Requests per second to offer",
+      description: "Requests per second of each load",
       valueHint: "n,…",
       variable: "SCONCE_BENCH_RATES",
       described: "10 to 120 % of the capacity",
@@ -61,7 +63,7 @@ sconce bench --input pictures.json --json > bench.json`,
       ...duration("seconds", 0.1, 600),
     }),
     inputs: option({
-      description: "Inputs of a request",
+      description: "Inputs in each request",
       default: 1,
       variable: "SCONCE_BENCH_INPUTS",
       ...count(1, 10_000),

@@ -21,11 +21,11 @@ import { configOf, withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const build = command({
-  details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies everything into the model store. Prints repo:tag at the end. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights it moves only if the model has no other build.
+  details: `The command bundles model.ts with its npm packages, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights, latest moves only if the model has no other build.
 
-A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors; for TorchScript, an older format, give them with --input.
+A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors. TorchScript, an older format, does not: use --input.
 
-An exported program runs uncompiled on any processor or GPU. --aot turns it into a native library, for this processor or for the kind of GPU that it was exported on. Compiling needs a Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
+An exported program runs uncompiled on any processor or GPU. --aot compiles the program into a native library, for this processor or for the kind of GPU on which the network was exported. Compilation needs Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
   example: `sconce build examples/digits -t digits:v1
 sconce build classifier.pt2 -t classifier
 sconce build traced.pt --input x=float32[N,784]`,

@@ -20,11 +20,11 @@ import { withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const check = command({
-  details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, a state in a buffer, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
+  details: `The command packages nothing. It checks the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. It measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. It runs the example again and in a batch, and compares the outputs. Like build, it also tries both ends of each dynamic size, and padding beside the example's values negated, scaled and at random. It prints the guards of an exported program.
 
-Like build, it also tries both ends of each free size, and padding with the example's values negated, scaled and at random. Prints the guards of an exported program.
+The command finds common mistakes of an export, and prints the Python fix of each. A batch may be fixed, or missing in an output. The network may be in training mode, have weights of a GPU or of another dtype, or call unknown operators. The names of tensors may be wrong. Outputs may change at random, with a buffer, or with other items of the batch. Outputs of a tuple have no names, so the command does not detect outputs that are declared in the wrong order.
 
-Exits with 1 if there are findings. --json prints times in milliseconds, memory in bytes, and for each finding in "effect" how build reacts: it refuses the model ("refused"), refuses it without --allow-random ("unsteady"), warns ("warned"), or does not check this ("unseen": types).`,
+The command exits with 1 if it finds a mistake. --json prints times in milliseconds and memory in bytes. The field effect of a finding says what build does: refused (refuses the model), unsteady (refuses without --allow-random), warned (warns), unseen (does not check this, as types).`,
   example: `sconce check examples/digits
 sconce check traced.pt --input x=float32[N,784]
 sconce check . --json | jq '.findings[].python'`,

@@ -12,7 +12,7 @@ const places = ["embedded", "external"] as const;
 
 export const compile = command({
   details:
-    "The file runs on Linux machines with the same processor architecture, and only needs glibc and libstdc++. The file accepts the options of serve, and has the commands predict, tune and inspect. libtorch is unpacked at the first start, once for all executables with the same libtorch. With --libtorch external, libtorch is not in the file but found at start: for images with PyTorch, and for GPUs. Prints the file's name.",
+    "The file runs on Linux machines with the same processor architecture, and needs only glibc and libstdc++. The file accepts the options of serve, and has the commands predict, tune and inspect. The first start unpacks libtorch, once for all executables with the same libtorch. With --libtorch external, the file has no libtorch and finds one on the serving machine: for images with PyTorch, and for GPUs. The command prints the file's name.",
   example: `sconce compile digits:v1 -o server
 ./server --port 8080`,
   options: {

@@ -17,7 +17,7 @@ export function completionsCommand(commands: Commands): Command {
   const known = Object.keys(shells).join(", ");
   return command({
     details:
-      "The script completes the command sconce: put sconce on your PATH or define it as an alias, and load the script in your shell's start-up file.",
+      "The script completes the command sconce. Put sconce on your PATH, or define sconce as an alias. Load the script in the start-up file of your shell.",
     example: `echo 'source <(sconce completions bash)' >> ~/.bashrc
 sconce completions zsh > ~/.zfunc/_sconce
 sconce completions fish > ~/.config/fish/completions/sconce.fish`,

@@ -54,7 +54,7 @@ const fixed = {
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({
-  details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
+  details: `The command packages nothing. When model.ts, an imported file, an asset or the weights change, a new process loads the new version. The old version serves until the new version is ready, and finishes its requests. If only code changes, the weights stay loaded. If the new code has an error, the command prints it in one line with its place in model.ts, and the last working version continues. While no version works, the server answers 503. The command accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
   // Headings by the first option of each group. `dev` lacks some first options of `serve`, so other options take their

@@ -19,9 +19,9 @@ import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 const templateName = "colours";
 
 export const init = command({
-  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model, and export.py writes the weights. --from generates a model for existing weights, with their tensors filled in.
+  details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model. export.py writes the weights. --from writes a model.ts for existing weights, with their tensors filled in.
 
-tsconfig.json finds sconce's types in .sconce/types, a link to this sconce that is not committed. In a fresh clone, check or --link restores the link. If the folder has sconce installed, the types come from node_modules/sconce.`,
+tsconfig.json finds the types of sconce in .sconce/types, a link to this installation of sconce. Git ignores the link. In a fresh clone, sconce check or --link restores the link. If sconce is installed in the folder, the types come from node_modules/sconce.`,
   example: `sconce init flowers
 sconce build flowers
 sconce init digits --from digits.pt2`,

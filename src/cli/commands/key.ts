@@ -7,15 +7,15 @@ import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
-  details: `Prints a new API key once, on standard output. A server knows its hash only: \`serve --api-keys FILE\` reads it from the file, and reads the file again when it changes.
+  details: `The command prints a new API key once, on standard output. The entry for the file of keys has only the hash of the key. --file appends the entry to the file. Without --file, the entry goes to standard error. \`serve --api-keys FILE\` reads the file again when it changes.
 
---file appends the entry to the file; without --file the entry goes to standard error. Two entries with one name are one client, so that a key can be replaced without a gap: add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old entry, unless options set others. The limits and permissions of the last entry apply to both keys.`,
+Two entries with one name are one client. To replace a key without a gap, add the new entry, change the client, and remove the old entry. The new entry gets the limits and permissions of the old entry, unless options set others. The limits and permissions of the last entry apply to both keys.`,
   example: `sconce key new --name team-a --file keys.toml
 sconce key new --name batch --share 3 --rate 100/s --concurrent 50 --only predictions,read --file keys.toml
 sconce serve digits --api-keys keys.toml`,
   options: {
     name: openOption<string>({
-      description: "Name of the client. Results of one name cannot be read with a key of another name",
+      description: "Name of the client. A key of another name cannot read the results",
       valueHint: "name",
       described: "required",
       variable: "SCONCE_KEY_NAME",

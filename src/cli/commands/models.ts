@@ -9,7 +9,7 @@ import { formatAge, formatTable } from "../command-line/table.ts";
 
 export const models = command({
   details:
-    "A model's first tag is derived from its content; the others were given by users. Sizes include files shared with other models, and weights that a pull for --role front left out. --json prints tags, full digests, sizes in bytes and times; an unreadable model has the field problem.",
+    "The first tag of a model is derived from its content. Users give the other tags. Sizes include files that models share, and weights that a pull for --role front left out. --json prints tags, full digests, sizes in bytes and times. An unreadable model has the field problem.",
   example: `sconce models
 sconce models --json | jq -r '.[].repository'`,
   options: {

@@ -23,11 +23,11 @@ echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
 
 export function predictCommand(source: ModelSource, example: string): Command {
   return command({
-    details: `The field's type decides how a value is read: numbers, true and false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file; the file "-" is standard input.
+    details: `The type of a field determines the form of its value: a number, true or false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file. The file "-" is standard input.
 
-A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.
+A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI. -o saves the file.
 
-An ndarray() field also accepts a path, or a data URI with the raw bytes of its elements. The file is JSON with lists, NumPy (.npy), or raw bytes. Models built from a weights file have such fields.
+An ndarray() field also accepts the path of a file: JSON with lists, NumPy (.npy), or the raw bytes of the elements. It also accepts a data URI with the raw bytes. Models built from a weights file have such fields.
 
 The output goes to standard output: indented on a terminal, otherwise on one line. Standard error gets the parts of an output as they come, the console output of the model's code, and the logs of --demo.`,
     example,
@@ -46,7 +46,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       }),
       output: listOption({
         description:
-          'Save a file of the output, or another value as FILE.json or FILE.npy; "-" is standard output, field=FILE selects one of several',
+          'Save a file of the output, or another value as FILE.json or FILE.npy. field=FILE selects a field of the output. "-" is standard output',
         valueHint: "file",
         alias: "o",
         parse: z.string().min(1, "must be FILE or field=FILE"),

@@ -9,7 +9,7 @@ import { credentialsHelp, registryOptions } from "./registry/registry-options.ts
 import { type LocalName, localName, pullModel } from "./registry/registry-pull.ts";
 
 export const pull = command({
-  details: `Fetches missing files, and checks the digest of every file before the model gets its name. An interrupted pull resumes with the next one. Prints the model's name in the store: its full name in the registry, with the tag. The model also gets its generated tag, and latest if the store has no model of that name.
+  details: `The command fetches missing files, and checks the digest of every file before the model gets its name. The next pull continues an interrupted pull. The command prints the model's name in the store: the full name in the registry, with the tag. The model also gets its generated tag. If the store has no model of that name, the model also gets latest.
 
 ${credentialsHelp}`,
   example: `sconce pull registry.example.com/team/digits:v1

@@ -8,9 +8,9 @@ import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
 
 export const rm = command({
-  details: `Removing a model's last tag, other than the generated one, also removes the generated tag and the model. While another tag remains, the model stays and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. Files shared with other models stay.
+  details: `A model has a generated tag, and tags given by users. The command removes the model and its generated tag together with the last tag given by users. Until then, the model stays and no space becomes free. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. Files that other models use stay.
 
-Removes as much as possible, then reports the failures. A running server keeps the model that it has open.`,
+The command removes as much as possible, then reports the failures. A running server keeps the model that it has open.`,
   example: `sconce rm digits:v1
 sconce rm --all-tags digits:v1 flowers`,
   options: {

@@ -12,7 +12,7 @@ const clear = "\x1b[H\x1b[J";
 const [showCursor, hideCursor] = ["\x1b[?25h", "\x1b[?25l"];
 
 export const top = command({
-  details: `Reads GET /metrics of a server, on its admin port if it has one, and shows rates and latencies of the last interval. With several models, a table shows each model. Latencies are estimates from the buckets of histograms. Without a terminal, and with --once, the view is printed once. --json prints one line for each interval. q or Ctrl-C ends it.`,
+  details: `The command reads GET /metrics of a server, and shows rates and latencies of the last interval. For a server with an admin port, give the URL of this port. With several models, a table has a row for each model. Latencies are estimates from the buckets of histograms. Without a terminal, and with --once, the command prints the view once. --json prints a line for each interval. q or Ctrl-C ends the command.`,
   example: `sconce top
 sconce top https://models.example.com --key "$KEY" --interval 5
 sconce top --once --json | jq .latencyMs`,
