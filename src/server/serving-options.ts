@@ -61,7 +61,8 @@ export const servingOptions = {
     ...hosts,
   }),
   apiKeys: openOption<string>({
-    description: "File of API keys: the server refuses requests without one of these keys. `sconce key new` makes a key",
+    description:
+      "File of API keys: the server refuses requests without one of these keys. `sconce key new` makes a key",
     described: "no keys, all requests are answered",
     isPath: true,
     ...filePath,
@@ -82,7 +83,8 @@ export const servingOptions = {
     ...filePath,
   }),
   tlsClientCa: openOption<string>({
-    description: "File of certificate authorities (PEM): the server answers only clients with a certificate of one of these authorities",
+    description:
+      "File of certificate authorities (PEM): the server answers only clients with a certificate of one of these authorities",
     described: "clients need no certificate",
     isAdvanced: true,
     isPath: true,

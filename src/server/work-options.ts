@@ -111,7 +111,8 @@ export const workOptions = {
     ...duration("seconds", 0, Infinity),
   }),
   retainBytes: option({
-    description: "Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes",
+    description:
+      "Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes",
     isAdvanced: true,
     ...bytes("256m", anyBytes),
   }),
@@ -155,7 +156,8 @@ export const workOptions = {
     ...flagOff,
   }),
   drainTimeout: openOption<number>({
-    description: "Seconds that a stopping server waits for accepted predictions; the next start runs the unfinished ones",
+    description:
+      "Seconds that a stopping server waits for accepted predictions; the next start runs the unfinished ones",
     described: "until all are finished",
     ...duration("seconds", 0),
   }),
@@ -235,7 +237,8 @@ export const workOptions = {
     ...flagOff,
   }),
   webhookSecret: listOption<string>({
-    description: "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; while you change it, give the old and the new",
+    description:
+      "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; while you change it, give the old and the new",
     valueHint: "secret",
     isSecret: true,
     described: "none; webhooks are refused",
