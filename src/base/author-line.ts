@@ -1,16 +1,13 @@
 /** Finds the stack frames of an error that are in the code of a model's author. */
 
-/**
- * Matches a stack frame in a model's bundle. Paths from the bundle's source map are relative; all other paths are
- * absolute.
- */
+/** Matches a stack frame in a model's bundle. Only such frames have relative paths, which its source map gives. */
 const frame = /^ +at (?:.* \()?((?![\w-]+:|\/)[^():]+\.[cm]?[jt]sx?:\d+)(?::\d+)?\)?$/gm;
 
 const MAX_FRAMES = 10;
 
 /**
- * File and line of the innermost frame in the author's own files, such as `model.ts:12`. If only the author's npm
- * packages have frames, the innermost of these; undefined without frames.
+ * File and line of the innermost frame in the author's own files, such as `model.ts:12`, else in npm packages of the
+ * model. Undefined if there is none.
  */
 export function authorLine(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -25,9 +22,7 @@ export function authorStack(error: unknown): string {
   return authorStack(error.cause) || frames.join("\n");
 }
 
-/**
- * The error's message, followed by the line of the author's code if known. For operators: clients must not see paths.
- */
+/** The error's message and the line of the author's code, if known. For operators only, because it may show paths. */
 export function messageWithLine(error: Error): string {
   const line = authorLine(error);
   return line === undefined ? error.message : `${error.message} (${line})`;

@@ -1,8 +1,7 @@
 /** Finds the known word nearest to a misspelled one, for "did you mean". */
 
 /**
- * The known word with the least edit distance from `given`; undefined if no distance is within the larger of 1 and a
- * third of `given`.
+ * The known word with the least edit distance from `given`; undefined if all distances are above max(1, length / 3).
  */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;

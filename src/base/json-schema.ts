@@ -5,14 +5,10 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
 /**
- * JSON Schema keyword for a string with the URL of a file (`image()`, `audio()` and `file()` fields). Its value is a
- * `FileMark`.
+ * JSON Schema keyword for strings that are a file's URL (`image()`, `audio()`, `file()`). Its value is a `FileMark`.
  */
 export const FILE_KEYWORD = "x-sconce-file";
-/**
- * JSON Schema keyword for a string with a data URI of a tensor's elements (`ndarray()` fields). Its value is dtype and
- * shape.
- */
+/** JSON Schema keyword for strings that are a tensor as data URI (`ndarray()`). Its value has dtype and shape. */
 export const ARRAY_KEYWORD = "x-sconce-array";
 
 export interface FileMark {
@@ -55,10 +51,7 @@ export class SchemaNode {
     return this.#parts;
   }
 
-  /**
-   * The schemas that remain when `$ref`, `anyOf` and similar are resolved and lists of types are split: each has at
-   * most one type.
-   */
+  /** The alternatives that the schema allows, with references resolved. Each has at most one type. */
   get options(): readonly SchemaNode[] {
     this.#options ??= this.#findOptions(new Set());
     return this.#options;

@@ -118,10 +118,7 @@ export type WebhookResult = (typeof webhookResults)[number];
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 
-/**
- * Results of a request copied to a shadow model. `equal`: equal except for rounding; `failed`: no outputs; `dropped`:
- * not run, because of overload.
- */
+/** Results of copying a request to a shadow model. `equal` allows rounding errors; `dropped` copies met overload. */
 export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
 export type ShadowResult = (typeof shadowResults)[number];
 

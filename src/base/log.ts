@@ -50,10 +50,7 @@ function withFields(args: unknown[]): unknown[] {
   return [...rest, new LogFields({ ...fieldsOfEachLine.values, ...own?.values })];
 }
 
-/**
- * Writes each line as a JSON object with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the named
- * values.
- */
+/** Writes JSON objects with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the named values. */
 const jsonReporter: ConsolaReporter = {
   log: ({ type, date, args: given }) => {
     const args = withFields(given);
@@ -107,10 +104,7 @@ export interface LogOptions {
 
 let current: LogOptions = { level: "info", format: "text" };
 
-/**
- * Makes the log lines of a server begin with the time, unless standard error is a terminal or journald, which adds the
- * time.
- */
+/** Begins the log lines of a server with the time, unless standard error is a terminal, or journald, which adds it. */
 export function logTimes(): void {
   current = { ...current, hasTimes: !process.stderr.isTTY && !isJournal() };
 }

@@ -11,10 +11,7 @@ const MAGIC = [0x934e554d, 0x5059] as const;
 const LENGTH_AT = 8;
 /** NumPy's limit of dimensions. */
 const MAX_DIMENSIONS = 64;
-/**
- * Maximum lists in excess of 4 per element. Unlimited, a file of 100 bytes with the shape (10 ** 9, 0) would become a
- * billion lists.
- */
+/** Lists allowed beyond 4 per element: a file of 100 bytes with the shape (10 ** 9, 0) would become a billion lists. */
 const MAX_SPARE_LISTS = 2 ** 20;
 
 /** Size in bytes and reader of an element, by NumPy's little-endian dtype name. */

@@ -31,8 +31,7 @@ export interface Option<T> {
   /** An environment variable of other programs, read if the option's own variable is not set. */
   readonly otherVariable?: string;
   /**
-   * Type of the value in a TOML file, if it is not a string: a number, bytes as number or string, words as array or
-   * string.
+   * Type of the value in a TOML file, by default a string. `bytes` is a number or string, `words` an array or string.
    */
   readonly fileForm?: "number" | "bytes" | "words";
   /** Whether the value is a file's path. In a TOML file, a relative path starts at the folder of the TOML file. */
@@ -119,9 +118,7 @@ export function bytes(described: string, parse: z.ZodType<number, string> = some
   return { valueHint: "bytes", fileForm: "bytes", default: anyBytes.parse(described), described, parse } as const;
 }
 
-/**
- * Settings of an option that is a list of web origins as browsers send them: scheme, host, and any non-default port.
- */
+/** Settings of an option with a list of web origins, as browsers send them: scheme, host and non-default port. */
 export const origins = {
   valueHint: "origin,…",
   fileForm: "words",
@@ -134,10 +131,7 @@ export const origins = {
     ),
 } as const;
 
-/**
- * Settings of an option that is a list of host names without ports. `*.example` means all names below example, `*` all
- * names.
- */
+/** Settings of an option with a list of host names. `*.example` means all names below example, `*` all names. */
 export const hosts = {
   valueHint: "host,…",
   fileForm: "words",

@@ -34,10 +34,7 @@ export async function inParallel<T>(
   if (failure) throw failure.error;
 }
 
-/**
- * Runs `work` for all items, on all cores. `work` must compute on other threads. The results keep the order of the
- * items.
- */
+/** Runs `work` for all items on all cores, if it computes on other threads. The results keep the order of the items. */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   // One call more than cores, because a call that reads or writes files uses no core.

@@ -1,7 +1,4 @@
-/**
- * Decides whether a new request is accepted or gets 429: by the unfinished predictions, and by the expected wait in the
- * queue.
- */
+/** Accepts a new request or refuses it with 429, by the unfinished predictions and the expected wait in the queue. */
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
@@ -112,10 +109,7 @@ export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"):
   return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
-/**
- * The last error, returned again if the next refusal is equal: under overload, creating an Error costs more than the
- * rest of a refusal.
- */
+/** The last error, returned again if the next is equal: creating an Error is the main cost of a refusal. */
 let last = new SconceError("queue_full", "");
 
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {

@@ -23,9 +23,7 @@ export function checksumOf(...fields: readonly (string | number | null)[]): stri
   return new Checksum().add(fields.join("\n")).text;
 }
 
-/**
- * Checksum of an id and the concatenated texts. The id is included to detect texts that are stored under a wrong id.
- */
+/** Checksum of an id and the concatenated texts. With the id, it detects texts that are stored under a wrong id. */
 export function checksumOfTexts(id: string, texts: readonly (string | Uint8Array)[]): string {
   const checksum = new Checksum().add(id);
   for (const text of texts) checksum.add(text);

@@ -1,12 +1,6 @@
-/**
- * Creates and reads ids of predictions: a character for the HTTP process, the second of creation, and 96 random bits
- * against guessing.
- */
+/** Ids of predictions: a character for the HTTP process, the second of creation, 96 random bits against guessing. */
 
-/**
- * First characters of ids. The character at index N stands for HTTP process N, of at most 60. Ids that clients choose
- * may begin with any.
- */
+/** First characters of ids. Index N stands for HTTP process N, at most 59. Ids that clients choose may use all. */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** Random bytes of an id. */
 const BYTES = 12;
@@ -14,10 +8,7 @@ const BYTES = 12;
 const LENGTH = 16;
 /** Random bytes are requested for 256 ids at once, because a request costs far more than its bytes. */
 const COUNT = 256;
-/**
- * Ids contain the second of their creation modulo this number, so that ids of one time are neighbours in a database
- * index.
- */
+/** Ids contain the second of creation modulo this number, which makes ids of one time neighbours in an index. */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
@@ -67,8 +58,8 @@ export function secondOf(id: string): number {
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**
- * Hashes an id for hash tables: HalfSipHash-1-3 (Aumasson and Bernstein, https://github.com/veorq/SipHash). The key is
- * random, since clients could choose ids that collide under a known key.
+ * Hashes an id for hash tables: HalfSipHash-1-3 (https://github.com/veorq/SipHash). The key is random, because clients
+ * choose ids and could choose ids that collide.
  */
 export function hashOf(id: string): number {
   let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];

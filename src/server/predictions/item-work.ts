@@ -19,10 +19,7 @@ import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 import { PartWork } from "./part-work.ts";
 
-/**
- * Maximum characters of an input's error message: `first` for the first 100 failed inputs of a prediction, `later` for
- * the rest.
- */
+/** Maximum characters of an error message: `first` for the first 100 failed inputs of a prediction, else `later`. */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
@@ -35,8 +32,7 @@ export interface ItemWorkContext {
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
   /**
-   * Called for the first failed input, and for the first that failed in the model's code. Later failures are probably
-   * alike.
+   * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
    */
   faulted(live: LivePrediction, index: number, error: SconceError): void;
   /** Called when a hook of the model writes a log line. */

@@ -1,7 +1,4 @@
-/**
- * JSON text of any size. A large text consists of pieces: joining or encoding megabytes at once would block the event
- * loop.
- */
+/** JSON text of any size. Large texts consist of pieces, because joining megabytes would block the event loop. */
 
 import type { ModelVersion } from "./model-version.ts";
 
@@ -14,10 +11,7 @@ export type Text = string | LargeText;
 type Piece = string | Uint8Array;
 
 export class LargeText {
-  /**
-   * The pieces, in objects that longer texts share when they contain this text: each piece is encoded to UTF-8 only
-   * once.
-   */
+  /** Pieces, in objects that longer texts with this text share: each piece is then encoded to UTF-8 only once. */
   readonly #cells: readonly { piece: Piece }[];
   /** Sum over the pieces: characters of strings, bytes of binary pieces. */
   readonly length: number;
@@ -35,9 +29,7 @@ export class LargeText {
     return this.#cells.map(({ piece }) => piece);
   }
 
-  /**
-   * A piece as UTF-8; undefined after the last piece. The piece is encoded at the first call and then kept as bytes.
-   */
+  /** A piece as UTF-8; undefined after the last piece. The first call encodes the piece and keeps the bytes. */
   bytes(index: number): Uint8Array | undefined {
     const cell = this.#cells[index];
     if (typeof cell?.piece !== "string") return cell?.piece;

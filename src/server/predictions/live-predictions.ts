@@ -73,9 +73,7 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /**
-   * Milliseconds until the time limit. Only for requests from the store, which have used up a part of their time limit.
-   */
+  /** Milliseconds until the time limit. Set for a request from the store, whose time limit began earlier. */
   readonly leftMs?: number;
   /** Whether to run no inputs, because the caller ends the prediction as failed. */
   readonly mustFail?: boolean;

@@ -53,10 +53,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** The request, until the store has it or the prediction ends. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
-  /**
-   * Body of the request, for shadows: versions of the model that run copies. Undefined without shadows, and after the
-   * end.
-   */
+  /** Body of the request, if shadows (versions of the model that run copies) will need it after the end. */
   copied: AcceptedRequest["body"] | undefined;
   /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
   key: ApiKey | undefined;

@@ -56,9 +56,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
   return undefined;
 }
 
-/**
- * Outputs of an outcome, by index; undefined for failed inputs. Empty if the outcome has `limit` or more characters.
- */
+/** Outputs by index; undefined for failed inputs. Empty if the outcome has `limit` or more characters. */
 export function outputsOf({ members }: Outcome, limit: number): (string | undefined)[] {
   if (members.length >= limit) return [];
   const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));

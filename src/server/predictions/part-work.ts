@@ -27,9 +27,7 @@ export class PartWork implements PartsReceiver {
     live.partAdded();
   }
 
-  /**
-   * Drops the parts of an input that runs again. Its next part has sequence number 0, at which clients drop them too.
-   */
+  /** Drops the parts of an input that runs again. Clients drop them when a part has sequence number 0 again. */
   restart(index: number): void {
     this.#memory.dropped(this.#live.parts?.restart(index) ?? 0);
   }

@@ -16,10 +16,7 @@ export interface Client {
   readonly signal: AbortSignal;
   /** Address and name of the client, so that clients take turns in the queue; undefined if the connection is closed. */
   readonly sender: Sender | undefined;
-  /**
-   * Weight of the client's API key in the queue: with share 3, a client gets three turns for each turn of a client with
-   * share 1.
-   */
+  /** Weight of the client's API key in the queue: share 3 gets three turns for each turn of share 1. */
   readonly share: number;
   /** End of the ids of this client's predictions, which its API key determines; empty without a key. */
   readonly idSuffix: string;
@@ -41,8 +38,7 @@ export interface AskedPrediction {
   /** Time limit of the prediction that the client chose, in milliseconds. The server's limit also applies. */
   readonly timeoutMs: number | undefined;
   /**
-   * Milliseconds that the answer waits for the end. If the client disconnects meanwhile, it has no id, and the
-   * prediction is canceled.
+   * Milliseconds that the answer waits for the end. A disconnect meanwhile cancels the prediction: nobody has its id.
    */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;
@@ -55,10 +51,7 @@ export interface NewPrediction extends AskedPrediction {
   /** Memory of the request. `create` frees it when it throws, or at the end of the prediction. */
   readonly charge: Charge;
   readonly origin: Origin;
-  /**
-   * Set if the client chose the id. Then a repeated request gets the existing prediction, and a disconnect cancels
-   * nothing.
-   */
+  /** Set if the client chose the id: a repeated request gets the same prediction, and a disconnect cancels nothing. */
   readonly once?: Once | undefined;
   /** Receives all changes of the prediction from its start on. */
   readonly watcher?: Watcher | undefined;
@@ -115,10 +108,7 @@ export interface Watched extends Disposable {
   readonly record: PredictionRecord | undefined;
   /** Outputs so far, as JSON texts by index of the input; empty after the end. */
   readonly outputs: readonly (Text | undefined)[];
-  /**
-   * Pieces of outputs that the model yields early. Undefined if it yields none, or the prediction had ended at the
-   * subscription.
-   */
+  /** Pieces of outputs that the model yields early. Undefined without such pieces, or if the prediction had ended. */
   readonly parts?: PartLog | undefined;
   /** Resolves when the outcome is stored, which clients must not see earlier. Undefined if it is stored. */
   readonly written?: () => Promise<void>;

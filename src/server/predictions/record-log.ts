@@ -1,7 +1,4 @@
-/**
- * Ended predictions in memory, as bytes in order of arrival. The garbage collector would block the event loop while it
- * traverses hundreds of thousands of objects.
- */
+/** Ended predictions in memory, as bytes: traversing many objects, the garbage collector would block the event loop. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";

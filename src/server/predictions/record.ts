@@ -18,9 +18,7 @@ export const CANCELED = "Canceled";
 /** The result of a prediction, as JSON text. */
 export interface Outcome {
   readonly status: "success" | "failed";
-  /**
-   * Members of the answer's JSON object without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`.
-   */
+  /** Members of the answer's JSON: `outputs`, or `error_message`, `errors` and `partial_outputs`. Without braces. */
   readonly members: Text;
 }
 
@@ -41,10 +39,7 @@ export interface PredictionRecord {
   readonly logs: string;
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
-  /**
-   * The version of the model that runs or ran the prediction. Undefined in a Redis queue until the end, and for records
-   * of old releases.
-   */
+  /** The version of the model that ran the prediction. Undefined in a Redis queue until the end, and in old records. */
   readonly model?: ModelVersion | undefined;
 }
 

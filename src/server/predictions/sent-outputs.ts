@@ -1,7 +1,4 @@
-/**
- * The outputs that an event stream has sent, as ranges of indices. Outputs mostly arrive in order, so a few ranges
- * suffice for an event id.
- */
+/** Ranges of the outputs that an event stream has sent. They are few, because outputs mostly arrive in order. */
 
 /** Maximum ranges in an event id. After a reconnection, outputs outside these ranges are sent again. */
 const MAX_RANGES = 50;

@@ -25,9 +25,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly version: ModelVersion | undefined;
   /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /**
-   * Whether it is known which call of the model's code ended the last process. Then no other prediction is suspected.
-   */
+  /** Whether it is known which call of the model's code ended the last process, so that no prediction is suspected. */
   readonly isCauseKnown?: boolean;
 }
 

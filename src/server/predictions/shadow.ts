@@ -1,7 +1,4 @@
-/**
- * A shadow: a version of the model that runs copies of other versions' predictions. Its outputs are compared and
- * dropped.
- */
+/** A version of the model that runs copies of other versions' predictions, to compare outputs (a shadow). */
 import { codedError, oneLine } from "../../base/errors.ts";
 import type { ShadowResult } from "../../base/labels.ts";
 import { LogFields, log } from "../../base/log.ts";

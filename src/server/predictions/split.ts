@@ -1,6 +1,4 @@
-/**
- * Versions of one model that share its requests. A client's requests go to one version; it can read predictions of all.
- */
+/** Versions of one model that share its requests: each client's requests go to one version. */
 import type { NewPrediction, Predictions } from "./predictions.ts";
 import type { Kind } from "./record.ts";
 

@@ -1,6 +1,4 @@
-/**
- * The interface of stores of predictions: in memory, in an SQLite database, or in the Redis queue of several replicas.
- */
+/** The interface of stores of predictions: memory, an SQLite database, or the Redis queue of several replicas. */
 import { z } from "zod";
 import type { DecodedBody } from "../inputs/bodies.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
@@ -92,8 +90,8 @@ export interface PredictionStore {
   /** Reads a prediction: an ended one when its outcome is written, or an unfinished one of another process. */
   get(id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Resolves when an outcome is on disk, or writing it has failed. Clients must not see the outcome before: after a
-   * kill, the next process would run the request again, perhaps with another outcome.
+   * Resolves when an outcome is on disk, or writing it has failed. Clients must not see it before: after a kill, the
+   * request runs again, perhaps with another outcome.
    */
   written(id: string): Promise<void>;
   /**

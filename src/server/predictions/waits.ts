@@ -3,10 +3,7 @@ import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Observed } from "./observed.ts";
 import type { Client } from "./predictions.ts";
 
-/**
- * Milliseconds between checks of the waiting requests. Most predictions end before the second, and need no abort
- * listener.
- */
+/** Milliseconds between checks of waiting requests. Most predictions end before the second, which adds listeners. */
 const POLL_MS = 50;
 
 interface Wait extends InRing<Wait> {

@@ -62,10 +62,7 @@ export class BatchWrite implements Totals {
     this.#discard(row.file);
   }
 
-  /**
-   * Removes an expired outcome, so that its id can be used again. Called only after a failed insertion, to save
-   * queries.
-   */
+  /** Removes an expired outcome, so that its id can be used again. Called only after a failed insertion. */
   #removeExpired(id: string): boolean {
     const { nowMs, maxAgeMs } = this.#options;
     const removed = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);

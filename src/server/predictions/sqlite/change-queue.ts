@@ -1,6 +1,6 @@
 /**
- * Changes that wait to be written to the database. Urgent: changes of stored requests. Deferred: outcomes that clients
- * already have, and whose requests were not stored.
+ * Changes that wait to be written to the database. Urgent changes belong to stored requests. Deferred changes are
+ * outcomes of other requests, which clients already have.
  */
 import { Fifo } from "../../../base/collections/fifo.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
@@ -210,10 +210,7 @@ export class ChangeQueue {
     return total;
   }
 
-  /**
-   * Replaces the empty Map, because it keeps the memory of its former entries. OpenMap has no order, which this queue
-   * needs.
-   */
+  /** Replaces the empty Map, which would keep the memory of former entries. (OpenMap has no order.) */
   #renew(): void {
     if (this.#urgent.size === 0) this.#urgent = new Map();
   }

@@ -7,10 +7,7 @@ export interface ClockMark {
   readonly wallMs: number;
 }
 
-/**
- * Advances with the monotonic clock. Across a restart it advances by the difference of the wall clock, if that is
- * positive.
- */
+/** Advances with the monotonic clock, and across a restart with the wall clock, but never back. */
 export class ElapsedClock {
   #base: number;
 

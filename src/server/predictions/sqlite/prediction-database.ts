@@ -261,8 +261,7 @@ export class PredictionDatabase {
   }
 
   /**
-   * Finds an outcome in the packs: rows with many outcomes, evicted as a whole. One pack may have an expired outcome of
-   * the id, and another a newer outcome.
+   * Finds an outcome in the packs, which are rows with many outcomes. Old packs may have expired outcomes of the id.
    */
   #getPacked(id: string): StoredRecord | undefined {
     for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {

@@ -6,10 +6,7 @@ import type { DatabaseOptions } from "./prediction-database.ts";
 
 /** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
 const BUSY_TIMEOUT_MS = 10_000;
-/**
- * A write-ahead log of this size is copied into the database right after a write; a smaller one when the thread is
- * idle.
- */
+/** From this size on, a write-ahead log is copied into the database after a write, else when the thread is idle. */
 export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
@@ -99,8 +96,8 @@ function makePrivate(path: string): void {
 }
 
 /**
- * Creates the tables of an empty database, and adds the columns that an old release did not have. Throws for a database
- * of another program or a newer sconce.
+ * Creates the tables, or adds columns that an old release did not have. Throws for a database of another program or a
+ * newer sconce.
  */
 function prepareSchema(database: Database, path: string): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {

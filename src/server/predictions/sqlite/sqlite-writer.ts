@@ -259,9 +259,7 @@ export class SqliteWriter {
     }
   }
 
-  /**
-   * Tests the disk when nothing is queued. A server whose writes fail is not ready, so no new request tests the disk.
-   */
+  /** Tests the disk when nothing is queued, since a server whose writes fail gets no new requests. */
   async #probe(): Promise<void> {
     const { files } = this.#options;
     try {
@@ -280,10 +278,7 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  /**
-   * Handles a failed write. New requests fail. Outcomes stay in memory, where clients can read them, until they are
-   * written.
-   */
+  /** Fails new requests after a failed write. Outcomes stay in memory, readable for clients, until they are written. */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
     this.#faultyUpTo = this.#queue.nextNumber;

@@ -4,10 +4,7 @@ import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CHECKSUM_BYTES, Checksum, DamagedValue } from "../checksum.ts";
 
-/**
- * Maximum characters or bytes of a value in a row. Larger values go into files, without a copy for the database's
- * thread.
- */
+/** Maximum characters or bytes of a value in a row. Longer values go into files, not to the database's thread. */
 export const MAX_INLINE_LENGTH = 64 * 1024;
 
 /** Suffix of files that end with a checksum. Older files have none. */
