@@ -1,8 +1,6 @@
 /** Finds the known word nearest to a misspelled one, for "did you mean". */
 
-/**
- * The known word with the least edit distance from `given`; undefined if all distances are above max(1, length / 3).
- */
+/** The known word with the least edit distance from `given`; undefined if all exceed max(1, given.length / 3). */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;

@@ -3,7 +3,7 @@
 /** The original `process.exit`, which still ends the process after `forbidExit`. */
 export const exitProcess: typeof process.exit = process.exit.bind(process);
 
-/** Makes `process.exit` throw, so that only the item fails whose code calls it. */
+/** Makes `process.exit` throw, so that a call fails one item and does not end the server. */
 export function forbidExit(): void {
   process.exit = (code) => {
     throw new Error(

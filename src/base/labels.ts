@@ -50,7 +50,7 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // The items had low priority, because earlier inputs from the same clients failed.
+  // The items had low priority: earlier inputs of the client failed, or the items are copies for a shadow model.
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",

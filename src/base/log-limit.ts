@@ -5,7 +5,7 @@ import { type Clock, monotonicClock } from "./clock.ts";
 type Write = (...suffix: readonly string[]) => void;
 
 interface Suppressed {
-  /** Writes the last suppressed line. */
+  /** Writes the last suppressed line; undefined if no line was suppressed. */
   write: Write | undefined;
   count: number;
 }

@@ -16,7 +16,6 @@ export interface ProgressOptions {
   readonly verb: string;
   readonly terminal?: { readonly isTTY?: boolean; write(text: string): unknown };
   readonly isJson?: boolean;
-  /** Writes a log line. */
   readonly writeLine?: (line: string) => void;
   readonly now?: () => number;
 }

@@ -1,4 +1,7 @@
-/** The value of the promise. @throws the signal's reason if the signal aborts first */
+/**
+ * Awaits a promise.
+ * @throws the signal's reason if the signal aborts first
+ */
 export async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   signal.throwIfAborted();

@@ -65,7 +65,10 @@ export class Admission {
     this.begun(-items, -bytes);
   }
 
-  /** Refuses a new request if the queue has no room for it, or its client would wait too long. @throws SconceError `queue_full` */
+  /**
+   * Refuses a new request if the queue has no room, or its client would wait too long.
+   * @throws SconceError `queue_full`
+   */
   check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
     const { flow, limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();

@@ -90,7 +90,7 @@ class BoundedLog {
   }
 }
 
-/** The characters that fit whole into `maxBytes`, as a copy: a slice would keep the whole text in memory. */
+/** The first characters of a text, at most `maxBytes` bytes of UTF-8. A slice would keep the whole text in memory. */
 function beginningOf(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
   return new TextDecoder().decode(bytes, { stream: true });

@@ -11,7 +11,7 @@ export type Text = string | LargeText;
 type Piece = string | Uint8Array;
 
 export class LargeText {
-  /** Pieces, in objects that longer texts with this text share: each piece is then encoded to UTF-8 only once. */
+  /** Pieces, each in an object that longer texts with this text share, so that it is encoded to UTF-8 only once. */
   readonly #cells: readonly { piece: Piece }[];
   /** Sum over the pieces: characters of strings, bytes of binary pieces. */
   readonly length: number;

@@ -219,7 +219,7 @@ export class LivePredictions {
     for (const live of [...this.#live]) live.end(message, "engine");
   }
 
-  /** Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` milliseconds. */
+  /** Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` ms. */
   drain(maxMs = Infinity): Promise<void> {
     this.#isDraining = true;
     return until(() => this.#live.size === 0, maxMs);

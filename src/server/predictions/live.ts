@@ -28,7 +28,7 @@ export interface LiveOptions {
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
-/** The running inputs of a prediction, or its running demo. */
+/** Operations on the running inputs, or the running demo, of a prediction. */
 export interface Work {
   /** The JSON members of a failed prediction: the message, and the outputs so far. */
   failure(errorMessage: string): Text;

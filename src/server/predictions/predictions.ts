@@ -38,7 +38,7 @@ export interface AskedPrediction {
   /** Time limit of the prediction that the client chose, in milliseconds. The server's limit also applies. */
   readonly timeoutMs: number | undefined;
   /**
-   * Milliseconds that the answer waits for the end. A disconnect meanwhile cancels the prediction: nobody has its id.
+   * Milliseconds that the answer waits for the end. A disconnect meanwhile cancels a prediction whose id nobody has.
    */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;
@@ -60,7 +60,7 @@ export interface NewPrediction extends AskedPrediction {
 export interface Watcher {
   /** Called at each change of the prediction: start, piece of an output, output, log line, end. */
   readonly changed: () => void;
-  /** Called once, before any change, if this process runs the prediction. */
+  /** Called once at the start, if this process runs the prediction. */
   begun(watched: Watched): void;
 }
 
@@ -71,9 +71,11 @@ export interface Predictions {
    */
   admit(asked: AskedPrediction): void;
   /**
-   * Creates a prediction with all inputs of the request, or throws. An unfinished prediction is in the store before its client gets the id.
-   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops, `predictions_unwritable` if the store
-   * fails, `prediction_differs` if the client chose the id of a prediction with another body
+   * Creates a prediction with all inputs of the request, or throws. An unfinished prediction is in the store before its
+   * client gets the id.
+   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops,
+   * `predictions_unwritable` if the store fails, `prediction_differs` if the client chose the id of a prediction with
+   * another body
    */
   create(request: NewPrediction): Promise<PredictionRecord>;
   /**
@@ -110,6 +112,6 @@ export interface Watched extends Disposable {
   readonly outputs: readonly (Text | undefined)[];
   /** Pieces of outputs that the model yields early. Undefined without such pieces, or if the prediction had ended. */
   readonly parts?: PartLog | undefined;
-  /** Resolves when the outcome is stored, which clients must not see earlier. Undefined if it is stored. */
+  /** Resolves when the outcome is stored. Clients must not see it before. Undefined if it may be shown at once. */
   readonly written?: () => Promise<void>;
 }

@@ -22,7 +22,7 @@ export interface Outcome {
   readonly members: Text;
 }
 
-/** The state of a prediction. It does not change after the prediction has an outcome. */
+/** The state of a prediction. When the prediction has an outcome, its state no longer changes. */
 export interface PredictionRecord {
   readonly id: string;
   readonly kind: Kind;
@@ -39,7 +39,7 @@ export interface PredictionRecord {
   readonly logs: string;
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
-  /** The version of the model that ran the prediction. Undefined in a Redis queue until the end, and in old records. */
+  /** The model version that ran it. Undefined in a Redis queue until the end, and in records of old releases. */
   readonly model?: ModelVersion | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Ranges of the outputs that an event stream has sent. They are few, because outputs mostly arrive in order. */
+/** Ranges of the outputs that an event stream has sent. Outputs mostly arrive in order, so few ranges suffice. */
 
 /** Maximum ranges in an event id. After a reconnection, outputs outside these ranges are sent again. */
 const MAX_RANGES = 50;

@@ -40,7 +40,7 @@ interface Copy {
 
 /** Maximum characters of outputs to compare, because a comparison of more would block the event loop. */
 const MAX_LENGTH = 2 ** 20;
-/** Maximum inputs of unfinished copies: those of MAX_BATCHES batches per engine instance, but at least MIN_INPUTS. */
+/** Maximum inputs of unfinished copies: MAX_BATCHES batches per engine instance, but at least MIN_INPUTS. */
 const MAX_BATCHES = 2;
 const MIN_INPUTS = 8;
 /** Maximum differences and failures in the log. Metrics count all. */

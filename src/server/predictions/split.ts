@@ -66,7 +66,7 @@ export class SplitPredictions implements Predictions {
     return request.once === undefined ? this.#own.create(request) : this.#createOnce(request, request.once.id);
   }
 
-  /** Creates a prediction with the client's id, unless any version has a prediction with this id. */
+  /** Creates a prediction with an id that the client chose, unless any version already has the id. */
   async #createOnce(request: NewPrediction, id: string): ReturnType<Predictions["create"]> {
     using unused = new DisposableStack();
     unused.use(request.charge);

@@ -20,7 +20,7 @@ export interface AcceptedRequest {
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
   readonly origin?: Origin | undefined;
-  /** The version of the model that accepted the request. Undefined in old releases and in a Redis queue. */
+  /** The version of the model that accepted the request. Undefined in a Redis queue, and for old releases. */
   readonly model?: ModelVersion | undefined;
   /** The webhook. `PredictionStore.webhooks` stores it, not `create`. */
   readonly webhook?: Webhook | undefined;
@@ -83,7 +83,7 @@ export interface PredictionStore {
   create(request: StoredRequest): Promise<void>;
   /** Records that a stored request runs. If its process dies meanwhile, `takeOver` counts a death. */
   begun(id: string): void;
-  /** Records that a request no longer runs, because its process exits in an orderly way. Its death is not counted. */
+  /** Records that a request no longer runs, because its process exits in an orderly way, which counts no death. */
   interrupted(id: string): void;
   /** Stores an outcome, whether or not its request was stored. Does nothing if the id has an outcome already. */
   finish(record: EndedRecord): void;
@@ -104,7 +104,7 @@ export interface PredictionStore {
   sources?(): Promise<readonly RequestSource[]>;
   /** Whether the file of the store was deleted or replaced, so that nothing can be stored. */
   readonly isDetached?: boolean;
-  /** Whether the last write has failed, for example because the disk is full. */
+  /** Whether writing fails, for example because the disk is full. */
   readonly isUnwritable?: boolean;
   /** Number of retained predictions, and bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };

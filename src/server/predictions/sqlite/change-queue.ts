@@ -35,7 +35,7 @@ export interface CreateChange extends Numbered {
 
 export interface BegunChange extends Numbered {
   readonly op: "begun";
-  /** Start in milliseconds since 1970. Undefined if the process exits before the request ends: it no longer runs. */
+  /** Start in milliseconds since 1970; undefined for a request that stops because the process exits. */
   readonly begunAtMs: number | undefined;
 }
 

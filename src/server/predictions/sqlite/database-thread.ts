@@ -21,7 +21,7 @@ export type Answer<R = unknown> =
   | { readonly number: number; readonly result: R; readonly fault?: undefined }
   | { readonly number: number; readonly fault: string };
 
-/** Message of the thread after maintenance. Not the answer to a call, so it has no number. */
+/** Message of the thread after maintenance. It answers no call, so it has no number. */
 export interface Tended {
   readonly number?: undefined;
   readonly totals: Totals;

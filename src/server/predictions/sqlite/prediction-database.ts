@@ -25,7 +25,7 @@ import { ValueFiles } from "./value-files.ts";
 export interface DatabaseOptions extends RetentionLimits {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether no other process or thread has the database open, so that opening it removes files without a row. */
+  /** Whether nobody else has the database open. Opening it then checks its log and removes files without a row. */
   readonly isMain: boolean;
   /** Name of this process's server, which is stored with its requests. */
   readonly server: string;
@@ -278,7 +278,7 @@ export class PredictionDatabase {
 
   /**
    * Evicts up to SWEEP_ROWS old rows in a transaction.
-   * @returns whether any was due
+   * @returns whether it evicted any
    */
   #evict(): boolean {
     const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];

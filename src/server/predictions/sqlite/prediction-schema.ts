@@ -16,9 +16,9 @@ const VERSION = 1;
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Times in `ended_ms`, `deadline_ms`, `written_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock.
- * All are in milliseconds. A row of `told` is a pack: many small outcomes that clients already have. Its `first_s` and
- * `last_s` are the earliest and latest second in the ids (`secondOf`). `webhooks` has undelivered webhooks.
+ * Times in `ended_ms`, `deadline_ms`, `written_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock,
+ * all in milliseconds. A row of `told` is a pack: many small outcomes that clients already have, whose ids were created
+ * between the seconds `first_s` and `last_s`. `webhooks` has undelivered webhooks.
  */
 const tables = `
   CREATE TABLE meta (

@@ -33,7 +33,7 @@ import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 const RECENT_BYTES = 32 * 1024 * 1024;
 /** Replaces a body that does not match its checksum. */
 const DAMAGED = new Uint8Array();
-/** Milliseconds between attempts to write to a full disk. */
+/** Milliseconds between attempts to take over a request while the disk is full. */
 const FULL_MS = 1000;
 
 export interface SqliteOptions {
@@ -42,7 +42,7 @@ export interface SqliteOptions {
   /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
   readonly role?: StoreRole | undefined;
-  /** Ends the wait for the lock of an older server, if the role is `heir`. */
+  /** Ends the wait for an older server's lock, during an upgrade. */
   readonly signal?: AbortSignal | undefined;
   readonly memory?: MemoryAccount | undefined;
   /** Name of the server, stored with its requests. During an upgrade two servers with different names use the file. */

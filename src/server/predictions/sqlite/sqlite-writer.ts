@@ -37,7 +37,7 @@ export interface WriterOptions {
   readonly wallClock: () => number;
   /** Counts the memory of unwritten outcomes. */
   readonly memory?: MemoryAccount | undefined;
-  /** Called for an outcome that was not written, because the database had another of this id. */
+  /** Called for an outcome that was not written, because the database had one for the id already. */
   readonly onRefused: (id: string) => void;
 }
 
@@ -55,7 +55,9 @@ export class SqliteWriter {
   #isScheduled = false;
   #isStopped = false;
   #deferTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Set from a failed write until the next attempt. Meanwhile only new requests are written: their clients wait. */
+  /**
+   * Set from a failed write until the next attempt. Until then, only new requests are written: clients wait for them.
+   */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   /** Milliseconds from a failed write to the next attempt; 0 after a success. */
   #retryMs = 0;
@@ -76,7 +78,7 @@ export class SqliteWriter {
     this.#totals = totals;
   }
 
-  /** Whether the last write has failed. */
+  /** Whether writing fails. It works again when all changes before the last failure are written. */
   get isUnwritable(): boolean {
     return this.#retryMs > 0;
   }
@@ -130,7 +132,7 @@ export class SqliteWriter {
     if (!isStored) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
   }
 
-  /** The record of an ended prediction that is not written yet. */
+  /** The record of an ended prediction that is not written yet; undefined if there is none. */
   find(id: string): EndedRecord | undefined {
     const posted = this.#posted.find((change) => change.id === id);
     if (posted?.op === "end") return posted.record;
@@ -157,7 +159,7 @@ export class SqliteWriter {
    */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // Waits for current writes first. Their callers get their failures, which must not fail this flush.
+    // First waits for the writes in progress, which report failures to their callers, not to this flush.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();
@@ -230,7 +232,7 @@ export class SqliteWriter {
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
       for (const change of changes) if ("waiting" in change) change.waiting?.resolve();
-      // Counts again, because retention may have dropped outcomes.
+      // Charges only outcomes that are still unwritten: retention may also have dropped some.
       this.#charge?.grow(this.#unwrittenBytes() - this.#charge.bytes);
       this.#succeeded();
     } catch (error) {
