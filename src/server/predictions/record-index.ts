@@ -44,7 +44,10 @@ export class RecordIndex {
     this.#size += 1;
   }
 
-  /** @returns whether the table had a record at this position */
+  /**
+   * Removes a record.
+   * @returns whether the table had it
+   */
   delete(hash: number, place: Place): boolean {
     const part = this.#partOf(hash);
     const { hashes, places } = part;
