@@ -20,7 +20,7 @@ constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
 constexpr double CLEARLY_FASTER = 0.97;
 /** The choice comes early if one kind of layers takes less than this share of the other kind's time. */
 constexpr double FAR_FASTER = 0.9;
-/** Times that `is_slower` runs each function. */
+/** How often `is_slower` runs each function. */
 constexpr int RUNS_OF_LAYER = 4;
 
 /** CPU time of this thread. Unlike a clock, it does not run while other processes have the processor. */

@@ -17,7 +17,7 @@
 namespace sconce {
 
 /**
- * Times the first runs of each input size, alternately with packed and plain layers. Later runs use packed layers if
+ * Measures the first runs of each input size, alternately with packed and plain layers. Later runs use packed layers if
  * these were clearly faster.
  */
 class FasterForm {
@@ -27,7 +27,7 @@ class FasterForm {
   /** @param layers the graph before its layers were packed */
   FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
 
-  /** Times one run of the network on this thread. */
+  /** Measures the time of one run of the network on this thread. */
   class Run {
    public:
     Run(FasterForm& form, Sizes sizes);

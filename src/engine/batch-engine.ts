@@ -42,7 +42,7 @@ export interface BatchEngineOptions<T extends BatchItem> {
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
-  /** Whether all results of this process have been sent to the server. After it was false, the owner calls `pump`. */
+  /** Whether all results of this process have been sent. After it was false, the owner calls `pump`. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
   /** Called when a lack of device memory limits the batches of a shape for a time. */

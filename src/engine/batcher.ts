@@ -50,7 +50,7 @@ export interface BatcherOptions<T, R> {
  * Gives each free runner up to `maxBatchSize` items at once, unless the policy waits for more. Predictions take turns.
  * - A busy runner gets its next batch early only if the batch is full.
  * - A failed batch runs again in parts, until the bad item fails alone.
- * - An item that may have crashed an engine process runs while all runners are idle.
+ * - An item that may have crashed an engine process runs alone, while all other runners are idle.
  * - While all runners run long batches of large predictions, an extra runner takes new small ones.
  */
 export class Batcher<T extends Queued, R> {

@@ -87,7 +87,7 @@ async function tryAll(
   return { threads: decided, ...measured };
 }
 
-/** Times runs of one runner, with batches that repeat one item. */
+/** Measures runs of one runner, with batches that repeat one item. */
 class Trials {
   readonly #runner: Runner;
   readonly #one: readonly Tensor[];
@@ -106,7 +106,7 @@ class Trials {
     this.#everySize = everySize;
   }
 
-  /** Times one item, and the largest batch that fits into the device's memory, unless that takes too long. */
+  /** Measures one item, and the largest batch that fits into the device's memory, unless that takes too long. */
   async measure(asked: number, enoughMs = Infinity): Promise<Measured> {
     let itemMs = await this.#time(1, enoughMs).catch((error: unknown) => this.#failedAlone(error, asked));
     const forwardMs = new Map([[1, itemMs]]);

@@ -61,7 +61,7 @@ export interface NativeSpec {
   dims: (number | string | PaddedDim)[];
 }
 
-/** Exports of native/addon.cc. Every function throws or rejects with an Error that has a `code`. */
+/** Exports of native/addon.cc. All errors that they throw have a `code`. */
 export interface Addon {
   readonly torchVersion: string;
   /** Names of the dtypes; the index of a name is the dtype's code. */

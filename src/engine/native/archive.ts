@@ -111,7 +111,7 @@ function headerSize(header: Buffer): number {
   return HEADER_BYTES + header.readUInt16LE(26) + header.readUInt16LE(28);
 }
 
-/** Replaces each size that does not fit into 32 bits by the number in the extra field (zip64). */
+/** Replaces each number that does not fit into 32 bits by the number in the extra field (zip64). */
 function zip64Values(sizes: readonly number[], extra: Buffer): number[] {
   let at = 0;
   while (at + 4 <= extra.length && extra.readUInt16LE(at) !== 1) at += 4 + extra.readUInt16LE(at + 2);
