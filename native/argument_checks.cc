@@ -83,7 +83,7 @@ bool goes_with_calls(const torch::jit::Value* value) {
   return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return is_call_without_result(use.user); });
 }
 
-/** Appends `result` if nothing uses it. Of a tuple, appends the elements that nothing uses. */
+/** Appends `result` if nothing uses it; for a tuple, appends the elements that nothing uses. */
 void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector<torch::jit::Value*>& unused) {
   if (result->type()->kind() != c10::TypeKind::TupleType) {
     if (!result->hasUses() && result->type()->kind() != c10::TypeKind::NoneType) unused.push_back(result);

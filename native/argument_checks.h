@@ -6,9 +6,9 @@
 namespace sconce {
 
 /**
- * Makes the module raise at an integer remainder by zero, which would end the process, and at an LSTM input whose width
- * differs from the weights, which would read foreign memory. Keeps layers whose results nothing uses, because they may
- * refuse an input. Inlines all methods.
+ * Makes the module raise for wrong arguments that libtorch does not check. An integer remainder by zero would end the
+ * process. An LSTM whose input width differs from its weights would read foreign memory. Keeps layers whose results
+ * nothing uses, because they may refuse an input. Inlines all methods.
  */
 void check_arguments(torch::jit::Module& module);
 

@@ -8,10 +8,7 @@
 
 namespace sconce {
 
-/**
- * Says that unused memory should be freed, after a period whose largest batch is less than half of the largest batch
- * before.
- */
+/** Says when to free unused memory: after a period whose largest batch is less than half of the largest before. */
 class BatchNeed {
  public:
   using Clock = std::chrono::steady_clock;

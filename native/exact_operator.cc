@@ -41,10 +41,7 @@ at::Tensor wrapped_number(const c10::Scalar& number) {
   return tensor;
 }
 
-/**
- * Marks the arguments that must reach the operator unchanged although their type differs from the schema: a bool for a
- * number, or a number for a tensor.
- */
+/** Marks arguments that must reach the operator unchanged: a bool for a number, or a number for a tensor. */
 struct Loose {
   std::vector<bool> arguments;
   bool any_number_for_tensor = false;

@@ -21,8 +21,8 @@ constexpr size_t MOST_KNOWN_SIZES = 256;
 constexpr int64_t MOST_ADDED_ROWS = 64;
 
 /**
- * For each argument of the program: index of the declared input of the same name, else of the next input whose name the
- * program lacks.
+ * For each argument of the program, in order: index of the declared input with the same name. Without one: the next
+ * input whose name the program lacks.
  */
 std::vector<size_t> match_places(const std::vector<std::string>& wanted, const std::vector<std::string>& declared) {
   std::vector<size_t> places(wanted.size());

@@ -225,7 +225,7 @@ class Packer {
   };
 
   /**
-   * In the copy of the unpacked graph, puts the packed layer in the weight's place, so that the plain weight can be
+   * In the copy of the unpacked graph, replaces the plain weight by the packed layer. Then the plain weight can be
    * freed.
    */
   static void take_weight(Node* node, const char* argument, const std::string& name) {

@@ -15,8 +15,8 @@ struct PackageNeeds {
 };
 
 /**
- * Reads the needs of a package without running its code: from its metadata, and from the compiler flags that GCC
- * records in its libraries.
+ * Reads the needs from a package's metadata, and from the compiler flags that GCC records in its libraries. Runs no
+ * code of the package.
  */
 PackageNeeds needs_of_package(const std::string& path);
 

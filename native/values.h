@@ -33,8 +33,8 @@ napi_value member_of(napi_env env, napi_value object, const char* name);
 napi_value new_buffer(napi_env env, size_t bytes, void** data);
 
 /**
- * The results of a batch: a typed array for each output, then the sizes of each output that has dimensions with names.
- * Large outputs stay in libtorch's memory, which JS cannot transfer.
+ * The outputs of a batch: a typed array for each, then the sizes of each that has named dimensions. Large outputs stay
+ * in libtorch's memory, which JS cannot transfer.
  */
 napi_value outputs_to_js(napi_env env, Job& job);
 

@@ -9,8 +9,8 @@ const LEAST_SPREAD = 0.01;
 const MAX_KEYS = 100;
 
 /**
- * Fits `ms = overhead + rate × elements` by least squares. Errors are relative to the size of a batch, so the fit is a
- * line of `ms / elements` over `1 / elements`, from exponentially weighted means.
+ * Fits `ms = overhead + rate × elements` by least squares, with errors relative to the number of elements: a line of
+ * `ms / elements` over `1 / elements`, from exponentially weighted means.
  */
 class Fit {
   #batches = 0;

@@ -33,7 +33,7 @@ class RecentMaximum {
 }
 
 /**
- * How long before the end of the running batch a runner gets the next one, so that the device does not wait for the
+ * How early a runner gets its next batch before the running one ends. Without this lead, the device would wait for the
  * event loop. It grows with recent delays of timers and early ends of batches.
  */
 export class LeadTime {

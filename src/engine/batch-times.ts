@@ -57,8 +57,7 @@ export class BatchTimes {
       known.ms *= Math.exp(share * limited(Math.log(taken / this.#speed / known.ms)));
       known.weight = Math.min(known.weight + 1, 1 / NEWEST_SHARE);
     } else {
-      // The first estimate of a size between known sizes is the geometric mean of the measured time and the time on the
-      // line between them.
+      // The first estimate between two known sizes is the geometric mean of the measured and the interpolated time.
       const isBetween = at > 0 && known !== undefined;
       const expected = isBetween ? this.ms(rounded) : taken;
       const first = expected * Math.exp(limited(Math.log(taken / expected)) / 2);

@@ -1,4 +1,7 @@
-/** The common mistakes of an export, each with its messages of libtorch or the addon, and the line of Python that fixes it. */
+/**
+ * The common mistakes of an export. Each has its messages from libtorch or the addon, and a line of Python that fixes
+ * it.
+ */
 
 export interface ExportMistake {
   readonly name: string;

@@ -95,8 +95,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes all items of small predictions from which no batch has taken an item: up to `max` items of one shape key and
-   * similar lengths.
+   * Takes all items of small predictions that no batch has served yet: up to `max` items of one shape key and similar
+   * lengths.
    * @param isDue whether a prediction with `count` items, the oldest of them `first`, need not wait for more
    */
   takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {

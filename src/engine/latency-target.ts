@@ -79,8 +79,8 @@ export class LatencyTarget implements BatchPolicy {
   }
 
   /**
-   * Compares two plans: a batch of `size` items and then the rest with new arrivals, or all ready items now and then
-   * the new arrivals. @returns whether the first takes longer
+   * Whether a batch of `size` items, and then the rest with new arrivals, takes longer than all ready items now, and
+   * then the new arrivals.
    */
   #isRestCostly(size: number, ready: number, silentMs: number): boolean {
     const { times } = this;

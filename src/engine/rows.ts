@@ -9,8 +9,8 @@ export type RowParting = (outputs: readonly Tensor[], i: number, padded: Readonl
 
 /**
  * Creates the function that splits a model's outputs.
- * A padded dimension of an output is cut to the size of the item's input dimension with the same name, so that the
- * item's shape does not depend on other items of the batch.
+ * A padded dimension of an output has the name of an input's dimension, and is cut to its size. So the item's shape
+ * does not depend on other items of the batch.
  * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory. Call it once
  * for each row, because it moves data in place.
  */

@@ -117,8 +117,8 @@ class Values {
   }
 
   /**
-   * Keeps a node whose results nothing uses by an assertion on them: libtorch would drop the node, but PyTorch runs it
-   * and may refuse an input.
+   * Keeps a node whose results nothing uses, by an assertion on them. libtorch would drop the node, but PyTorch runs
+   * it, and it may refuse an input.
    */
   #unused({ outputs }: Node, used: ReadonlySet<string>): string[] {
     const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));

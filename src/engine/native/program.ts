@@ -1,6 +1,6 @@
 /**
- * Reads an exported program (`torch.export.save`) for the addon: the graph as a TorchScript method, the guards, and the
- * positions of its weights.
+ * Reads an exported program (`torch.export.save`) for the addon: graph and guards as TorchScript, and positions of the
+ * weights.
  */
 import { basename } from "node:path";
 import { z } from "zod";
