@@ -47,7 +47,7 @@ const KEEP_MS = 10_000;
 
 interface StatedFacts {
   readonly mostRows: number;
-  /** Undefined for TorchScript, because only the addon knows it, after loading. */
+  /** Whether a run may modify state that the next run reads. Undefined for TorchScript, where only the addon knows. */
   readonly keepsState?: boolean;
 }
 
