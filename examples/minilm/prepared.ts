@@ -1,4 +1,7 @@
-/** Makes a model folder with the weights, and outputs of the original implementation, for tests and benchmarks. */
+/**
+ * Prepares the model folder with its weights, and outputs of the original Python implementation, for tests and
+ * benchmarks.
+ */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { cp, mkdir } from "node:fs/promises";

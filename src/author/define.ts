@@ -208,7 +208,7 @@ export interface ModelDeclaration<
   readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 
-/** The demo of any model, without the types of its schemas. */
+/** An author's demo, without the model's types. */
 export interface ModelDemo {
   readonly output: z.ZodType;
   readonly predict: (

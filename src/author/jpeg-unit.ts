@@ -2,7 +2,7 @@
 import { log } from "../base/log.ts";
 import { pixelsAddon } from "./pixels.ts";
 
-/** A GPU of the model, and where nvJPEG may be. */
+/** A GPU, and the libraries among which nvJPEG is searched. */
 export interface JpegUnitPlace {
   /** Index of the GPU among the visible ones. */
   readonly device: number;

@@ -79,7 +79,7 @@ export interface EncodeOptions {
 
 interface Header extends Size {
   readonly format: string;
-  /** Whether the file is a JPEG of a common form, which the native addon can decode. */
+  /** Whether the file is an ordinary JPEG, which the native addon decodes without `Bun.Image`. */
   readonly isPlain?: boolean;
 }
 

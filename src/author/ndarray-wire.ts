@@ -35,7 +35,6 @@ const MAX_FAULTS = 1000;
  */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
-/** Reads a tensor from nested lists of numbers. */
 export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
   const sizes = sizesOf(spec, value);
   const faults: ArrayFault[] = [];
@@ -176,14 +175,13 @@ function checkLists(value: unknown, checking: Checking, path: readonly number[])
   }
 }
 
-/** Arguments of `fill` that are the same at each depth of the lists. */
-interface Reading {
+interface FillArguments {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];
   readonly faults: ArrayFault[];
 }
 
-function fill(data: TensorData, value: unknown, reading: Reading, path: readonly number[], offset = 0): number {
+function fill(data: TensorData, value: unknown, reading: FillArguments, path: readonly number[], offset = 0): number {
   const { spec, shape, faults } = reading;
   if (path.length < shape.length - 1 && Array.isArray(value)) {
     let at = offset;

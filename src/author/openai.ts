@@ -68,7 +68,7 @@ const classify = z.strictObject({
   label: name.optional(),
 });
 
-/** The declaration as a package stores it: JSON, without functions. */
+/** The declaration without functions, which a built model has as JSON. */
 export const openAiFields = z.strictObject({
   embeddings: embeddings.optional(),
   rerank: rerank.optional(),
@@ -77,7 +77,7 @@ export const openAiFields = z.strictObject({
 export type OpenAiFields = z.infer<typeof openAiFields>;
 
 type CountTokens = (text: string, context?: SharedContext) => number;
-/** The declaration of any model, with `tokens` as a function or a field. */
+/** The declaration without the model's types. `tokens` is a function or the name of a field. */
 export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
   readonly embeddings?:
     | (Omit<z.infer<typeof embeddings>, "tokens"> & { readonly tokens?: string | CountTokens | undefined })
@@ -94,7 +94,7 @@ export const openAiDeclaration = openAiFields.extend({
     .optional(),
 });
 
-/** Drops `tokens` if it is a function, because a package stores JSON. */
+/** Drops `tokens` if it is a function, because a built model has the declaration as JSON. */
 export function withoutFunctions({ embeddings, ...rest }: OpenAi): OpenAiFields {
   if (embeddings === undefined) return rest;
   const { tokens, ...fields } = embeddings;

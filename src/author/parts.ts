@@ -18,7 +18,6 @@ export function isInParts(value: unknown): value is InParts {
   );
 }
 
-/** Reads the parts that a generator yields. */
 interface PartReader {
   /** Whether the prediction has ended, so that reading stops. */
   isOver(): boolean;

@@ -41,7 +41,7 @@ export function encodingFaults(schema: Schema, field: string): string[] {
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
-/** Types that encode values like their inner schema. Defaults apply to decoding only. */
+/** zod types whose values are encoded by the inner schema alone: a default, for example, applies only to decoding. */
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
 /** Whether the encoded value of a schema may be undefined. */

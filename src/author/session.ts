@@ -78,7 +78,7 @@ export type StepResult<State, Outputs, Part> =
   | { readonly state: State; readonly part?: Part | undefined }
   | { readonly outputs: Outputs; readonly part?: Part | undefined };
 
-/** `begin` and `step` of any model. */
+/** An author's `begin` and `step`, without the model's types. */
 export interface Steps {
   readonly begin: (inputs: Stacked, sessions: Readonly<Record<string, ModelSession>>, caller?: HookCaller) => unknown;
   readonly step: (
@@ -88,7 +88,7 @@ export interface Steps {
   ) => unknown;
 }
 
-/** `predict` of any model: turns a batch's stacked inputs into stacked outputs, by name. */
+/** An author's `predict`, without the model's types: turns a batch's stacked inputs into stacked outputs, by name. */
 export type Predict = (
   batch: Stacked,
   sessions: Readonly<Record<string, ModelSession>>,

@@ -38,8 +38,8 @@ export interface CompileResult {
 
 /**
  * Compiles an executable. Equal program, model and libraries give equal bytes.
- * @throws SconceError `usage` for an unwritable output, a full disk, a too large model, or an embedded libtorch for
- * GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile
+ * @throws SconceError `usage` outside Linux, for an unwritable output, a full disk, a too large model, or an embedded
+ * libtorch for GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile; `cache_unusable`
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);

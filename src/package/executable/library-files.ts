@@ -27,8 +27,8 @@ const systemLibraries =
   /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
 
 /**
- * Finds the addon and its libraries. @throws SconceError `native_unavailable` when the addon is not built or a library
- * is missing
+ * Finds the addon and its libraries.
+ * @throws SconceError `usage` outside Linux, `native_unavailable` when the addon is not built or a library is missing
  */
 export async function libraryFiles(): Promise<LibraryFiles> {
   if (process.platform !== "linux") {

@@ -142,7 +142,7 @@ const indexSchema = z.object({
 
 /**
  * Reads the index of an existing pack and sets its modification time to now.
- * @returns undefined if the pack is missing, damaged or accessible to other users
+ * @returns undefined if the pack is missing or damaged, or if other users can write to it
  */
 async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   try {

@@ -66,7 +66,7 @@ class Upload {
   /** Byte offset at which the last refused chunk began; undefined if no chunk was refused. */
   #refusedFrom: number | undefined;
   #supportsChunks = true;
-  /** End of the furthest bytes sent so far, as an offset in the blob. */
+  /** Largest byte offset up to which the blob was sent. */
   #sentBytes = 0;
 
   constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {

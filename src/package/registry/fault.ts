@@ -10,7 +10,6 @@ const errorsSchema = z.looseObject({
 
 const maxErrorBytes = 64 * 1024;
 
-/** The error in a registry's answer. */
 export interface RegistryFault {
   readonly status: number;
   /** The first error code in the body, such as `NAME_UNKNOWN`; undefined if the body has none. */

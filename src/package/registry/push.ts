@@ -57,7 +57,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   try {
     store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
   } catch (error) {
-    // A read-only store does not fail the push. The record would only let later pushes reuse the registry's blobs.
+    // A read-only store does not fail the push. Without the record, later pushes cannot reuse the registry's blobs.
     log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
   }
   return {

@@ -149,7 +149,7 @@ export class Registry {
       if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // The registry refuses the new header too, and no concurrent request has replaced the header.
+      // The registry refuses the header that the login made, and no concurrent request has replaced this header.
       const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
       if (isRefused) throw this.#authorization.denied(fault.text);
       await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);

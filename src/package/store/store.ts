@@ -66,8 +66,8 @@ export class ModelStore {
   }
 
   /**
-   * Adds a built model to the store. Points its tags and the tag made from its digest at the new manifest. A kill at
-   * any moment and concurrent builds leave the store intact.
+   * Adds a built model to the store. Points `latest`, the given tags and the tag made from its digest at the new
+   * manifest. A kill at any moment and concurrent builds leave the store intact.
    * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
    * `store_unwritable`; the signal's reason when it is aborted
    */
