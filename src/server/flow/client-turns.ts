@@ -1,6 +1,6 @@
 /**
- * Decides which waiting list is next; a list has the inputs of one prediction. Addresses take turns, then the clients
- * of an address, then the lists of a client.
+ * Decides which waiting prediction is next. Addresses take turns, then the clients of an address, then the predictions
+ * of a client.
  *
  * A client can choose its name but not its address, so all names of an address share the turns of the address. An API
  * key counts as an address; its `share` is its number of turns per turn of another address.
@@ -53,7 +53,7 @@ export class ClientTurns {
   readonly #addresses = new Ring<AddressClients>();
   readonly #byAddress = new OpenMap<string, AddressClients>(hashOf);
   readonly #byClient = new OpenMap<string, ClientLists>(hashOf);
-  /** Lists without a known sender count as lists of one client. */
+  /** Predictions without a known sender count as predictions of one client. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
 
@@ -90,7 +90,7 @@ export class ClientTurns {
     this.#size += 1;
   }
 
-  /** Removes a list. @returns false if the list is not in this queue */
+  /** Removes a prediction. @returns false if the prediction is not in this queue */
   delete(list: ItemList): boolean {
     const client = list.ring;
     if (!(client instanceof ClientLists) || client.address.owner !== this) return false;
@@ -107,7 +107,7 @@ export class ClientTurns {
     return true;
   }
 
-  /** Removes a list, and ends the turn of its client. @returns false if the list is not in this queue */
+  /** Removes a prediction, and ends the turn of its client. @returns false if the prediction is not in this queue */
   take(list: ItemList, isNewestFirst: boolean): boolean {
     const client = list.ring;
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
@@ -115,7 +115,7 @@ export class ClientTurns {
     return true;
   }
 
-  /** Moves a list behind the other lists of its client, and ends the client's turn. */
+  /** Moves a prediction behind the other predictions of its client, and ends the client's turn. */
   rotate(list: ItemList): void {
     const client = list.ring;
     if (!(client instanceof ClientLists) || client.address.owner !== this) return;
@@ -142,7 +142,7 @@ export class ClientTurns {
     for (const address of this.#addresses) for (const client of address) yield* client;
   }
 
-  /** Count of lists that are served before a new list of this sender. */
+  /** Count of predictions that are served before a new prediction of this sender. */
   ahead(sender: Sender | undefined): number {
     const client = this.#clientOf(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
@@ -171,16 +171,16 @@ export class ClientTurns {
 }
 
 /**
- * Count of lists that a round robin serves before a new list: the `own` lists of its client, and `own + 1` turns of
- * each other client. The other clients together have `rest` lists.
+ * Count of predictions that a round robin serves before a new one: the `own` predictions of its client, and `own+1` turns
+ * of each other client. The other clients together have `rest` predictions.
  */
 function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));
 }
 
 /**
- * Returns the list whose address had its turn earlier. Within one address the client's turn decides, and within one
- * client the list's turn.
+ * Returns the prediction whose address had its turn earlier. Within one address the client's turn decides, and within
+ * one client the prediction's turn.
  */
 export function earlierOf(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
   if (a === undefined || b === undefined) return a ?? b;

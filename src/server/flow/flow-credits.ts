@@ -1,6 +1,6 @@
 /**
- * Limits the inputs between the server's queue and their outputs, by count and bytes (credits). Quarantined clients,
- * whose items often fail, have separate limits.
+ * Limits the inputs between the server's queue and their outputs, by count and bytes. Quarantined clients, whose items
+ * often fail, have separate limits.
  */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
@@ -270,7 +270,7 @@ export class FlowCredits {
     credits.count(list, 1);
   }
 
-  /** Subtracts a list's counts from its credits. The caller changes the list, and adds the counts again. */
+  /** Subtracts what a prediction counts. The caller changes the prediction, and counts it again. */
   #without(list: ItemList): Credits {
     const credits = list.isQuarantined ? this.quarantined : this.usual;
     credits.count(list, -1);

@@ -1,6 +1,6 @@
 /**
  * Takes inputs through the model: chooses the next input among all predictions, prepares it, submits it to the engine,
- * and makes the output. A list has the inputs of one prediction.
+ * and makes the output.
  */
 
 import type { ModelFile } from "../../author/file.ts";
@@ -66,7 +66,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #maxFinishingOfOne = 0;
   /** Largest batch size, times the number of runners. */
   #batchItems = 1;
-  /** Lists with an input that can begin; a list has the inputs of one prediction. */
+  /** Predictions with an input that can begin. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
@@ -260,7 +260,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#begin();
   }
 
-  /** Begins inputs, one of each list in turn, until a limit is reached. */
+  /** Begins inputs, one of each prediction in turn, until a limit is reached. */
   #begin(): void {
     // A failed input may end its prediction, which calls this method inside the loop below.
     if (this.#isBeginning || this.#willGoOn) return;
@@ -293,8 +293,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /**
-   * The list whose input begins next. Even if the inputs of large predictions reach the limits, a list without a queued
-   * item may begin one.
+   * The prediction whose input begins next. Even if the inputs of large predictions reach the limits, a prediction
+   * without a queued item may begin one.
    */
   #next(): ItemList | undefined {
     const { usual, quarantined } = this.credits;
@@ -328,7 +328,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Queues a list if it has an input that can begin. Otherwise a later result queues it. */
+  /** Queues a prediction if it has an input that can begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
     if (this.#canBegin(list)) this.#turns.add(list, performance.now());
     else this.#turns.delete(list);
@@ -336,14 +336,15 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #canBegin(list: ItemList): boolean {
     if (list.isOver || list.preparing >= maxSlowOf(list)) return false;
-    // A list with many unfinished rows must wait: the rows of a slow `postprocess` would use up the credits.
+    // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
+    // predictions.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return false;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
     const canFetch = list.unfetched.length > 0 && mayFetch(list);
     return isOpen || canFetch || list.fetched.length > 0;
   }
 
-  /** Prepares an input whose files are fetched, or else begins the next input of the list. */
+  /** Prepares an input whose files are fetched, or else begins the next input of the prediction. */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
@@ -451,12 +452,12 @@ interface Prepared {
   readonly waitedMs?: number;
 }
 
-/** Whether a list may fetch the files of one more input. */
+/** Whether a prediction may fetch the files of one more input. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }
 
-/** Most pending `preprocess` promises of a list. A client with a larger share may have more. */
+/** Most pending `preprocess` promises of a prediction. A client with a larger share may have more. */
 function maxSlowOf({ client }: ItemList): number {
   return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.share ?? 1);
 }

@@ -15,13 +15,15 @@ import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
 /**
- * Why a list is refused before its first input begins. `overload`: newer lists displaced it. `late`: its first input
- * cannot end before the deadline.
+ * Why a prediction is refused before its first input begins. `overload`: newer predictions displaced it. `late`: its
+ * first input cannot end before the deadline.
  */
 export type Refusal = "overload" | "late";
 
 export interface ItemListOptions {
-  /** The list is refused if its first input cannot end before this time of `performance.now()`. Default: never. */
+  /**
+   * The prediction is refused if its first input cannot end before this time of `performance.now()`. Default: never.
+   */
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs now. */
   readonly isWaitedFor?: boolean;
@@ -41,7 +43,7 @@ export interface TextForm {
 
 export const listForm: TextForm = { byteFields: [] };
 
-/** Receives the result of each input exactly once, until the list ends. */
+/** Receives the result of each input exactly once, until the prediction ends. */
 export interface OutputReceiver {
   /**
    * If set, `succeeded` may get an output that is already JSON text of this form. Only `OutputEncoder.encode` can read
@@ -50,7 +52,7 @@ export interface OutputReceiver {
   readonly textForm?: TextForm | undefined;
   /** Called before the model's code runs for an input. */
   begun?(): void;
-  /** Called when a batch with an item of the list starts. */
+  /** Called when a batch with an input of the prediction starts. */
   dispatched?(): void;
   /**
    * Called with the output of an input.
@@ -59,7 +61,7 @@ export interface OutputReceiver {
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
-  /** Called at most once, and last: the server refuses the list before its first input begins. */
+  /** Called at most once, and last: the server refuses the prediction before its first input begins. */
   refused?(why: Refusal): void;
   /** Wraps each call of the model's code for an input. */
   scope?<T>(task: () => T): T;
@@ -80,11 +82,11 @@ export class ItemList implements InRing<ItemList> {
   readonly span: PredictionSpan | undefined;
   /** Whether its items share no batch with items of other clients, and run after them. */
   isQuarantined = false;
-  /** Sequence number of the list's arrival or last turn. */
+  /** Sequence number of the prediction's arrival or last turn. */
   turn = 0;
-  /** Time of `performance.now()` at which the list was queued. */
+  /** Time of `performance.now()` at which the prediction was queued. */
   queuedAtMs = 0;
-  /** Entry of the list in the order of arrival; undefined after the first input has begun. */
+  /** Entry in the order of arrival; undefined after the first input has begun. */
   arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not begun. */
   next = 0;
@@ -145,7 +147,7 @@ export class ItemList implements InRing<ItemList> {
     return this.#left === 0;
   }
 
-  /** Fires when the list ends. Created on demand. */
+  /** Fires when the prediction ends. Created on demand. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isOver) this.#abort.abort();
@@ -178,7 +180,7 @@ export class ItemList implements InRing<ItemList> {
     return this.#files?.get(index)?.bytes ?? 0;
   }
 
-  /** Bytes in the memory account that the list holds: fetched files, tensors and rows. */
+  /** Bytes of fetched files, tensors and rows in the memory account. */
   get heldBytes(): number {
     let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
     for (const files of this.#files?.values() ?? []) bytes += files.bytes;
@@ -239,7 +241,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.refused?.(why);
   }
 
-  /** Ends the list, and frees its inputs. The receiver gets no more calls. */
+  /** Ends the prediction, and frees its inputs. The receiver gets no more calls. */
   end(): void {
     this.#inputs = undefined;
     this.#abort?.abort();
@@ -275,7 +277,9 @@ class InputCaller implements HookCaller {
   }
 }
 
-/** Entry of a list in the order of arrival. Each ring needs its own entry, and the list itself is in another ring. */
+/**
+ * Entry of a prediction in the order of arrival. An object can be in one ring, and the `ItemList` itself is in another.
+ */
 export class Arrival implements InRing<Arrival> {
   ring: Ring<Arrival> | undefined = undefined;
   before: Arrival | undefined = undefined;
@@ -297,7 +301,7 @@ export interface ItemParts {
   error: SconceError | undefined;
 }
 
-/** An input of a list, as an item in the engine. */
+/** An input of a prediction, as an item in the engine. */
 export class ListItem implements Item {
   readonly lane: ItemList;
   readonly index: number;

@@ -30,7 +30,7 @@ export class OutputTurns {
     this.#schedule();
   }
 
-  /** Queues a function that makes an output. Lists are served round-robin. */
+  /** Queues a function that makes an output. Predictions are served round-robin. */
   add(list: object, make: () => void): void {
     this.#waiting.add(list, make);
     this.#schedule();

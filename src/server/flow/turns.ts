@@ -1,11 +1,12 @@
 /**
- * Chooses the list whose input begins next; a list has the inputs of one prediction. Clients take turns, and so do the
- * lists of a client, one input each.
+ * Chooses the prediction whose input begins next. Clients take turns, and so do the predictions of a client, one input
+ * each.
  *
- * Under overload this order would serve every client after it has left. So once the oldest list has waited too long and
- * clients leave, the newest lists begin first, and lists that wait too long are refused. Lists that have begun are
- * finished first. Lists that no client waits for keep a share of the turns, and are not refused. The method is
- * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015).
+ * Under overload this order would serve every client after it has left. So once the oldest prediction has waited too
+ * long and clients leave, the newest predictions begin first, and predictions that wait too long are refused.
+ * Predictions that have begun are finished first. Predictions that no client waits for keep a share of the turns, and
+ * are not refused. The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue
+ * 2015).
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
@@ -14,7 +15,7 @@ import type { ItemTimes } from "./item-times.ts";
 import type { Sender } from "./quarantine.ts";
 
 export interface TurnsOptions {
-  /** Share of the turns, under overload, for lists that no client waits for. */
+  /** Share of the turns, under overload, for predictions that no client waits for. */
   readonly pollShare: number;
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
@@ -23,14 +24,14 @@ export interface TurnsOptions {
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Target for the wait of a new list, in milliseconds, while no client has left early. */
+/** Target for the wait of a new prediction, in milliseconds, while no client has left early. */
 const TARGET_MS = 500;
 /**
- * The server is overloaded when the oldest list has waited longer than its target for this many milliseconds, and
+ * The server is overloaded when the oldest prediction has waited longer than its target for this many milliseconds, and
  * clients leave.
  */
 const INTERVAL_MS = 500;
-/** The overload ends when no list has been refused for this many milliseconds. */
+/** The overload ends when no prediction has been refused for this many milliseconds. */
 const CALM_MS = 2000;
 /** Least target wait, in batch times. Items begin a batch at a time, so a shorter wait would make partial batches. */
 const TARGET_BATCHES = 2;
@@ -58,27 +59,27 @@ const LEAVING_WEIGHT = 1 / 32;
  */
 const NEWEST_WEIGHT = 0.25;
 /**
- * Under overload, a new list is admitted if its expected wait is at most this share of `TARGET_MS`, or a batch time.
- * Other lists are refused at once.
+ * Under overload, a new prediction is admitted if its expected wait is at most this share of `TARGET_MS`, or a batch
+ * time. Other predictions are refused at once.
  */
 const ADMITTED = 0.2;
 
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #nextNumber = () => ++this.#lastNumber;
-  /** Lists that a client waits for, before their first input begins. */
+  /** Predictions that a client waits for, before their first input begins. */
   readonly #fresh = new ClientTurns(this.#nextNumber);
-  /** The lists of `#fresh`, in the order of their arrival. */
+  /** The predictions of `#fresh`, in the order of their arrival. */
   readonly #arrivals = new Ring<Arrival>();
-  /** Lists that a client waits for, after their first input has begun. */
+  /** Predictions that a client waits for, after their first input has begun. */
   readonly #begun = new ClientTurns(this.#nextNumber);
-  /** Lists that no client waits for. */
+  /** Predictions that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
-  /** Lists of quarantined clients. */
+  /** Predictions of quarantined clients. */
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
-  /** Since when the oldest list in `#fresh` exceeds the target wait; undefined while it does not. */
+  /** Since when the oldest prediction in `#fresh` exceeds the target wait; undefined while it does not. */
   #overTargetSinceMs: number | undefined;
   /** Since when every batch was too late for its clients; undefined after a batch in time. */
   #lateSinceMs: number | undefined;
@@ -89,9 +90,9 @@ export class Turns {
   /** How long clients wait before they leave, estimated from clients that left. */
   #patienceMs = Infinity;
   #isOverloaded = false;
-  /** When a list was last refused, or the wait of a new list was last above its limit. */
+  /** When a prediction was last refused, or the wait of a new prediction was last above its limit. */
   #refusedAtMs = -Infinity;
-  /** Turns that the lists in `#polled` have earned, from 0 to 1. */
+  /** Turns that the predictions in `#polled` have earned, from 0 to 1. */
   #polledCredit = 0;
   #isFreshNext = false;
 
@@ -104,12 +105,12 @@ export class Turns {
     return this.#isOverloaded;
   }
 
-  /** Count of waiting lists, without those of quarantined clients. */
+  /** Count of waiting predictions, without those of quarantined clients. */
   get size(): number {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /** Adds a list behind the waiting lists of its client. Does nothing for a list in the queue. */
+  /** Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
@@ -119,7 +120,7 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // Nobody calls `look` while no list waits, so `#isOverloaded` may be out of date.
+      // Nobody calls `look` while no prediction waits, so `#isOverloaded` may be out of date.
       if (this.#isOverloaded && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
@@ -130,7 +131,7 @@ export class Turns {
     }
   }
 
-  /** Ends the turn of a list. A list in `#fresh` is removed; any other list moves to the end. */
+  /** Ends the turn of a prediction. A prediction in `#fresh` is removed; any other prediction moves to the end. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isOverloaded)) {
       this.#leaveArrivals(list);
@@ -140,7 +141,7 @@ export class Turns {
     }
   }
 
-  /** Removes a list without giving it a turn. @returns whether it was waiting */
+  /** Removes a prediction without giving it a turn. @returns whether it was waiting */
   delete(list: ItemList): boolean {
     if (this.#begun.delete(list) || this.#polled.delete(list) || this.#quarantined.delete(list)) return true;
     if (!this.#fresh.delete(list)) return false;
@@ -154,7 +155,7 @@ export class Turns {
     list.arrival = undefined;
   }
 
-  /** Removes an ended list, and learns from a client that left. */
+  /** Removes an ended prediction, and learns from a client that left. */
   leave(list: ItemList, nowMs: number): void {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
@@ -169,14 +170,16 @@ export class Turns {
     this.#leavingShare += LEAVING_WEIGHT * ((hasLeft ? 1 : 0) - this.#leavingShare);
   }
 
-  /** Resets the state of overload, after all lists have ended: the next clients may have another patience. */
+  /** Resets the state of overload, after all predictions have ended: the next clients may have another patience. */
   idle(): void {
     this.#overTargetSinceMs = undefined;
     this.#lateSinceMs = undefined;
     this.#leavingShare = 0;
   }
 
-  /** Notes the start of a batch with first inputs of lists. The newest of these lists has waited `waitMs`. */
+  /**
+   * Notes the start of a batch with first inputs of predictions. The newest of these predictions has waited `waitMs`.
+   */
   dispatched(waitMs: number, nowMs: number): void {
     if (waitMs + MARGIN * this.#batchMs(nowMs) <= this.#patienceMs) this.#lateSinceMs = undefined;
     else this.#lateSinceMs ??= nowMs;
@@ -187,7 +190,7 @@ export class Turns {
     this.#patienceMs = isFalling ? this.#patienceMs + NEWEST_WEIGHT * (stayedMs - this.#patienceMs) : stayedMs;
   }
 
-  /** If more new lists wait than fit into a batch, refuses one: impatient clients leave before its turn. */
+  /** If more new predictions wait than fit into a batch, refuses one: impatient clients leave before its turn. */
   #displace(nowMs: number): void {
     const { first } = this.#fresh;
     if (first !== undefined && this.#fresh.size > this.#options.batchItems()) this.#refuse(first, nowMs);
@@ -205,7 +208,7 @@ export class Turns {
     const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
       this.#overTargetSinceMs = undefined;
-      // Behind many lists that no client waits for, the next client would wait too long, so the overload lasts.
+      // Behind many predictions that no client waits for, the next client would wait too long, so the overload lasts.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
       if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isOverloaded = false;
     } else if (!this.#isOverloaded) {
@@ -217,7 +220,7 @@ export class Turns {
     if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isOverloaded = true;
   }
 
-  /** Under overload, refuses lists that have waited longer than the target. */
+  /** Under overload, refuses predictions that have waited longer than the target. */
   shed(nowMs: number): void {
     if (!this.#isOverloaded) return;
     const targetMs = this.#targetMs(nowMs);
@@ -227,7 +230,7 @@ export class Turns {
     }
   }
 
-  /** The list whose input begins next. */
+  /** The prediction whose input begins next. */
   next(): ItemList | undefined {
     const polled = this.#polled.first;
     if (!this.#isOverloaded) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
@@ -242,12 +245,12 @@ export class Turns {
     return this.#quarantined.first;
   }
 
-  /** The next list without an input in `preprocess` or in the engine's queue. */
+  /** The next prediction without an input in `preprocess` or in the engine's queue. */
   get firstWithoutReady(): ItemList | undefined {
     return earlierOf(this.#fresh.first, earlierOf(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polled)));
   }
 
-  /** Expected milliseconds until the first turn of a new list, and the longest wait with which it is admitted. */
+  /** Expected milliseconds until the first turn of a new prediction, and the longest wait with which it is admitted. */
   waitMs(
     isWaitedFor: boolean,
     nowMs: number,
@@ -263,7 +266,8 @@ export class Turns {
       return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
     if (this.isImpatient(nowMs)) return { waitMs: 0, patienceMs: Infinity };
-    // Only a short wait is admitted: the newest list goes first, so a list that waits long is refused later.
+    // Only a short wait is admitted: the newest prediction goes first, so a prediction that waits long is refused
+    // later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchItems(), nowMs));
     const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
     const waitMs = itemsMs(share * this.#freshItems, nowMs);
@@ -297,8 +301,8 @@ export class Turns {
   }
 
   /**
-   * The next list that a client waits for. A list in `#begun` goes first, but every second turn goes to the newest list
-   * in `#fresh` if it is not longer.
+   * The next prediction that a client waits for. A prediction in `#begun` goes first, but every second turn goes to the
+   * newest prediction in `#fresh` if it is not longer.
    */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];
@@ -309,8 +313,8 @@ export class Turns {
 }
 
 /**
- * The first list without an input in `preprocess` or in the engine's queue. The credits limit how many lists this loop
- * skips.
+ * The first prediction without an input in `preprocess` or in the engine's queue. Few predictions have
+ * such an input, so the loop is short.
  */
 function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;
