@@ -1,4 +1,4 @@
-/** Pictures in grey, small enough for quick work in JavaScript. */
+/** Converts pictures to grey, and shrinks them for fast processing in JavaScript. */
 import type { Image, Pixels } from "sconce";
 
 /** Longer side, in pixels. Larger pictures are shrunk. */

@@ -41,7 +41,7 @@ export async function heatMap(image: Image, falls: readonly number[]): Promise<I
  * Bilinear interpolation between the centres of the patches.
  * @param values one value for each patch, row by row
  * @param x column, from 0 (centre of the first patch); fractions lie between two patches
- * @param y row, likewise
+ * @param y row, from 0 (centre of the first patch)
  */
 function between(values: readonly number[], x: number, y: number): number {
   const clamp = (at: number) => Math.min(grid - 1, Math.max(0, at));

@@ -49,7 +49,10 @@ const packages = [
   'tomli; python_version < "3.11"',
 ];
 
-/** Installs and exports missing parts into `.sconce`, which takes a minute the first time. `npm run setup` must have run. */
+/**
+ * Installs the packages and exports the model into `.sconce`, unless they are there; the first time takes a minute.
+ * `npm run setup` must have run.
+ */
 export async function preparedModel(): Promise<PreparedModel> {
   const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
   const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());

@@ -30,7 +30,7 @@ export interface FileContent {
 
 export interface RemoteFile {
   readonly url: string;
-  /** Limits of the file's field. Default: `defaultLimits`. */
+  /** Limits of the file's field. Default: 32 MiB, 50,000,000 pixels, 600 seconds, all media types. */
   readonly limits?: Partial<FileLimits>;
 }
 

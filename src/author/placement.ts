@@ -14,9 +14,9 @@ export interface PlacementOptions {
   /** Height of the result. Default: the image's height, or in proportion if only `width` is given. */
   height?: number;
   /**
-   * How an image with other proportions fits. `fill` stretches it. `cover` scales it until it covers the result, and
-   * crops it to the centre. `contain` scales it until all of it is visible, and fills the bars with `background`.
-   * Default: `fill`.
+   * How the image fits if its proportions differ from the result's. `fill` stretches it. `cover` scales it until it
+   * covers the result, and crops it to the centre. `contain` scales it until all of it is visible, and fills the bars
+   * with `background`. Default: `fill`.
    */
   fit?: Fit;
   /**

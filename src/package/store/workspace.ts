@@ -80,7 +80,7 @@ export class Workspace implements Disposable {
  */
 function* unused(parent: string): Generator<string> {
   for (const entry of readdirSync(parent, { withFileTypes: true })) {
-    // A file manager may have created a file here.
+    // Skips files, which for example a file manager created.
     if (!entry.isDirectory()) continue;
     const folder = join(parent, entry.name);
     const lockPath = join(folder, lockName);
