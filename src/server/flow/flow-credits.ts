@@ -231,7 +231,7 @@ export class FlowCredits {
 
   /** Counts an input whose `preprocess` promise has settled. @param bytes of the new item; undefined without an item */
   prepared(list: ItemList, bytes: number | undefined): void {
-    // Rises at once to a larger item, and falls slowly: the large items among many small ones must fit.
+    // The expected size rises at once to a larger item and falls slowly, so that a few large items fit, too.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
     // At 0, the prediction has ended, and `clear` has subtracted its inputs.
     if (list.preparing === 0) return;

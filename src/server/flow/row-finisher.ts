@@ -13,7 +13,7 @@ interface RowFinisherOptions {
   /** Counts the rows that `postprocess` has not finished. With many such rows, no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
-  /** Called when an output has been made after `finish` returned. */
+  /** Called when an input gets its result after `finish` returned. */
   readonly onFinished: (list: ItemList) => void;
 }
 

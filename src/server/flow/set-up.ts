@@ -67,7 +67,7 @@ export interface WarmModel {
 export interface RunningModel {
   readonly engine: Engine<ListItem>;
   readonly pipeline: ItemPipeline;
-  /** Undefined before the first engine process is ready. */
+  /** What the warm-up found: batch limit, devices, times. Undefined before the first engine process is ready. */
   readonly facts: EngineInfo | undefined;
 }
 

@@ -49,7 +49,7 @@ const LEAST_AHEAD_BATCHES = 1.5;
 const IMPATIENT_BATCHES = 2.5;
 /** Factor for a mean time, because some outputs take longer. */
 const MARGIN = 1.1;
-/** Least share of clients that leave without an answer under overload. Single clients that leave are no overload. */
+/** Overload needs at least this share of clients that leave without an answer. Single clients may always leave. */
 const LEAVING_SHARE = 0.1;
 /** Weight of the newest client in the share of clients that leave. */
 const LEAVING_WEIGHT = 1 / 32;

@@ -57,7 +57,7 @@ export class ClaimedPredictions implements PredictionStore {
   readonly #memory: MemoryAccount;
   readonly #claims = new Map<string, Claim>();
   readonly #smallOutcomes: RetryQueue<UnacknowledgedOutcome>;
-  /** Separate from small outcomes, because sending one large outcome takes as long as many small ones. */
+  /** Separate queue, because sending one large outcome takes as long as many small ones. */
   readonly #largeOutcomes: RetryQueue<UnacknowledgedOutcome>;
   #share = 0;
   /** Called when capacity becomes free, and when Redis has acknowledged the last outcome. */

@@ -236,7 +236,7 @@ export class Queue {
     await this.#run(scripts.progressScript, args);
   }
 
-  /** Renews the leases of predictions. @returns ids that another replica has claimed, and ids that clients have canceled */
+  /** Renews the leases of predictions. @returns ids that have ended or another replica has claimed, and ids that clients have canceled */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
     const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
