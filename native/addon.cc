@@ -209,7 +209,10 @@ napi_value ReadTensor(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. */
+/**
+ * takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. A large output keeps libtorch's memory,
+ * without a copy.
+ */
 napi_value TakeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor, is_output] = arguments_of<2>(env, info);
   return held_from_js(env, tensor).take(env, Napi::Boolean(env, is_output));
@@ -233,7 +236,10 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-/** processorNeeds(path) → text with the processor features (such as AVX-512) that compiled weights need. */
+/**
+ * processorNeeds(path) → text with the architecture and the processor features that compiled weights need, such as
+ * "x86_64 avx2 fma"; empty for other weights.
+ */
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
   return Napi::String::New(env, processor_needs_of(text_of(env, path)));
@@ -246,7 +252,10 @@ napi_value SetThreads(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** close(session) → Promise that resolves when the weights are freed. */
+/**
+ * close(session) → Promise that resolves when the session has freed its weights. Weights that another session shares
+ * stay.
+ */
 napi_value Close(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   auto job = std::make_unique<Job>(Job::Kind::close);

@@ -41,7 +41,10 @@ bool is_padded_lstm(torch::jit::Node* node) {
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;
 }
 
-/** Index of the element that the node reads from a tuple of `size` elements; none if that is unknown. */
+/**
+ * Index of the element that a `TupleIndex` node with a constant index reads from a tuple of `size` elements; none for
+ * any other node.
+ */
 std::optional<size_t> index_of(const torch::jit::Node* node, size_t size) {
   if (node->kind() != c10::prim::TupleIndex) return std::nullopt;
   const auto index = torch::jit::constant_as<int64_t>(node->input(1));
@@ -83,7 +86,7 @@ bool goes_with_calls(const torch::jit::Value* value) {
   return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return is_call_without_result(use.user); });
 }
 
-/** Appends `result` if nothing uses it; for a tuple, appends the elements that nothing uses. */
+/** Appends `result` to `unused` if nothing uses it; for a tuple that is not returned, appends its unused elements. */
 void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector<torch::jit::Value*>& unused) {
   if (result->type()->kind() != c10::TypeKind::TupleType) {
     if (!result->hasUses() && result->type()->kind() != c10::TypeKind::NoneType) unused.push_back(result);
@@ -104,8 +107,8 @@ void add_unused(torch::jit::Graph& graph, torch::jit::Value* result, std::vector
 }
 
 /**
- * Keeps libtorch from removing calls whose results nothing uses. PyTorch runs these layers, and they may refuse an
- * input.
+ * Keeps libtorch from removing calls whose results nothing uses: PyTorch runs these calls, and their layers may refuse
+ * an input.
  */
 void use_results_of_calls(torch::jit::Graph& graph) {
   for (auto* const call : nodes_of(graph.block())) {

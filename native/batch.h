@@ -97,7 +97,7 @@ class Stacker {
   int symbols_;
   // Members, so that batches reuse their memory.
   std::vector<Source> sources_;
-  std::vector<int64_t> batch_sizes_;  // size of each named dimension in the batch so far; -1 before the first item
+  std::vector<int64_t> batch_sizes_;  // largest size of each named dimension so far; -1 before the first item
   std::vector<int64_t> item_sizes_;   // size of each named dimension in the current item; -1 before it is read
 };
 

@@ -33,7 +33,7 @@ bool is_batch_norm(const Node* node) {
   return (kind == "aten::batch_norm" || kind == "aten::native_batch_norm") && is_false(node, "training");
 }
 
-/** Whether the value is a tensor with one number per channel. */
+/** Whether the value is a tensor with one number of dtype `type` for each channel. */
 bool is_by_channel(const std::optional<c10::IValue>& value, int64_t channels, at::ScalarType type) {
   if (!value || !value->isTensor()) return false;
   const auto& tensor = value->toTensor();

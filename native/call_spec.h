@@ -11,7 +11,7 @@ struct CallSpec {
   size_t positional_inputs = 0;
   std::vector<std::string> named_inputs;
   size_t outputs = 0;
-  /** Names of the outputs, in order, if they are a dict or NamedTuple; otherwise empty. */
+  /** Names of the outputs, in order, if they are a dict or OrderedDict; otherwise empty. */
   std::vector<std::string> output_names;
 };
 

@@ -34,7 +34,7 @@ bool is_number(TypeKind kind) {
   return kind == TypeKind::BoolType || kind == TypeKind::IntType || kind == TypeKind::FloatType || kind == TypeKind::NumberType;
 }
 
-/** A tensor without dimensions, made from a number. Unlike other tensors, it does not affect type promotion. */
+/** A tensor without dimensions, made from a number. Type promotion treats it as a Python number, not as a tensor. */
 at::Tensor wrapped_number(const c10::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -145,8 +145,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
   }
 
   /**
-   * Converts integers to floats where the schema has floats. Returns the arguments that TorchScript would convert
-   * wrongly.
+   * Converts integers to floats, and retypes lists, where the schema needs it. Returns the arguments that TorchScript
+   * would convert wrongly.
    */
   static Loose adapt(Call& call, const FunctionSchema& schema) {
     Loose loose{std::vector<bool>(schema.arguments().size(), false)};
@@ -172,8 +172,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
   }
 
   /**
-   * Retypes a list for the operator: tensors to optional tensors, ints or floats to numbers. Null if no change is
-   * needed.
+   * Retypes a list for the operator: tensors to optional tensors, ints or floats to numbers. Null if the list needs no
+   * change, or is not built in the graph.
    */
   static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
     const auto list = wanted->cast<c10::ListType>();

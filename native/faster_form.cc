@@ -16,7 +16,10 @@ constexpr int RUNS_OF_BLOCK = 4;
 constexpr int LEAST_RUNS = 4 * RUNS_OF_BLOCK;
 /** After this many runs, packed or plain layers are chosen even if their speeds are similar. */
 constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
-/** Packed layers are used if they take less than this share of the plain layers' time: smaller differences are noise. */
+/**
+ * One kind of layers counts as faster if it takes less than this share of the other kind's time: smaller differences
+ * are noise.
+ */
 constexpr double CLEARLY_FASTER = 0.97;
 /** The choice comes early if one kind of layers takes less than this share of the other kind's time. */
 constexpr double FAR_FASTER = 0.9;
@@ -38,7 +41,8 @@ FasterForm::FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Gr
 FasterForm::Trial::Trial() : packed(std::numeric_limits<double>::max()), plain(packed) {}
 
 /**
- * Whether the current run is timed. The first runs of a block bring the weights into the cache, so they are not timed.
+ * Whether the current run is timed. Runs after the choice are not, nor the first runs after a change of layers, which
+ * bring the weights into the cache.
  */
 bool FasterForm::Trial::is_timed() const {
   const int untimed = begun < 2 * RUNS_OF_BLOCK ? 2 : 1;

@@ -24,7 +24,7 @@ class FasterForm {
  public:
   using Sizes = std::vector<int64_t>;
 
-  /** @param layers the graph before its layers were packed */
+  /** @param layers the graph with libtorch's operators, whose weights are replaced by packed layers */
   FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
 
   /** Measures the time of one run of the network on this thread. */
@@ -35,7 +35,10 @@ class FasterForm {
     Run& operator=(const Run&) = delete;
     /** Code of the network with plain layers for this run; null if the run uses packed layers. */
     const torch::jit::Code* plain() const { return plain_ ? &plain_->code() : nullptr; }
-    /** Records the time of the run. Not called for a run that throws. */
+    /**
+     * Records the time of a timed run. Frees the plain weights if no input size needs them. Not called for a run that
+     * throws.
+     */
     void end();
 
    private:
@@ -54,7 +57,7 @@ class FasterForm {
     bool is_plain() const;
 
     int begun = 0;
-    /** Seconds of the shortest run with packed layers, and with plain layers. */
+    /** CPU seconds of the shortest run with packed layers, and with plain layers. */
     double packed;
     double plain;
   };

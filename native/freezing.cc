@@ -58,7 +58,10 @@ class Freezer {
   /** An attribute of one module object. Modules of the same class may hold different values. */
   using Place = std::pair<const c10::ivalue::Object*, std::string>;
 
-  /** Finds the module object of each graph value, and inlines all method calls. Returns false if some calls remain. */
+  /**
+   * Finds the module object of each graph value that is a module, and inlines all method calls. Returns false for a
+   * fork, an unknown module or a remaining call.
+   */
   bool find_modules() {
     modules_[graph_->inputs()[0]] = module_._ivalue();
     bool inlines;
@@ -120,7 +123,10 @@ class Freezer {
     return has_writes_ && has_tensors(value.type());
   }
 
-  /** Replaces each attribute by a constant. An attribute that `forward` changes becomes one of the frozen module. */
+  /**
+   * Replaces attributes by constants. An attribute that `forward` changes, or that cannot be constant, becomes an
+   * attribute of the frozen module.
+   */
   void replace_accesses() {
     auto* const self = graph_->inputs()[0];
     for (auto* node : nodes_of(graph_->block())) {
@@ -157,8 +163,8 @@ class Freezer {
   }
 
   /**
-   * Evaluates constant nodes and removes unused ones. Passes of libtorch that merge equal constants are not used,
-   * because they treat -0.0 and 0.0 as equal.
+   * Evaluates constant nodes, unrolls constant loops, and removes dropouts and unused nodes. Passes of libtorch that
+   * merge equal constants are not used, because they treat -0.0 and 0.0 as equal.
    */
   void simplify() {
     torch::jit::EliminateDeadCode(graph_);
@@ -171,7 +177,7 @@ class Freezer {
     torch::jit::EliminateDeadCode(graph_);
   }
 
-  /** Removes dropouts: outside training they return their input unchanged, but their schema does not say so. */
+  /** Removes dropouts whose argument `train` is the constant false: they return their input. */
   void remove_dropouts() {
     static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                                 "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};

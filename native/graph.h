@@ -18,7 +18,7 @@ bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Nod
 /** The nodes of a block and of its nested blocks, in order. */
 std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 
-/** Whether a node writes to a tensor argument. */
+/** Whether a node writes to one of its arguments, such as a tensor or list. */
 bool writes(const torch::jit::Node* node);
 
 /** Maps each node of a graph to the same node in a copy of the graph. */

@@ -46,7 +46,10 @@ class Guards {
   std::map<std::vector<int64_t>, int64_t> known_;
 };
 
-/** Returns weights that check the guards before each run, and pad batches that the guards refuse. */
+/**
+ * Wraps weights so that they check the guards before each run, and pad batches that the guards refuse. Returns the
+ * given weights if there are no guards.
+ */
 std::shared_ptr<Weights> guarded(std::shared_ptr<Weights> weights, const WeightsOptions& options);
 
 }  // namespace sconce

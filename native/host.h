@@ -24,7 +24,10 @@ class Host : public std::enable_shared_from_this<Host> {
   napi_value promise_for(Job& job);
   napi_value open(SessionOptions options);
   napi_value submit(std::unique_ptr<Job> job);
-  /** Closes the job's session: rejects queued jobs with `session_closed`. `job` finishes once the weights are freed. */
+  /**
+   * Closes the job's session: rejects queued jobs with `session_closed`. `job` finishes once the session has freed its
+   * weights.
+   */
   void close(std::unique_ptr<Job> job);
   /** Closes every session, and waits for their threads: libtorch must not run while the process exits. */
   void close_all();

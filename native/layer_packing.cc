@@ -80,8 +80,8 @@ struct Constants {
 };
 
 /**
- * The weights and bias of a layer. None if one is not constant, or if the weights do not have `dimensions` dimensions
- * and at least `least` elements.
+ * The weights and bias of a layer. None if one is not constant or cannot be packed, or if the weights do not have
+ * `dimensions` dimensions and at least `least` elements.
  */
 std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
                                    int64_t dimensions, int64_t least) {
@@ -182,7 +182,7 @@ class Place {
   std::vector<int64_t> strides_;
 };
 
-/** Packs the layers of a module. Nodes with equal weights and arguments share one packed layer. */
+/** Packs the layers of a module. Nodes with the same weights and equal arguments share one packed layer. */
 template <class Layer>
 class Packer {
  public:
@@ -243,8 +243,8 @@ class Packer {
   }
 
   /**
-   * Packs a layer, or finds a packed layer with equal weights. Returns the name of its attribute; empty if packing is
-   * not worthwhile.
+   * Packs a layer, or finds the packed layer of the same weights. Returns the name of its attribute; empty if packing
+   * is not worthwhile.
    */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
@@ -271,7 +271,10 @@ std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
   return found;
 }
 
-/** Packs all matching layers of the graph, except those that oneDNN refuses. */
+/**
+ * Packs the layers that `find` accepts, except layers that oneDNN refuses or runs more slowly. Returns the number of
+ * packed layers.
+ */
 template <class Layer>
 size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<Found<Layer>> (*find)(const Node*)) {
   Packer<Layer> packer(module, copies);
@@ -308,7 +311,7 @@ bool makes_memory(const Node* node) {
   return found && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/** Whether the value certainly has memory that no other value shares. */
+/** Whether the node of the value certainly allocates its memory, so that no earlier value shares it. */
 bool is_made(const torch::jit::Value* value) {
   const auto* node = value->node();
   if (node->kind() == c10::prim::If) {

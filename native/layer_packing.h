@@ -10,8 +10,8 @@ namespace sconce {
 struct PackedLayers {
   size_t count = 0;
   /**
-   * A copy of the graph before packing. Packed layers stand in the place of the weights, because the plain weights are
-   * freed.
+   * The graph with libtorch's operators, whose weights are replaced by packed layers: the plain weights are freed. Null
+   * if this libtorch cannot pack layers.
    */
   std::shared_ptr<torch::jit::Graph> plain;
 };

@@ -77,8 +77,8 @@ bool makes_order(const Node* node) {
 }
 
 /**
- * Lets convolutions return oneDNN's layout if the result only reaches nodes that accept any layout. All other nodes get
- * row-major tensors.
+ * Lets packed convolutions return oneDNN's layout. Nodes that do not accept any layout get a row-major copy of the
+ * result.
  */
 class LayoutKeeper {
  public:

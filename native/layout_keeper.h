@@ -6,8 +6,8 @@
 namespace sconce {
 
 /**
- * Lets packed convolutions in `forward` of a frozen module return oneDNN's layout, if the result only reaches nodes that accept
- * any layout. The graph must not contain in-place writes.
+ * Lets packed convolutions in `forward` of a frozen module return oneDNN's layout. Inserts conversions to row-major
+ * tensors before nodes that do not accept any layout. The graph must not contain in-place writes.
  */
 void free_layout(const torch::jit::Module& frozen);
 

@@ -20,7 +20,10 @@ bool can_pack();
  */
 enum class Product { linear, mm, addmm, matmul };
 
-/** A linear layer with constant weights. For inputs of a wrong shape, libtorch's operator runs and throws its error. */
+/**
+ * A linear layer with constant weights. For inputs that oneDNN does not take, libtorch's operator runs, or throws its
+ * error.
+ */
 class PackedLinear final : public torch::CustomClassHolder {
  public:
   static constexpr const char* OPERATOR = "sconce::packed_linear";
@@ -100,7 +103,10 @@ class PackedConvolution final : public torch::CustomClassHolder {
   std::optional<at::Tensor> bias_;
   /** Guards the packed weights: sessions that share the weights run in parallel. */
   std::mutex mutex_;
-  /** The weights in all layouts that were needed so far. Never empty. */
+  /**
+   * The weights in each layout that remembered input sizes need; at first in the layout for an unknown input size.
+   * Never empty.
+   */
   std::vector<at::Tensor> packed_;
   /** The weights in the right layout, by input sizes and number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
@@ -110,7 +116,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
 constexpr const char* IN_ORDER = "sconce::in_order";
 
 /**
- * Operator that makes `x.add(y)` equal to `x.add_(y)`: converts the sum to x's dtype, and throws if the shape differs.
+ * Operator that turns an operator's result into that of its in-place form, `x.add(y)` into `x.add_(y)`: converts it to
+ * x's dtype, and throws if the shape differs.
  */
 constexpr const char* AS_WRITTEN = "sconce::as_written";
 

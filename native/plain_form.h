@@ -9,12 +9,15 @@
 
 namespace sconce {
 
-/** A network with plain weights, which are unpacked from its packed layers. */
+/**
+ * A network with plain weights, which are unpacked from its packed layers. Layers whose plain weights exceed the memory
+ * limit stay packed.
+ */
 class PlainForm {
  public:
   /**
    * @param packed the module with the packed layers
-   * @param layers the graph before packing, in which packed layers stand in the place of the weights
+   * @param layers the graph with libtorch's operators, whose weights are replaced by packed layers
    */
   PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers);
   ~PlainForm();
@@ -23,7 +26,10 @@ class PlainForm {
 
   const torch::jit::Code& code() const { return *code_; }
 
-  /** Whether a plain weight of this size may be kept beside the packed one. Larger layers are packed only. */
+  /**
+   * Whether a plain weight of this size fits in the memory limit for plain weights. A larger layer is either packed or
+   * plain for all runs.
+   */
   static bool can_keep(size_t bytes);
 
  private:

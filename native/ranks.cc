@@ -109,7 +109,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
       const auto rank = first_of_list(node);
       return rank ? std::optional(*rank + 1) : std::nullopt;
     }
-    // Both operators require weights of the input's rank.
+    // `convolution` and `_convolution` require weights of the input's rank.
     case c10::aten::convolution:
     case c10::aten::_convolution: return of(node->input(1));
     case c10::aten::flatten: {

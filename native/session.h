@@ -60,8 +60,8 @@ class Session {
   /** Queues a job. Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Ends the session after the running job, frees the weights, and then completes `job`. Returns the jobs that have not
-   * begun. If the session is already closing, they include `job`.
+   * Ends the session after the running job, frees its weights, and then completes `job`. Weights that another session
+   * shares stay. Returns the jobs that have not begun. If the session is already closing, they include `job`.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
   /** Waits until the thread has ended; call `close` first. */

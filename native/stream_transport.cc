@@ -172,14 +172,14 @@ class StreamTransport final : public Transport {
     for (auto& host : started.arriving) pool_.give(std::move(host.storage));
   }
 
-  /** Copies an output out of pinned memory, which is scarce, because JS may keep it for long. */
+  /** Copies an output out of pinned memory: pinned memory is scarce, and JS may keep the output for long. */
   static at::Tensor copy_of(const HostTensor& host) {
     auto tensor = at::empty(host.shape, at::TensorOptions().dtype(host.type));
     if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), host.storage.data(), tensor.nbytes());
     return tensor;
   }
 
-  /** Records the current exception as the job's first error. */
+  /** Drops the job's outputs, and records the current exception as its error, unless it already has one. */
   static void fail(Job& job) noexcept {
     job.outputs.clear();
     job.result = {};

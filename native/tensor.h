@@ -35,8 +35,8 @@ inline constexpr std::array<DTypeInfo, 10> kDTypes{{
 }};
 
 /**
- * A dimension: of the fixed size `size`, or with a name. Dimensions with equal names have one `symbol`, and their sizes
- * must agree within a batch.
+ * A dimension: of the fixed size `size`, or with a name. Dimensions with equal names have one `symbol`, and equal sizes
+ * in an item. Their sizes must agree within a batch, unless they are padded.
  */
 struct Dim {
   int64_t size = -1;
@@ -63,7 +63,8 @@ struct TensorSpec {
 };
 
 /**
- * Sets the `symbol` of each named dimension: equal names get equal numbers, from 0 on. Returns the count of numbers.
+ * Sets the `symbol` of each named dimension: equal names get equal numbers, from 0 on; padded and unpadded dimensions
+ * get different numbers. Returns the count of numbers.
  */
 int number_symbols(std::vector<TensorSpec>& specs);
 
@@ -72,7 +73,7 @@ inline bool is_size(double number) { return number >= 0 && number <= 90071992547
 /** A dtype with sizes, such as `float32(10)`. Unsupported dtypes get PyTorch's name. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 
-/** A number in JavaScript's notation: integers without a decimal point. */
+/** A number as text: integers without a decimal point, other numbers with at most six decimals. */
 std::string number_text(double value);
 
 const DTypeInfo* info_of(c10::ScalarType type);

@@ -137,7 +137,10 @@ struct Loaded {
   InputRanks ranks;
 };
 
-/** Optimizes `forward` for inference. Results stay equal apart from rounding. */
+/**
+ * Optimizes `forward` for inference. Results stay equal apart from rounding. A module that cannot be frozen stays
+ * unchanged.
+ */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
   if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, {}, {}};
   auto frozen = freeze_weights(module);
@@ -338,7 +341,7 @@ class TorchScript final : public Weights {
   /** Chooses packed or plain layers by their speed. None without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
-  /** The schema before freezing, which may drop default values. */
+  /** The schema of `forward` before freezing, which may drop default values. */
   std::optional<c10::FunctionSchema> schema_;
   /** `forward` for the interpreter; none if libtorch's executor runs it. */
   std::optional<torch::jit::Code> code_;

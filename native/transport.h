@@ -12,8 +12,9 @@
 namespace sconce {
 
 /**
- * On the CPU nothing is copied. On a GPU the next batch may start before the outputs of the last are in host memory.
- * Only for the session's thread. The destructor waits for all pending jobs.
+ * Moves tensors of batches to the device and back. On the CPU nothing is copied. On a GPU the next batch may start
+ * before the outputs of the last are in host memory. Only for the session's thread. The destructor waits for all
+ * pending jobs.
  */
 class Transport {
  public:

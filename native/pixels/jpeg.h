@@ -8,7 +8,7 @@
 
 namespace pixels {
 
-/** Decoded pixels, 8-bit RGBA. */
+/** Decoded pixels, 8-bit RGBA. `memory` is null if the file was not decoded. */
 struct Decoded {
   std::unique_ptr<uint8_t[]> memory;
   Raster raster;

@@ -216,7 +216,7 @@ class Unit {
            call_.supports(library_, header_, &refused) == 0 && refused == 0;
   }
 
-  /** Decodes a batch. After an error no request of it is decoded. */
+  /** Decodes a batch, except files that the unit cannot decode. After an error, no request of the batch is decoded. */
   void run(const std::vector<Request*>& batch) {
     if (call_.set_context(context_) != 0) return;
     std::vector<Request*> taken;

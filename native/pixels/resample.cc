@@ -12,7 +12,7 @@ namespace {
 /** Fixed-point weights have this many fractional bits. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/** Memory limit in bytes for resampled rows that are kept for reuse. For extreme shapes, rows are computed again. */
+/** Limit for resampled rows that are kept for reuse, in 32-bit values. For extreme shapes, rows are computed again. */
 constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {
@@ -91,7 +91,10 @@ WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-/** Unrolls the loop for `known` weights, if `known` is not 0. */
+/**
+ * Resamples a row horizontally. If `known` is not 0, it is the number of weights for each pixel, and the compiler
+ * unrolls the loop.
+ */
 template <int known>
 [[gnu::always_inline]] inline void resample_row_of(const int32_t* row, const Axis& axis, int32_t* result) {
   const int64_t count = known == 0 ? axis.count : known;
@@ -184,7 +187,7 @@ class Resampler {
   }
 
  private:
-  /** The next source rows of target row `y`, from the `i`th on, with their weights; at most `kTogether`. */
+  /** The next resampled source rows of target row `y`, from the `i`th on, with their weights; at most `kTogether`. */
   Weighted weighted(int64_t y, int64_t i) {
     Weighted part;
     for (int64_t j = 0; j < kTogether; ++j) {
