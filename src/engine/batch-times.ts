@@ -66,7 +66,10 @@ export class BatchTimes {
     this.#pool();
   }
 
-  /** Expected milliseconds of a batch; 0 without any batch. Beyond the largest known size, the time is proportional. */
+  /**
+   * Expected milliseconds of a batch; 0 without any batch. Above the largest known size the time is proportional to the
+   * size; below the smallest known size it is constant.
+   */
   ms(size: number): number {
     const at = this.#firstFrom(size);
     const [below, above] = [this.#known[at - 1], this.#known[at]];
@@ -116,7 +119,7 @@ export class BatchTimes {
   }
 }
 
-/** Sizes up to 64 have separate estimates. Larger sizes share 32 estimates per octave, which end at round sizes. */
+/** Sizes up to 64 have separate estimates. Larger sizes are rounded up to one of 32 sizes per octave. */
 function roundUp(size: number): number {
   const grain = 2 ** Math.max(0, Math.ceil(Math.log2(size)) - 6);
   return Math.ceil(size / grain) * grain;

@@ -1,4 +1,4 @@
-/** Checks the tensors that a model's own `predict` or `step` returns. */
+/** Checks the tensors that a model's own `predict` or `step` returns or yields. */
 import {
   arrayTypes,
   countOf,
@@ -18,7 +18,7 @@ interface Given {
   readonly hook: string;
   /** Count of stacked items; undefined for the tensors of one item, which have no batch dimension. */
   readonly rows: number | undefined;
-  /** Whether the model's function has returned. Its tensors on the device are then taken without a copy. */
+  /** Whether the model's function has returned. Its temporary tensors on the device are then taken without a copy. */
   readonly isLast: boolean;
 }
 

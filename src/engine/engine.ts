@@ -47,7 +47,7 @@ export interface Engine<T extends Item = Item> {
   /** Most items in a batch. Warm-up halves the requested size until a batch fits into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
-  /** Process id of the engine; undefined for this process. */
+  /** Process id of the newest engine process; undefined before the first one, and for an engine in this process. */
   readonly pid: number | undefined;
   /** Whether items can run now; false while an engine process starts. */
   readonly isReady: boolean;

@@ -1,4 +1,7 @@
-/** Data structures of the fair queue. Each queued item is in a line: one prediction's items of similar lengths. */
+/**
+ * Data structures of the fair queue. Each queued item is in a line: one prediction's items with one shape key and
+ * similar lengths.
+ */
 
 import { Fifo } from "../base/collections/fifo.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
@@ -22,7 +25,7 @@ export interface Queued extends Lengths {
   readonly isDeprioritised?: boolean | undefined;
 }
 
-/** One prediction's items of similar lengths, in order. */
+/** One prediction's items with one shape key and similar lengths, in order. */
 export class Line<T extends Queued> implements InRing<Line<T>> {
   readonly lane: Lane<T>;
   readonly bucket: Bucket<T>;
@@ -37,7 +40,7 @@ export class Line<T extends Queued> implements InRing<Line<T>> {
   }
 }
 
-/** All lines of one prediction: one line, unless lengths differ much. */
+/** All lines of one prediction: one for each shape key and range of lengths. */
 export class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
   /** Whether a batch took some of this prediction's items while the rest still wait. */

@@ -11,7 +11,9 @@ export class PaddedBytes {
   /** The largest size so far of each dimension of each tensor. */
   #sizes: readonly (readonly number[])[] = [];
 
-  /** Adds an item if the padded batch then has at most `maxBytes`. @returns whether it was added */
+  /**
+   * Adds an item if it is the first, or if the padded batch then has at most `maxBytes`. @returns whether it was added
+   */
   join(tensors: readonly SizedTensor[], maxBytes: number): boolean {
     let bytes = 0;
     const joined = tensors.map(({ shape, data }, i) => {

@@ -4,7 +4,7 @@
  */
 import type { Tensor } from "../author/tensor.ts";
 
-/** Receives the rows that a model's `predict` yields for a batch. */
+/** Receives the partial outputs that a model's `predict` or `step` gives for a batch. */
 export interface PartSink {
   /** Whether no client needs the outputs any more. `predict` then stops at its next `yield`. */
   readonly isOver: boolean;
@@ -15,7 +15,10 @@ export interface PartSink {
   part(rows: readonly Tensor[]): void;
 }
 
-/** The result of a step for one item: its next state, or its outputs. Tensors have no batch dimension. */
+/**
+ * The result of a step for one item: its next state or its outputs, and optional partial outputs (`part`). Tensors have
+ * no batch dimension.
+ */
 export interface Stepped {
   readonly part?: readonly Tensor[] | undefined;
   readonly outputs?: readonly Tensor[];

@@ -107,7 +107,10 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   return tuned;
 }
 
-/** Expected milliseconds of a batch, from trials of smaller batches with the same instances and threads. */
+/**
+ * Expected milliseconds of a batch, from trials of batches up to its size with the same instances and threads; 0
+ * without trials.
+ */
 function expectedMs(
   { batchSize, instances, threads }: TunedSetting,
   trials: ReadonlyMap<TunedSetting, readonly Trial[]>,

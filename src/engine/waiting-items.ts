@@ -45,8 +45,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Whether a busy runner may get its next batch early. False while parts of failed batches wait, because these need an
-   * idle runner.
+   * Whether a busy runner may get its next batch early. False without new items, and while parts of failed batches
+   * wait, because these need an idle runner.
    */
   get mayCommit(): boolean {
     return this.#parts.length === 0 && this.#queue.length > 0;
@@ -103,8 +103,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * A full batch for a runner that is free at `freeAtMs`. Undefined if a partial batch is next: it starts only on an
-   * idle runner.
+   * A full batch, or a due batch of deprioritised items, for a runner that is free at `freeAtMs`. Undefined if a
+   * partial batch is next: it starts only on an idle runner.
    */
   forBusyRunner(nowMs: number, freeAtMs: number): NextBatch<T> | undefined {
     if (this.#deprioritised.isDue) return this.#deprioritisedBatch();

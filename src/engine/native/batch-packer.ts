@@ -23,7 +23,7 @@ export class BatchPacker {
   }
 
   /**
-   * The result is valid until the next call, which overwrites it.
+   * Packs a batch. The result is valid until the next call, which overwrites it.
    * @throws SconceError `tensor_invalid` when an item has the wrong number of tensors; the addon checks all else
    */
   pack(batch: readonly (readonly Tensor[])[]): NativeBatch {

@@ -263,7 +263,7 @@ export async function loadOperators(path: string): Promise<void> {
 
 /**
  * Processor that compiled weights need: architecture and features as GCC's -m flags, e.g. "x86_64 avx2 fma". Undefined
- * for TorchScript, which runs anywhere. A session on a processor without these features is refused.
+ * for weights that are not compiled, which run anywhere. A session on a processor without these features is refused.
  * @throws SconceError `weights_invalid`
  */
 export function processorNeeds(path: string): string | undefined {

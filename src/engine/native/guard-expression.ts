@@ -32,7 +32,7 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Supported exponents of sizes. TorchScript has no integer power, so `x**3` becomes `x * x * x`. */
+/** Supported integer exponents of sizes. TorchScript's integer power returns a float, so `x**3` becomes `x * x * x`. */
 const PRODUCT = /^[1-4]$/;
 const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 
@@ -106,7 +106,7 @@ class Reader {
     return this.#accept(["-"]) ? `(-${this.#unary()})` : this.#power();
   }
 
-  /** PyTorch writes `**2` for integers and `** 0.5`, `** (-1.0)` for floats. TorchScript's integer power returns a float. */
+  /** PyTorch writes `**2` for integers and `** 0.5`, `** (-1.0)` for floats. */
   #power(): string {
     const base = this.#operand();
     if (!this.#accept(["**"])) return base;

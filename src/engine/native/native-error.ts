@@ -1,4 +1,4 @@
-/** Errors of the native addon, which carry a `code`. */
+/** Converts errors of the native addon to SconceErrors with the same `code`. */
 import { codeOf, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 
 export async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {

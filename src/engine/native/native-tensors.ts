@@ -10,7 +10,10 @@ export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpec
   }));
 }
 
-/** Restores dtypes and fixed sizes, which the addon does not return for declared tensors. */
+/**
+ * Makes tensors from the addon's arrays. Dtypes and fixed shapes come from the declaration, because the addon does not
+ * return them.
+ */
 export class TensorPlan {
   readonly #plans: readonly { readonly dtype: DType; readonly sizes: readonly number[] | undefined }[];
 

@@ -10,7 +10,10 @@ const WRITING = /^torch\.ops\.\w+\.[a-z]\w*[a-z\d]_\.\w+$/;
 const VIEWING =
   /^torch\.ops\.aten\.(alias|as_strided|chunk|detach|diagonal|expand|flatten|movedim|narrow|permute|reshape|select|slice|split|split_with_sizes|squeeze|t|transpose|unbind|unflatten|unfold|unsqueeze|view|view_as)\.\w+$/;
 
-/** Names of the changed buffers, in the order of the program; empty if the file is no exported program. */
+/**
+ * Names of the changed buffers, in the order of the program; empty if the file is no exported program of the known
+ * schema.
+ */
 export function changedBuffers(path: string): string[] {
   const program = programSchema.safeParse(JSON.parse(Archive.open(path)?.text(programFile) ?? "null")).data;
   if (program === undefined) return [];

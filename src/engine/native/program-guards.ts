@@ -30,8 +30,8 @@ export interface ProgramGuards {
 }
 
 /**
- * Translates the guards of a program. They are the checks of PyTorch's `ExportedProgram.module()`: fixed sizes, equal
- * sizes, ranges, then the conditions that tracing recorded.
+ * Translates the guards of a program. They are the checks of PyTorch's `ExportedProgram.module()`: dtypes, fixed sizes,
+ * equal sizes, ranges, then the conditions that tracing recorded.
  * @throws Error naming an unsupported guard
  */
 export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {
@@ -89,8 +89,8 @@ interface Condition {
 }
 
 /**
- * Checks that sizes which are multiples of one symbol fit each other, e.g. `2 * s` and `3 * s` when no input has the
- * size `s`.
+ * Checks that sizes computed from one symbol fit each other, e.g. `2 * s` and `3 * s + 1` when no input has the size
+ * `s`.
  */
 function multiples(
   sizes: readonly { symbol: string; factor: number; offset: number; text: string; where: string }[],

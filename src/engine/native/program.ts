@@ -47,7 +47,8 @@ function refuse(path: string, mistake: string | undefined): void {
 /**
  * Reads the exported program in a file.
  * @returns undefined when the file is not an exported program
- * @throws SconceError `weights_invalid`, with the reason, for training mode, or a program that only AOTInductor can run
+ * @throws SconceError `weights_invalid`, with the reason, for a program or compiled package in training mode, and for a
+ * program that only AOTInductor can run
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);

@@ -89,7 +89,7 @@ function entryOf(head: Buffer): string {
   return key === undefined ? "" : `["${key}"]`;
 }
 
-/** A bare pickle (PyTorch before 1.6), or a pickle as the first entry of an archive. */
+/** Whether the file is a bare pickle (PyTorch before 1.6), or an archive whose first entry is a pickle. */
 function isPickle(head: Buffer): boolean {
   return (
     (head[0] === 0x80 && (head[1] ?? 0xff) <= 5) ||

@@ -230,7 +230,7 @@ export class EngineServer {
     if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
-  /** Tells the HTTP processes which items run now. Writes at once, because the batch may crash this process. */
+  /** Tells the HTTP processes which items left the queue. Writes at once, because the batch may crash this process. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;

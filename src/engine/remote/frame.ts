@@ -15,7 +15,7 @@
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run ms (float64), item numbers, sizes; rows |
- * | part | engine | as `finished`: rows that `predict` yielded |
+ * | part | engine | as `finished`: rows of partial outputs |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |
  * | canceled | engine | lane number: its tensors are no longer read |
@@ -42,7 +42,7 @@ export const HEADER_BYTES = 8;
 export const KIND_MASK = 0xff;
 /** Flag of `submit` and `dispatched`: the item runs alone in its batch. */
 export const IS_ALONE = 0x100;
-/** Flag of `submit`: items of other clients run first. */
+/** Flag of `submit`: items of other predictions run first. */
 export const IS_DEPRIORITISED = 0x200;
 /** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;

@@ -114,7 +114,8 @@ export class PendingItems<T extends Item> {
   }
 
   /**
-   * Handles the end of the engine process. All items wait again; items that were in a batch will run alone.
+   * Handles the end of the engine process. All items wait again. Items that were in a batch, or pending at `MAX_LOSSES`
+   * such ends, will run alone.
    * @returns the items that ran alone; they are removed
    */
   lost(): Pending<T>[] {

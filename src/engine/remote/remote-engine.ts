@@ -32,7 +32,7 @@ export interface RemoteEngineOptions {
   /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
-  /** Called when an item is submitted while no process is connected. */
+  /** Called when an item is submitted while no engine process is ready. */
   readonly onNeeded?: (() => void) | undefined;
 }
 
@@ -222,7 +222,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return true;
   }
 
-  /** Closes the connection. The supervisor, not this class, ends the process. */
+  /**
+   * Closes the connection; unfinished items fail with `session_closed`. The supervisor, not this class, ends the
+   * process.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
