@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { AddressGuard, isGlobalAddress } from "../src/machine/network/address-guard.ts";
 import { failureOf } from "./helpers/failure.ts";
 
-/** Edges of every special range in IANA's registries that is not globally reachable, grouped by the range's purpose. */
+/** First and last addresses of the IP ranges that IANA's registries list as not globally reachable, by purpose. */
 const special: Record<string, string[]> = {
   "this network": ["0.0.0.0", "0.0.0.1", "0.255.255.255"],
   private: ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"],
@@ -120,8 +120,8 @@ describe("the guard", () => {
 
   test("refuses hundreds of spellings of private addresses without a look-up", async () => {
     /**
-     * Random spelling of one part of an IPv4 address, as C libraries and browsers accept it: decimal, octal or
-     * hexadecimal, with leading zeros.
+     * Random spelling of one part of an IPv4 address that C libraries and browsers accept: decimal, or octal or
+     * hexadecimal with leading zeros.
      */
     const part = (value: number) =>
       fc.tuple(fc.constantFrom(10, 8, 16), fc.nat(3), fc.boolean()).map(([base, zeros, isUpper]) => {

@@ -1,6 +1,6 @@
 /**
- * Which routes the public port and the admin port serve, with `--admin-port`, `POST /drain`, `--no-page` and
- * `--no-docs`.
+ * Routes of the public port and of the admin port, with `--admin-port`, `POST /drain`, `--no-page` and `--no-docs`.
+ * Warnings at the start of a server without keys.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";

@@ -179,7 +179,7 @@ test("above its rate a key gets 429, with the seconds until the next window", as
     detail: expect.stringContaining("slow"),
   });
   expect(await slow.metric('sconce_requests_rejected_total{code="429",cause="key_limit"}')).toBe(1);
-  // The APIs of other servers answer with the same status, each in its own format.
+  // The routes in the formats of Triton, OpenAI and MCP give the same status, each with its own error body.
   const refusedAt = async (path: string) => {
     const answer = await slow.fetch(path, { method: "POST", body: "{}" });
     return [answer.status, await answer.json()];

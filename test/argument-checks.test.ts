@@ -1,6 +1,6 @@
 /**
- * libtorch crashes or reads foreign memory for some operator arguments, and removes layers that would refuse an input.
- * sconce checks such arguments, and fails the batch.
+ * For some operator arguments libtorch crashes or reads foreign memory, and it removes layers that would refuse an
+ * input. sconce checks such inputs, and fails their batch.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

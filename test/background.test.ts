@@ -16,7 +16,7 @@ function run(launcher: readonly string[] = [], ...args: string[]): unknown {
 
 const works = (...command: string[]) =>
   Bun.spawnSync([...command, "true"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
-/** Runs a command without CAP_SYS_NICE. */
+/** Arguments that run the command behind them without CAP_SYS_NICE. */
 const plain = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
 const limited = ["prlimit", "--nice=20", "--"];
 
@@ -58,7 +58,8 @@ const pinned = ["taskset", "--cpu-list", "0"];
 test.skipIf(!mayLeaveBackground || !works(...pinned))("a process that gets no core in the background leaves it", () => {
   const busy = Bun.spawn([...pinned, "sh", "-c", "while :; do :; done"]);
   try {
-    // On a busy machine, the process may leave before it prints its policies inside.
+    // On a busy machine, the process may leave the background before it prints its policy there, so that policy is not
+    // compared.
     expect(run(pinned, "starved")).toMatchObject({ entered: true, after: normal });
   } finally {
     busy.kill();

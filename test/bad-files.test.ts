@@ -10,9 +10,9 @@ const white = Bun.file(fileURLToPath(new URL("./models/picture/white.png", impor
 const huge = Bun.file(fileURLToPath(new URL("./data/media/huge.png", import.meta.url)));
 
 let store: TestStore;
-/** This server fetches from loopback addresses, too. */
+/** Server that may fetch files from loopback addresses. */
 let server: TestServer;
-/** This server refuses private addresses, which is the default. */
+/** Server with default settings, which refuses to fetch from private addresses. */
 let strict: TestServer;
 let good: string;
 

@@ -97,7 +97,7 @@ describe("a body of another media type", () => {
     const bytes =
       'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 200 ");
-    // By the standard, fetch of browsers and Node.js sets this type for a string.
+    // The fetch standard sets this type for a string body, in browsers and in Node.js.
     const headers = { "Content-Type": "text/plain;charset=UTF-8" };
     expect((await client.post([{ x: 1 }], headers)).status).toBe(200);
     const word = await client.post("x=1", headers);

@@ -111,8 +111,8 @@ test("without a queue delay no runner is idle while items are ready", async () =
       // After a failed batch, the items of its predictions wait briefly, so only the other items count.
       const failing = new Set(items.filter(({ isBad }) => isBad).map(({ lane }) => lane));
       const good = items.filter(({ lane }) => !failing.has(lane));
-      // Items of a failed batch run again in its halves. Only the first start of an item counts: in reverse order it is
-      // set last.
+      // Items of a failed batch run again in its halves, and only the first start counts. A Map keeps the last entry of
+      // an item, so the batches are reversed.
       const begins = simulation.batches
         .toReversed()
         .flatMap((batch) => batch.items.map(({ id }) => [id, batch.startedAtMs] as const));

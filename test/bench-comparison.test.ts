@@ -10,7 +10,7 @@ class IdleCanary extends Canary {
 const network = async () => ({ name: "net", folder: "", requests: [], inputs: [], samples: [] });
 let turns: string[] = [];
 
-/** A measured program whose rate and median latency grow by one in every turn. */
+/** A measured program whose rate and median latency grow by one with each measurement. */
 function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
   return async () => {
     let count = 0;

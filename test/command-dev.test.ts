@@ -69,7 +69,8 @@ test("logs an error of the first code in one line with its place, and answers 50
 test("reloads changed code and imports, keeps the loaded weights, and answers every request meanwhile", async () => {
   let isOver = false;
   const answers = new Set([await predicted()]);
-  // The new code is checked beside these clients, so they pause until the new HTTP process starts.
+  // The check of the new code competes with these clients for the processor, so they pause until the new HTTP process
+  // starts.
   let pauseMs = 30;
   const asking = Promise.all(
     Array.from({ length: 4 }, async () => {

@@ -1,6 +1,6 @@
 /**
- * The help texts equal `snapshots/help-*.txt`, and docs/cli.md. `UPDATE_HELP=1 bun test test/command-help.test.ts`
- * updates both.
+ * Help texts equal `snapshots/help-*.txt` and docs/cli.md, which `UPDATE_HELP=1 bun test test/command-help.test.ts`
+ * updates. Each option is read from its flag, else from its variable.
  */
 import { describe, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** Silent connections: the server closes them in the end, and stops quickly despite them. */
+/**
+ * Silent connections: the server closes them in the end, and stops quickly despite them. A blocked main thread:
+ * liveness is still answered.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { startCli } from "./helpers/cli.ts";
@@ -89,7 +92,7 @@ test("liveness is answered on each socket of a port while the main thread is blo
   const child = Bun.spawn([process.execPath, "--no-install", script, port], { stdout: "pipe" });
   try {
     await child.stdout.getReader().read();
-    // The kernel chooses a socket for each connection.
+    // The kernel spreads new connections over the sockets of the port, so twenty requests reach each of them.
     const asked = Array.from({ length: 20 }, () => fetch(`http://127.0.0.1:${port}/health/live`, { keepalive: false }));
     const texts = (await Promise.all(asked)).map((answer) => answer.text());
     expect(new Set(await Promise.all(texts))).toEqual(new Set(['{"status":"live"}']));

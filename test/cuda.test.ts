@@ -282,7 +282,10 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 });
 
-/** Compares with a tolerance: a GPU sums in another order, and its convolutions round products to 10 bits. */
+/**
+ * Compares with a tolerance: a GPU sums in another order, and its convolutions may round their factors to 10 bits
+ * (TF32).
+ */
 function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
   expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
     expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),

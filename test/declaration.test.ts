@@ -1,4 +1,4 @@
-/** Names and outputs of a model declaration: `defineModel` refuses invalid ones, and names the field and the fix. */
+/** Declarations of models that `defineModel` refuses, with the field and the fix, and declarations that it accepts. */
 import { describe, expect, test } from "bun:test";
 import { checkDeclaration } from "../src/author/declaration-check.ts";
 import { image } from "../src/author/fields.ts";

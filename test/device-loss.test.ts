@@ -1,6 +1,6 @@
 /**
- * After some errors, a GPU refuses all further work of the process. The engine process then ends and starts again. No
- * GPU is needed: the model's `predict` throws the CUDA runtime's error, from then on at every call.
+ * After some errors, a GPU refuses all further work of its process, so the engine process ends and starts again. The
+ * tests need no GPU: a model's `predict` throws the CUDA runtime's error at every call after a certain input.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";

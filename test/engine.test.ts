@@ -8,8 +8,8 @@ import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 
 /**
- * A runner whose batches end at `end`. Its engine learns of an ended batch at `settle`, or at the next turn of the
- * event loop. Outputs equal inputs.
+ * A runner whose outputs equal its inputs. A batch runs until the test calls `end`, and the engine learns of its end at
+ * `settle` or at the next turn of the event loop.
  */
 class HeldRunner implements Runner {
   readonly sizes: number[] = [];
@@ -84,7 +84,7 @@ test("the end of a batch starts the next full batch without a turn of the event 
   expect(runner.sizes).toEqual([4, 4]);
   runner.end();
   submit(1);
-  // Runs promise callbacks without a turn of the event loop, as between two requests.
+  // Runs promise callbacks without a turn of the event loop.
   await Promise.resolve();
   await Promise.resolve();
   expect(runner.sizes).toEqual([4, 4, 4]);

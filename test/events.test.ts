@@ -104,8 +104,8 @@ test("the id of an event says which outputs were sent, in any order; an impossib
 });
 
 /**
- * The event stream of a prediction, without an engine. The test adds outputs as JSON to `texts`. Each `read` is a
- * separate client. Each stream that sends the end of the prediction appends to `overs` whether the prediction is over.
+ * The event stream of a prediction, without an engine. The test adds outputs as JSON to `texts`, and each `read` is
+ * another client. When a stream sends the prediction's end, `overs` gets whether the prediction is over.
  */
 function followed(keepAliveMs = 60_000) {
   const memory = new MemoryAccount();

@@ -63,7 +63,7 @@ describe.each(paths)("POST %s", (path) => {
     expect(body.outputs?.map(({ digit }) => digit)).toEqual(names.map(() => 7));
     for (const output of body.demo_outputs ?? []) {
       expect(output.digit).toBe(7);
-      // The heat map has the shape of the original picture (40 × 48), for every EXIF orientation.
+      // The heat map has the proportions of the upright picture (40 × 48), for every EXIF orientation.
       const { width, height } = await fromData(output.heatMap);
       expect([width, height]).toEqual([213, 256]);
     }

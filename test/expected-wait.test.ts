@@ -11,9 +11,7 @@ import { Admission, checkWait } from "../src/server/predictions/admission.ts";
 import { QueueWait } from "../src/server/queue/queue-state.ts";
 
 const BATCH = 8;
-/**
- * Maximum number of inputs that a server, or a worker of the queue, works on at once, without those of running batches.
- */
+/** Maximum number of inputs that a server, or a worker of the queue, prepares ahead of their batches. */
 const CREDITS = 3 * BATCH;
 
 interface Probe {
@@ -141,8 +139,7 @@ class Queue {
         const [waiting, taken] = [this.#waiting.length, this.#claimed.length];
         this.#wait.update({ ended: this.#ended, waiting, taken }, this.nowMs);
       }
-      // A claimed prediction occupies 2 credits of the worker for 500 ms, then 0.2, so the worker claims more
-      // predictions.
+      // The worker counts a claimed prediction as 2 inputs for 500 ms, then as 0.2, so it claims more predictions.
       const shareOf = ({ claimedMs }: QueuedPrediction) => (this.nowMs - claimedMs > 500 ? 0.2 : 2);
       while (this.#claimed.reduce((sum, each) => sum + shareOf(each), 0) <= CREDITS - BATCH) {
         const next = this.#waiting.shift();
@@ -162,7 +159,7 @@ class Queue {
   }
 }
 
-/** Expected wait divided by real wait, for each wait above two seconds. */
+/** Expected wait divided by real wait, for each prediction with either of them above two seconds. */
 function ratiosOf(waits: Server["waits"]): number[] {
   return waits.flatMap(({ expectedMs, realMs }) => (Math.max(expectedMs, realMs) > 2000 ? expectedMs / realMs : []));
 }

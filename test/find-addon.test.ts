@@ -1,4 +1,4 @@
-/** Finds the native addon that was compiled for the libtorch in use. */
+/** The search for the native addon that was compiled for the installed libtorch. */
 import { expect, test } from "bun:test";
 import { addonFor } from "../src/machine/libtorch/find-addon.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -32,7 +32,7 @@ test("the number of fields in all parts of a form is limited", async () => {
 });
 
 test("memory for the fields of a form is charged while the form is read", async () => {
-  // Enough memory for the body, but for few fields.
+  // This memory suffices for the body, but not for all fields of the form.
   const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
   const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
   const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });

@@ -18,8 +18,8 @@ const path = "/srv/secret/words.txt";
 const message = `ENOENT: no such file ${path}`;
 
 /**
- * A model whose hook or schema throws where the input says. It throws in a function of the file, so stacks have two
- * lines.
+ * A model whose input names the hook or schema that throws. A helper function of model.ts throws, so a stack has two
+ * lines of that file.
  */
 const text = modelText({
   name: '"leaky"',

@@ -1,11 +1,11 @@
-/** The time limit of hooks costs each call some microseconds, so it ends after many quick calls. */
+/** A time limit costs each call of a hook some microseconds, so calls have no limit after many quick calls. */
 import { expect, test } from "bun:test";
 import { Hooks, type HooksOptions } from "../src/server/flow/hooks.ts";
 import { RunningHooks } from "../src/server/flow/running-hooks.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const QUICK_CALLS = 1000;
-/** The stack of a call with a time limit contains a script of this name. */
+/** Whether a hook runs with a time limit: its stack then has the script `sconce:hook`. */
 const isLimited = (hooks: Hooks) => hooks.call("preprocess", () => new Error().stack?.includes("sconce:hook"));
 
 function hooksOf(options: Pick<HooksOptions, "running">) {

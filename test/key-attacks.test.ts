@@ -18,7 +18,7 @@ const owner = makeKey({ name: "owner" });
 const other = makeKey({ name: "other" });
 const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
 
-/** What no answer without a key may contain: the model's names, its input field, metrics, a result. */
+/** Texts that no answer without a key may contain: the models' names, an input field, metrics, a result. */
 const secrets = /\blab\b|\bparts\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
 
 beforeAll(async () => {
@@ -242,7 +242,8 @@ describe("without a key", () => {
 });
 
 /**
- * Like `send`, which adds `Connection: close`. Requests with another `Connection` header go through `fetch` instead.
+ * Sends a request with `send`, or with `fetch` if it has its own `Connection` header, since `send` adds `Connection:
+ * close`.
  */
 async function sendOnce(line: string, headers: readonly string[]) {
   const isUpgrade = headers.some((each) => each.startsWith("Connection:"));
@@ -253,7 +254,7 @@ async function sendOnce(line: string, headers: readonly string[]) {
   return { status: answer.status, text: `\r\n\r\n${await answer.text()}` };
 }
 
-/** The metric of succeeded predictions so far, read with a key that permits metrics. */
+/** Line of the metric that counts succeeded predictions, read with a key that permits metrics. */
 async function countOf(): Promise<string | undefined> {
   const text = await (await client.fetch("/metrics", { headers: bearer(owner.secret) })).text();
   return /^sconce_predictions_total\{status="success"\} .*/m.exec(text)?.[0];

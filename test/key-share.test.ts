@@ -19,7 +19,7 @@ test("preprocess runs for as many more inputs of the prediction at a time as the
   const names = Array.from({ length: 4 * PENDING }, (_, i) => String(i));
   const inputs = names.map((name, i) => ({ x: i, before: gate.url(name) }));
   const { prediction_id: id } = await server.client.create(inputs, headers);
-  // No call ends before this, so all of them are pending at the same time.
+  // No call ends before its gate is released, so all these calls are pending at the same time.
   await Promise.all(names.slice(0, 3 * PENDING).map((name) => gate.arrived(name)));
   for (const name of names) gate.release(name);
   expect(await server.client.read(id, { Prefer: "wait", ...headers })).toMatchObject({ status: "success" });

@@ -32,8 +32,8 @@ function serve(args: readonly string[] = ["lab"], env: Record<string, string> = 
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
 /**
- * `setup` of a model. With the variable BREAK it throws. With GATE it waits for that URL, in which PID stands
- * for the process. Builds have neither.
+ * `setup` of a model: throws with the variable BREAK, and waits for the URL in the variable GATE, in which PID stands
+ * for the process id. Builds have neither variable.
  */
 const setup = `async () => {
   if (process.env.BREAK) throw new Error("no vocabulary here");
@@ -181,7 +181,7 @@ describe("starting", () => {
 
 /**
  * Sends a signal to a server that has accepted work: the server answers a waiting client and refuses new work. One
- * prediction waits for the gate b.
+ * prediction still waits for the gate b afterwards.
  */
 async function stopAtWork(server: RunningCli, gate: Hold, signal: NodeJS.Signals) {
   const client = await clientOf(server);

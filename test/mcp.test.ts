@@ -95,7 +95,8 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     const call = connection.client.callTool({ name: "lab", arguments: { x: 1, before: gate.url("a") } }, options);
     const ended = call.catch((error: unknown) => error);
     await gate.arrived("a");
-    // The older revision's client keeps the stream open if a call is aborted, so it closes the whole client.
+    // With the older revision of the protocol, a client that aborts a call keeps the stream open, so the test closes
+    // the whole client.
     if (era === "modern") leave.abort();
     else await connection.client.close();
     expect(await ended).toBeInstanceOf(Error);

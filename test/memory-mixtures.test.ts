@@ -61,7 +61,7 @@ async function sendOne(server: TestServer, inputs: readonly unknown[], random: (
   }
 }
 
-/** Sends two hundred requests, several at a time. Afterwards, memory is held by retained results only. */
+/** Sends two hundred requests, several at a time, and checks that afterwards only retained results hold memory. */
 async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: number) => number) => unknown) {
   const next = seeded(12);
   const random = (n: number) => Math.floor(n * next());

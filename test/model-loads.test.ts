@@ -154,7 +154,7 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "UNAVAILABLE", reason: "unloaded" }]);
   const ready = async (name: string) => (await client.fetch(`/v2/models/${name}/ready`)).status;
   expect([await ready("ten"), await ready("lab")]).toEqual([503, 200]);
-  // Another request loads the model on demand.
+  // A prediction loads the model that a request has unloaded.
   expect((await predictAt(client, "/models/ten", 1)).outputs).toEqual([{ y: 30 }]);
   expect(await ready("ten")).toBe(200);
   expect((await move(client, "ten", "unload")).status).toBe(200);

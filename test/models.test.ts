@@ -237,7 +237,7 @@ test("a broken model is reported by name, and the other models are served", asyn
       { name: "texts", state: "ready" },
     ],
   });
-  // Requests to the root may name the other models.
+  // Requests to the root may name the models that work.
   expect(await jsonAt(client, "/v1/models")).toMatchObject({ data: [{ id: "lab" }, { id: "texts" }] });
   const embed = async (model: string | undefined) => {
     const body = JSON.stringify({ model, input: "ab" });

@@ -207,7 +207,7 @@ test("an earlier build that finishes its predictions exports spans, but no metri
   await until(async () => (await inRole(second.pid, "front")).length === 2);
   gate.release("a");
   await until(async () => (await next.end(id)).status === "success");
-  // The HTTP process of the earlier build has ended, and with it its last export.
+  // The HTTP process of the earlier build has ended, after its last export.
   await until(async () => (await inRole(second.pid, "front")).length === 1);
   const [, tag = ""] = builds.names.v2.split(":");
   await own.metrics((all) => tagOf(all) === tag);

@@ -69,7 +69,7 @@ log-format = "json"
       await Bun.write(dir.join("list.txt"), "lab\nparts\n");
       await using server = startCli(["serve"], {
         cwd: dir.path,
-        // A model then loads at its first prediction, and this test makes none.
+        // With SCONCE_KEEP_ALIVE, a model loads only at its first prediction, and this test makes none.
         env: { SCONCE_HOME: store.home, SCONCE_KEEP_ALIVE: "600", ...env },
       });
       const client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
@@ -196,7 +196,7 @@ describe("config check", () => {
     await Bun.write(dir.join("sconce.toml"), `models = "list.txt"\n`);
     await Bun.write(dir.join("list.txt"), "lab\nnone\n");
     expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining('no model "none" in the store') });
-    // `serve` pulls a model of a registry first.
+    // `serve` would pull this model from its registry, so its absence from the store is no fault.
     await Bun.write(dir.join("sconce.toml"), `models = ["lab", "registry.example.com/team/none"]\n`);
     expect((await check()).stdout).toBe("sconce.toml has no faults\n");
   });

@@ -67,10 +67,7 @@ describe("an item with padded dimensions", () => {
     expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
   });
 
-  /**
-   * A runner with two outputs: `each` has two numbers for each token up to the longest item, and `grid` is tokens by
-   * tokens.
-   */
+  /** A runner with four outputs, in which the longest item of the batch decides each dimension `tokens`. */
   const runner: Runner = {
     async run(items) {
       const longest = Math.max(...items.map(([first]) => first?.shape[0] ?? 0));

@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** Output of `sconce predict` for the model's example, or for these fields; the error message if it fails. */
+/** Parsed output of `sconce predict` with these arguments; its standard error if it prints no output. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
   const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
   return stdout === "" ? stderr : JSON.parse(stdout);

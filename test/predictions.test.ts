@@ -37,8 +37,8 @@ describe("creating a prediction", () => {
   test("returns ids that are short, URL-safe and unique", async () => {
     const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
     const ids = predictions.map(({ prediction_id }) => prediction_id);
-    // 16 random characters of 6 bits each. In front, one character for the owner and four for the second of the
-    // creation.
+    // 16 random characters of 6 bits each, after one character for the HTTP process that owns the prediction and four
+    // for the second of the creation.
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{21}$/);
     expect(new Set(ids).size).toBe(200);
     // Each random character varies.
@@ -68,7 +68,7 @@ describe("Prefer: wait", () => {
       told.push(headers.Prefer ?? "");
       return body;
     };
-    // The first request waits for a second. The later request does not wait, so it is answered first.
+    // The first request waits for one second. The later request does not wait, so it is answered first.
     const waiting = create({ Prefer: "wait=1" });
     await gate.arrived("a");
     await create({});

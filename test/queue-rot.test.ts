@@ -59,7 +59,7 @@ async function open(url: string, node: string) {
 
 type Opened = Awaited<ReturnType<typeof open>>;
 
-/** Ended, canceled, waiting and running predictions, all with webhooks. */
+/** Fills the queue with ended, canceled, waiting and running predictions, all with webhooks. */
 async function fill({ queue, link }: Opened): Promise<void> {
   await queue.makeGroup();
   const begin = async (ids: readonly string[]) => {

@@ -13,7 +13,7 @@ type Fault =
   | { readonly stallAfter: number }
   /** Keeps the chunk, but answers as if it had received the chunk before. */
   | "out of step"
-  /** Answers 416 with a reason. */
+  /** Keeps the chunk, but answers 416 with the position behind it, as if the client had sent a wrong chunk. */
   | "refuse"
   /** Discards the upload. */
   | "forget";

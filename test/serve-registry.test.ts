@@ -13,7 +13,7 @@ import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 const weightBytes = 50_000;
 let registry: TestRegistry;
 let dir: TempDir;
-/** References of a model in the registry, and of a later build of it. */
+/** Digests of a model in the registry, and of a later build of it. */
 let first: string;
 let second: string;
 

@@ -55,7 +55,8 @@ const serve = (model: string, ...args: string[]): RunningCli =>
   startCli(["serve", model, "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
 
 /**
- * Creates predictions that wait for `url`, until both HTTP processes have some. @returns the number of each by its id
+ * Creates predictions that wait for `url`, until both HTTP processes have some. @returns the number `x` in the input of
+ * each prediction, by its id
  */
 async function createOnBoth(client: Client, url: string): Promise<Map<string, number>> {
   const owners = new Set<string>();
@@ -121,7 +122,8 @@ describe("a server", () => {
     // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
     // the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
-    // A front behind busy engine processes, or behind other programs, would delay all answers.
+    // The HTTP process and the engine process keep the priority of their parent: an HTTP process with less priority
+    // would delay all answers.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [own]]);
     // Not ready while the engine process is stopped.

@@ -6,8 +6,7 @@ test.each([
   { load: 10, batchMs: 320, patienceMs: 1000 },
   { load: 10, batchMs: 320, patienceMs: 700 },
   { load: 10, batchMs: 80, patienceMs: 250 },
-  // Patience in these cases is shorter than in practice: it stands for the time that a real server needs beside its
-  // batches.
+  // These clients are less patient than real ones, because the simulated server spends no time beside its batches.
   { load: 10, batchMs: 80, patienceMs: 150 },
   { load: 3, batchMs: 80, patienceMs: 170 },
   { load: 1.5, batchMs: 80, patienceMs: 200 },

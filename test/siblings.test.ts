@@ -1,6 +1,6 @@
 /**
- * Requests that an HTTP process ("front") forwards to another: connections of waiting clients are silent, but must
- * not be closed as idle.
+ * Requests that one HTTP process forwards to another: connections of waiting clients are silent, but must not be closed
+ * as idle.
  */
 import { expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";

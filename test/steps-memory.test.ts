@@ -1,4 +1,4 @@
-/** Device memory of a model with `step`: steps that do not fit, and the states of items. */
+/** Device memory of a model with `step`: steps that do not fit, and the tensors in the states of items. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
 import { SconceError } from "../src/base/errors.ts";

@@ -39,7 +39,7 @@ test("a server of another model does not start, unless the operator permits that
   expect(await first.line("does not take over")).toContain("with other:v2 does not take over: its server serves lab");
   expect(await predicted()).toBe(3);
   expect(first.lines.join("\n")).not.toContain("starts beside");
-  // A reload with another list of models is an operator's change of this server.
+  // A reload with another list of models is a change by the operator, so the newer server needs no --replace.
   await Bun.write(config, 'models = ["other:v2"]');
   const admin = /http:\S+/.exec(await first.line("Admin port"))?.[0];
   const answer = await fetch(`${admin}/reload`, { method: "POST", headers: { Prefer: "wait", Connection: "close" } });

@@ -66,7 +66,7 @@ test("with --tls-client-ca only clients with a certificate of that authority are
   const [cert, key] = await Promise.all([Bun.file(files().tlsCert).text(), Bun.file(files().tlsKey).text()]);
   expect((await fetch(ready, { tls: { ca, cert, key } })).status).toBe(200);
   await expect(fetch(ready, { tls: { ca } }).then((response) => response.text())).rejects.toThrow();
-  // The client commands have options for such a certificate.
+  // Commands that are clients, like `sconce top`, have options for a client certificate.
   const top = (...args: string[]) =>
     cli(["top", server.url.href, "--once", "--interval", "0.1", ...args], {
       env: { NODE_EXTRA_CA_CERTS: dir.join("ca.pem") },

@@ -24,7 +24,7 @@ const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; time
     },
   };
 };
-/** Starts a TCP server on all loopback addresses. @param answer is called with each connection */
+/** Starts a TCP server on all loopback addresses. @param answer is called when a connection sends data */
 const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
   const listener = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data: answer, close: closed } });
   return {

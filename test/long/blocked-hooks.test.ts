@@ -1,4 +1,7 @@
-/** A model's hook that never returns: its process is ended and starts again, and other inputs have their outputs. */
+/**
+ * A model's hook that never returns is interrupted, or its HTTP process is ended and starts again. Other inputs get
+ * their outputs.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
@@ -50,7 +53,7 @@ test.each([
   async (_, x, earlier) => {
     await using server = serve("--store", dir.join(`held${x}.sqlite`), "--hook-timeout", "0.5");
     const client = await clientOf(server);
-    // The time limit, which would interrupt the hook, ends after 1000 quick calls of hooks.
+    // After 1000 quick calls of hooks, calls have no time limit that would interrupt a hook.
     if (earlier > 0) await client.predict(Array.from({ length: earlier }, () => ({ x: 2 })));
     const inputs = [{ x: 2 }, { x }, { x: 5 }];
     const id = `held-00000000000${-x}`;

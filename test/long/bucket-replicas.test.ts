@@ -44,7 +44,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     await Promise.all([source, redis, bucket, store].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** Resolves with the keys of the bucket's objects once `isRight` accepts them. */
+  /** Resolves with the keys of the bucket's objects once `isRight` accepts them, or after 5000 tries. */
   const keysUntil = async (isRight: (keys: readonly string[]) => boolean): Promise<string[]> => {
     for (let tries = 0; ; tries++) {
       const keys = (await bucket?.keys()) ?? [];

@@ -73,7 +73,7 @@ test("check compares a program that runs only compiled with PyTorch", async () =
 }, 300_000);
 
 test("a scalar tensor of an integer is float32 in a compiled program, as in PyTorch", async () => {
-  // A constant is no output of a model, but the package is compiled before this is found.
+  // The build refuses a constant output, but only after it has compiled the package.
   const { code, stderr } = await compile("constant.pt2");
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining("no batch dimension") });
   process.env.SCONCE_CACHE_DIR = env().SCONCE_CACHE_DIR;

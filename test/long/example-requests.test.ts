@@ -98,7 +98,8 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     for (const request of requests) {
       const { operationId } = request.operation;
       const faults = await document.faultsOf(request);
-      // OpenAPI has no sample for a model's output files if its outputs have no files.
+      // A document has no example for the path of an output file if the outputs have no files, so that operation cannot
+      // be requested.
       if (faults === undefined) expect(operationId).toEndWith("OutputFile");
       else expect({ operationId, body: request.mediaType, faults }).toMatchObject({ faults: [] });
     }

@@ -36,7 +36,7 @@ test("a connection with a waiting request stays open, for GET and HEAD", async (
     return one;
   });
   await server.client.read(id);
-  // The server has answered the only request of this connection, so --idle-timeout closes it.
+  // This connection gets its answer at once, and is then idle, so --idle-timeout closes it.
   const silent = wires.use(wire(server.url));
   silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await silent.closed;

@@ -17,8 +17,8 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
-  // `sconce image` compiles the program for its layers from the sources; the prepared layers contain the same
-  // program.
+  // With the sources, `sconce image` makes the program of the prepared images again, so it finds that program's layer
+  // in their layout.
   await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "-t", "digits:v1"],

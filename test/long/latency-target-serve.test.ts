@@ -4,7 +4,7 @@ import { cli, startCli } from "../helpers/cli.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
-/** Settings of a model that needs at least some milliseconds for an item. */
+/** Settings of a model whose network takes 20 steps for each input, so an item takes at least some milliseconds. */
 const slow = {
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(20n), []) })",
   batchSize: "4",

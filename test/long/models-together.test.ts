@@ -19,8 +19,8 @@ let store: TestStore;
 beforeAll(async () => {
   dir = await tempDir();
   const postprocess = "({ y }) => ({ y: 10 * y.data[0] })";
-  // The engine process runs the model's example before it is ready. With the file BREAK, that example fails, so the
-  // engine process does not start.
+  // The engine process runs the model's example before it is ready. While the file that the variable BREAK names
+  // exists, the example fails, and the engine process does not start.
   const preprocess = `async ({ x }) => {
     if (x === 1 && await Bun.file(process.env.BREAK ?? "/none").exists()) throw new Error("no weights today");
     return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
@@ -220,7 +220,7 @@ test.skipIf(!hasRedis)(
     await gate.arrived("a");
     stopping.kill("SIGTERM");
     await until(async () => (await stopped.fetch("/health/ready")).status === 503);
-    // Each figure that the replica shows comes from Redis, and with each of them it could load the model.
+    // The metric shows a new figure after each read of the queue, and a read is an occasion to load the model.
     for (let waiting = 1; waiting <= 2; waiting++) {
       await post(client, "ten", { x: 1 }, { Prefer: "wait=0" });
       await until(async () => (await stopped.metric('sconce_queue_items{model="ten"}')) === waiting);

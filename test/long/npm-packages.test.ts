@@ -18,7 +18,7 @@ let dir: TempDir;
 let registry: NpmRegistry;
 let project: string;
 
-/** Runs Bun with these environment variables only. */
+/** Runs Bun as a user with an empty home, with no variables but these and `env`. */
 function start(command: readonly string[], { cwd = project, env = {} } = {}) {
   const known = {
     HOME: dir.join("home"),

@@ -1,5 +1,6 @@
 /**
- * A device has too little memory for the configured batch size. Batches are smaller for a while, and no item is lost.
+ * A device has too little memory for the configured batch size: batches are smaller for a while, and each item that
+ * fits alone gets its output.
  */
 import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";

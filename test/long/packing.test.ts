@@ -9,6 +9,6 @@ test("runs whose time is measured reuse their memory, as in an engine process", 
   const args = ["1", "0", "1", "1", "--only=layers/conv_32", "--forms=exported"];
   const times = await Array.fromAsync(packedTimes({ script: "architectures.py", args, out: join(dir.path, "made") }));
   expect(times.map(({ batch }) => batch)).toEqual([1, 2, 7, 16]);
-  // Without the memory settings of the engine process, a run has hundreds.
+  // Without the memory settings of the engine process, a run has hundreds of page faults.
   for (const { pageFaults } of times) expect(pageFaults).toBeLessThan(50);
 }, 120_000);

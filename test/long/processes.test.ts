@@ -143,7 +143,7 @@ test("a question to a process that ends, or does not run, has no answer", async 
   const asked = process.ask({ loop: true });
   process.supervised.restart("for the test");
   expect(await asked).toBeUndefined();
-  // The next process starts in a later turn of the event loop.
+  // The next process starts in a later turn of the event loop, so nobody can answer yet.
   expect(await process.ask({ relay: 2 })).toBeUndefined();
   await process.ready();
   expect(await process.ask({ relay: 3 })).toBe(3);

@@ -135,7 +135,7 @@ export default defineModel({
   }
 });
 
-/** The error of opening a changed package. */
+/** The error message of opening a package with these changed bytes. */
 async function refusal(changed: Buffer): Promise<string> {
   await using dir = await tempDir();
   const path = dir.join("changed.pt2");

@@ -255,7 +255,7 @@ async function accepted({ client }: TestServer): Promise<unknown> {
   }
 }
 
-/** A server that counts the requests to each URL, and answers only from a given request on. */
+/** A server that counts the requests for each name, and answers only from the request number `from` on. */
 function countedRuns() {
   const counts: Record<string, number> = {};
   let waiters: (() => void)[] = [];

@@ -32,7 +32,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
   const named = (key: string, fault: string, seen: number) =>
     server.line(`Another program wrote to the queue: ${base}${key} ${fault}; sconce removed that`, seen);
 
-  /** Redis key of the hash that has the prediction. */
+  /** Key of the hash that has the prediction, without the prefix `base`. */
   const hashOf = (id: string) => `p:${id.slice(1, 5)}`;
 
   async function ended() {
@@ -53,7 +53,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     await redis.client.set(base + key, "foreign");
     await named(key, `was a string, expected a ${type}`, seen);
     await until(async () => (await client.fetch("/health/ready")).ok);
-    // The deleted stream exists again, with its consumer group.
+    // Redis has the stream again, with its consumer group, once a prediction ends.
     await until(async () => (await client.post([{ x: 1 }], { Prefer: "wait" })).ok);
     await ended();
   });

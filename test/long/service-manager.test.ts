@@ -34,7 +34,7 @@ interface Place {
   readonly adminPort?: number;
 }
 
-/** Starts a server. @param launcher a command that starts another without a terminal */
+/** Starts a server without a terminal. @param launcher a command that runs the command after it */
 function serve(launcher: readonly string[], { dir, port, adminPort }: Place): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
   const admin = adminPort === undefined ? [] : ["--admin-port", String(adminPort)];

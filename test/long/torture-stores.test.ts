@@ -1,6 +1,6 @@
 /**
- * Faults of disks, clocks, upgrades and keys of the queue under real servers: a part of the short fault injection (torture.test.ts
- * has the others).
+ * Faults of disks, clocks, upgrades and keys of the queue under real servers: one of three parts of the short fault
+ * injection. torture.test.ts and torture-kills.test.ts have the other parts.
  */
 import { storeFaults } from "../torture/faults.ts";
 import { testFaults } from "../torture/short-form.ts";

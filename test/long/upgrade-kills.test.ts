@@ -36,7 +36,8 @@ test("no request fails if a newer server has fewer HTTP processes than the older
     serve(store, build, place, { more: ["--fronts", String(fronts), "--idle-timeout", "0"] });
   await using first = serveFronts("v1", 2);
   await first.line("Listening on");
-  // The first process opens the port again, after the second one, and also closes the port after the second one.
+  // The first HTTP process restarts, so it opens the port after the second one. At an upgrade it also closes the port
+  // after the second one.
   process.kill((await inRole(first.pid, "front"))[0] ?? 0, "SIGKILL");
   await first.line("front process 1 is ready again");
   const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3, pauseMs: 30 });

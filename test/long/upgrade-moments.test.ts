@@ -38,7 +38,7 @@ afterAll(async () => {
 interface Started {
   readonly model: string;
   readonly port: number;
-  /** Folder for temporary files, where the servers find each other's control socket. */
+  /** Folder for temporary files. Servers with the same folder find each other's control socket there. */
   readonly place: TempDir;
   readonly more?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -119,7 +119,7 @@ test("an older server that is finishing leaves ids that clients choose to the ne
   await using second = run("v2");
   await second.line("finishes the predictions that it accepted");
   await second.line("Listening on");
-  // The kernel has assigned this connection to the second server.
+  // The kernel assigns this connection to the second server, which gets the request only later.
   const kept = connect({ host: "127.0.0.1", port });
   await new Promise((resolve) => kept.once("connect", resolve));
   await using third = run("v2");
@@ -149,7 +149,7 @@ test("a front of the older server that starts again leaves the port to the newer
     }
   };
   const id = await idAt(0);
-  // Idle connections hold the ports of both fronts open.
+  // Idle connections keep the ports of both HTTP processes open.
   const idle = Array.from({ length: 16 }, () => connect({ host: "127.0.0.1", port }).on("error", () => {}));
   await gate.arrived("a");
   await using second = serve({ model: "slow", port, place, more: [...more, "--replace"] });
@@ -174,12 +174,13 @@ test("an older server ends although the front that should close its port next is
   await using first = serve({ model: "lab", port, place, more: ["--fronts", "2"] });
   const client = await clientOf(first);
   const [closedSecond = 0, closedFirst = 0] = await inRole(first.pid, "front");
-  // Idle connections hold the ports of both fronts open.
+  // Idle connections keep the ports of both HTTP processes open.
   const idle = Array.from({ length: 16 }, () => connect({ host: "127.0.0.1", port }).on("error", () => {}));
   await client.fetch("/health/live");
   await using second = serve({ model: "lab", port, place });
   await first.line("The newer server takes over");
-  // Each death delays the next start, so the front is dead for a while after its last death.
+  // After each death the supervisor waits longer before the next start, so after the fourth the HTTP process stays dead
+  // for a while.
   let killed = closedSecond;
   let seen = 0;
   for (let deaths = 1; deaths < 4; deaths++) {
@@ -191,7 +192,8 @@ test("an older server ends although the front that should close its port next is
   seen = first.lines.length;
   process.kill(killed, "SIGKILL");
   await first.line("front process 1 was ended by SIGKILL", seen);
-  // The first question is settled by this death. The supervisor asks the dead front next.
+  // The supervisor waits until this process closes its port. Its death ends that wait, and the supervisor next asks the
+  // process that is already dead.
   process.kill(closedFirst, "SIGKILL");
   expect(await first.exited).toBe(0);
   for (const each of idle) each.destroy();

@@ -17,13 +17,16 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Pause of each client while a newer server starts, in the background: clients without a pause would delay the start. */
+/**
+ * Pause of each client in milliseconds while a newer server starts in the background: clients without a pause would
+ * delay the start.
+ */
 const PAUSE_MS = 30;
 
 /** Four clients. Each sends one request after another, each request on a new connection. */
 class Load {
   readonly statuses: string[] = [];
-  /** Pause of each client after an answer. */
+  /** Pause of each client after an answer, in milliseconds. */
   pauseMs = PAUSE_MS;
   #isOver = false;
   readonly #clients: Promise<unknown>;
@@ -65,7 +68,7 @@ interface Upgraded {
   readonly scheme?: "http" | "https";
 }
 
-/** Upgrades a server under load. */
+/** Upgrades a server under load, and checks that every request succeeds. */
 async function upgrade({ start, dir, port, input, more = [], scheme = "http" }: Upgraded): Promise<void> {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
   await using first = start([...options, ...more]);
