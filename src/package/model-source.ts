@@ -32,13 +32,13 @@ export interface ModelSource {
   verify(model: PackagedModel, known?: Stamps): Promise<Stamps>;
   /** Unpacks addon and libtorch from the executable, so that a child process can load them. */
   unpackLibraries(): Promise<void>;
-  /** Unpacks addon and libtorch if needed. Callers await this before they load the addon. */
+  /** Unpacks or finds addon and libtorch for this process. Callers await this before they load the addon. */
   prepareLibraries(): Promise<void>;
 }
 
 type Libraries = Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
 
-/** An installation has its libraries as files, so there is nothing to unpack. */
+/** Default for an installation, whose libraries are files: there is nothing to unpack. */
 let libraries: Libraries = {
   async unpackLibraries() {},
   async prepareLibraries() {},

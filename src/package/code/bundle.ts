@@ -12,7 +12,7 @@ const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 export interface Bundle {
   /** Text of the ES module. Equal sources give equal text, wherever the folder is. */
   readonly code: string;
-  /** Bundled npm packages whose native code is left out. Some packages work without it. */
+  /** Bundled npm packages whose native code is left out. Some packages work without their native code. */
   readonly native: readonly string[];
   /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
@@ -22,7 +22,8 @@ export interface Bundle {
  * Bundles the entry file of a model's folder with all that it imports.
  * @param dir the model's folder, absolute
  * @param externals npm packages that are not bundled
- * @throws SconceError `model_invalid` when there is no entry file or the code does not compile
+ * @throws SconceError `model_invalid` when there is no entry file, or the code does not compile, or imports native code
+ * or a file that is not code
  */
 export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
   const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));

@@ -65,7 +65,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 
 async function installModules(): Promise<void> {
   forbidExit();
-  // Supplies SconceError too, because packages built with earlier versions may import it.
+  // Adds SconceError, because models packaged by earlier versions may import it from `sconce`.
   const sconce = { ...(await import("../../index.ts")), SconceError };
   Bun.plugin({
     name: "sconce",

@@ -1,6 +1,6 @@
 /**
- * Finds npm packages with native code among the packages of a bundle, which cannot contain native code. Such packages
- * list one optional dependency per platform.
+ * Finds npm packages whose native code a bundle cannot contain. Such packages list one optional dependency per
+ * platform.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,6 @@
-/** Compiles the program, a model and the libraries into one executable file. */
+/**
+ * Compiles the server or the command line into one executable file, which may contain a model and the native libraries.
+ */
 import { chmodSync, renameSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
@@ -39,7 +41,8 @@ export interface CompileResult {
 /**
  * Compiles an executable. Equal program, model and libraries give equal bytes.
  * @throws SconceError `usage` outside Linux, for an unwritable output, a full disk, a too large model, or an embedded
- * libtorch for GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile; `cache_unusable`
+ * libtorch for GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile; `cache_unusable` when
+ * the cache folder cannot be used
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);
@@ -121,7 +124,7 @@ async function packed(
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
-  // This executable contains compressed libraries already, so they are copied.
+  // The running executable contains compressed libraries already, so they are copied.
   if (hasLibtorch && own !== undefined) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));

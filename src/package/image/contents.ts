@@ -1,4 +1,4 @@
-/** Lists the files of a model's container image: three lists of tar entries, one for each layer. */
+/** Lists the files of a model's container image: for each layer, a function that returns tar entries. */
 import { basename } from "node:path";
 import { Blobs } from "../store/blobs.ts";
 import { annotations, mediaTypes, ociLayout } from "../store/manifest.ts";
@@ -19,7 +19,7 @@ export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/h
 const programFolder = "opt/sconce";
 export const entrypoint = `/${programFolder}/server`;
 
-/** Entries for an image without a base image: system libraries, a user and writable folders. There is no shell. */
+/** Tar entries for an image without a base image: system libraries, a user and writable folders. There is no shell. */
 export function runtimeEntries(libraries: readonly RuntimeLibrary[]): TarEntry[] {
   const { name, uid, gid, home } = containerUser;
   const text = (path: string, lines: readonly string[]): TarEntry => ({
@@ -53,8 +53,8 @@ export function programEntries({ executable, libraries }: ImageProgram): TarEntr
 }
 
 /**
- * Entries of a model store that contains only this model. Build time and tag are left out, so that equal models give
- * equal layers.
+ * Tar entries of a model store that contains only this model. Build time and tag are left out, so that equal models
+ * give equal layers.
  * @param home folder of the store that contains the model
  */
 export function modelEntries(model: PackagedModel, home: string): TarEntry[] {

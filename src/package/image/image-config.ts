@@ -23,7 +23,10 @@ const variables = {
   general: { PATH: "/opt/sconce:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
 } as const;
 
-/** The OCI image config. It keeps the base image's settings, except its command, entrypoint and health check. */
+/**
+ * The OCI image config. Keeps the base image's settings, except command, entrypoint, health check, stop signal and a
+ * root user.
+ */
 export function imageConfig({ model, platform, base, layers, seconds }: ImageConfigOptions): Record<string, unknown> {
   const created = new Date(seconds * 1000).toISOString().replace(".000Z", "Z");
   const { Cmd: _, Entrypoint: __, Healthcheck: ___, ...inherited } = base?.execution ?? {};
@@ -62,7 +65,7 @@ export function imageLabels(model: PackagedModel): Record<string, string> {
   };
 }
 
-/** The user of the base image, or the unprivileged user `sconce` if the base image runs as root. */
+/** The base image's user; if that is root, or without a base image, the unprivileged user `sconce`. */
 function userOf(base: BaseImage | undefined): string {
   const user = base?.execution.User ?? "";
   return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;

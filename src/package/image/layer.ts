@@ -20,7 +20,7 @@ const memberBytes = 4 * 1024 * 1024;
 const LEVEL = 6;
 
 export interface LayerFiles {
-  /** Title of the layer for messages. */
+  /** Title of the layer in messages and in the image's history. */
   readonly title: string;
   /** Files of the layer in any order. Missing parent folders are added. */
   readonly entries: readonly TarEntry[];

@@ -21,7 +21,7 @@ import {
 } from "./documents.ts";
 
 const lockTimeoutMs = 30_000;
-/** Upper bound for JSON documents in bytes. Larger blobs are refused. */
+/** Maximum size of a manifest, config or index blob in bytes. Larger blobs are refused. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
 const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
@@ -107,7 +107,7 @@ export class ImageLayout {
   }
 
   /**
-   * Reads the image to which a descriptor of index.json refers.
+   * Reads manifest and config of the image to which a descriptor refers.
    * @throws SconceError `image_invalid` when its manifest or config is missing or damaged
    */
   image(descriptor: Descriptor): FoundImage {

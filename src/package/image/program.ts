@@ -10,7 +10,8 @@ import type { ImageProgram } from "./contents.ts";
 
 /**
  * Writes the executable to `folder`, which must exist until the image is written.
- * @throws SconceError `usage` when libtorch is for GPUs, `native_unavailable` when the addon or libtorch is not found
+ * @throws SconceError `usage` outside Linux or when libtorch is for GPUs, `native_unavailable` when the addon or
+ * libtorch is not found
  */
 export async function makeProgram(folder: string): Promise<ImageProgram> {
   const files = await libraryFiles();

@@ -27,7 +27,10 @@ export class AllowedHosts {
     return this.#isRegistryPrivate;
   }
 
-  /** IP addresses of a host; empty if the name cannot be resolved. A proxy may still reach this host. */
+  /**
+   * IP addresses of a host; empty if the name cannot be resolved. `allows` accepts such a host, because only a proxy
+   * can reach it.
+   */
   async #addressesOf(hostname: string, signal: AbortSignal): Promise<readonly string[]> {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
     if (isIP(literal) !== 0) return [literal];

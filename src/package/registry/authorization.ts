@@ -20,7 +20,10 @@ export interface AuthorizationOptions {
   readonly product: RegistryProduct;
   /** Whether the registry uses http. Only then may its token server use http. */
   readonly isPlain: boolean;
-  /** Sends a request, as `fetch` does. Failed connections throw a SconceError `registry_unavailable`. */
+  /**
+   * Sends a request to the token server, as `fetch` does. Failed connections throw a SconceError
+   * `registry_unavailable`.
+   */
   send(url: URL, init: BunFetchRequestInit): Promise<Response>;
 }
 
@@ -58,7 +61,8 @@ export class Authorization {
    * Logs in after the status 401. Concurrent requests that were refused with the same header share one login.
    * @param challenge the `WWW-Authenticate` header of the answer
    * @param refused the `Authorization` header of the refused request
-   * @throws SconceError `registry_denied` when no credentials fit the challenge
+   * @throws SconceError `registry_denied` when no credentials fit the challenge, or the token server refuses them;
+   * `registry_refused` when the token server gives no token
    */
   async renew(challenge: string | null, refused: string | undefined): Promise<void> {
     if (this.#header !== refused) return;

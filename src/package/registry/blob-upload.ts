@@ -206,8 +206,8 @@ class Upload {
   }
 
   /**
-   * The error after a refused chunk. It can be retried, because the next try first asks the registry which bytes it
-   * has.
+   * The error when the registry refuses a part of the blob. The caller retries: the next try first asks the registry
+   * which bytes it has.
    */
   #partRefused(reason: string): SconceError {
     const { host } = this.#registry.remote;

@@ -50,12 +50,12 @@ interface LookupContext {
   readonly timeoutMs: number;
 }
 
-/** The user name in a helper's answer whose secret is an identity token, not a password. */
+/** User name in a credential helper's answer if the secret is an identity token, not a password. */
 const tokenUser = "<token>";
 
 /**
  * Finds credentials in `$REGISTRY_AUTH_FILE`, Docker's `config.json` or podman's `auth.json`, in this order.
- * @throws SconceError `registry_denied` when a file or a helper's answer is invalid; the message has no secrets
+ * @throws SconceError `registry_denied` when a file is invalid or a helper fails; the message has no secrets
  */
 export async function findCredentials(
   remote: { readonly host: string; readonly repository: string },

@@ -3,7 +3,7 @@
 export interface RegistryProduct {
   /** Name of the product; undefined if it is unknown. */
   readonly name?: string;
-  /** Host that serves the API; undefined if references have the same host. */
+  /** Host that serves the API; undefined if it is the host in references. */
   readonly apiHost?: string;
   /** First path segment that is added to a repository name without a slash, such as Docker Hub's `library`. */
   readonly officialOwner?: string;

@@ -26,7 +26,9 @@ export interface RegistryOptions {
   readonly silenceMs?: number;
   /** The registry's product, such as Harbor. Default: recognized by the host. */
   readonly product?: RegistryProduct;
-  /** Resolves names of hosts to which the registry redirects. Default: the system's resolver. */
+  /**
+   * Resolves host names, to refuse URLs of a registry that lead to a private network. Default: the system's resolver.
+   */
   readonly resolver?: Resolver;
 }
 

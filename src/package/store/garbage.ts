@@ -16,7 +16,7 @@ const indexType = /index|manifest\.list/;
 /**
  * Digests of the blobs that are reachable from the descriptors through indexes and manifests. Synchronous, because the
  * caller holds a lock.
- * @returns undefined if a manifest cannot be read, so that its blobs are unknown
+ * @returns undefined if an index or manifest cannot be read, so that its blobs are unknown
  */
 export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescriptor[]): Set<string> | undefined {
   const found = new Set<string>();

@@ -47,7 +47,10 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
-  /** In index.json only: registries to which the model was pushed or from which it was pulled, separated by blanks. */
+  /**
+   * In index.json only: repositories (`host/repository`) to which the model was pushed or from which it was pulled,
+   * separated by blanks.
+   */
   copies: "vnd.sconce.copies",
   /** In index.json only: SHA-256 of the path of the folder from which the model was built. */
   folder: "vnd.sconce.folder",
@@ -95,8 +98,8 @@ const dimSchema = z.union([
 ]);
 
 /**
- * A tensor of one input or output, without the batch dimension. Lists of tensors are in the order of the arguments of
- * `forward`.
+ * A tensor of one input or output, without the batch dimension. Lists of tensors have the order of the arguments or
+ * results of `forward`.
  */
 const namedTensorSchema = z.object({
   name: z.string().min(1),

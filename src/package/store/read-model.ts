@@ -75,8 +75,8 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
 }
 
 /**
- * Layers whose files the store lacks. Only a model that was pulled without weights can lack files, so the result is
- * empty for models built on this machine.
+ * Layers for running the model, such as weights, whose files the store lacks. Empty for a model that was never pulled
+ * or pushed: only a pull can leave out files.
  */
 export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,

@@ -36,7 +36,7 @@ export function parseReference(text: string): Reference {
   return { ...reference, repository: checkRepository(`${host}/${reference.repository}`, text) };
 }
 
-/** A registry's host with an optional port, which is the first group. */
+/** A registry's host with an optional port. The pattern's first group is the port. */
 export const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 
 /**

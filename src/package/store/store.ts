@@ -67,7 +67,8 @@ export class ModelStore {
 
   /**
    * Adds a built model to the store. Points `latest`, the given tags and the tag made from its digest at the new
-   * manifest. A kill at any moment and concurrent builds leave the store intact.
+   * manifest. With `isVariant`, an existing `latest` stays. A kill at any moment and concurrent builds leave the store
+   * intact.
    * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
    * `store_unwritable`; the signal's reason when it is aborted
    */
@@ -178,8 +179,8 @@ export class ModelStore {
   }
 
   /**
-   * The model that a command uses if the user names none: the newest build of the current folder, otherwise the only
-   * model of the store.
+   * The name of the model that a command uses if the user gives none: the newest build of the current folder, otherwise
+   * the only model of the store.
    * @param folder the current folder
    * @param fix text in the error message about several models
    * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none

@@ -1,4 +1,4 @@
-/** Makes the list for the command `sconce models`. */
+/** Summarizes models of the store for lists, such as the output of `sconce models`. */
 import { SconceError } from "../../base/errors.ts";
 import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";

@@ -28,8 +28,8 @@ export interface VerifyOptions {
 const fileName = ".verified";
 
 /**
- * Checks all layers of a model that the store has.
- * @returns stamps of these layers
+ * Checks all layers of a model, except layers whose files the store lacks.
+ * @returns stamps of the checked layers
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
 export async function verifyLayers(
