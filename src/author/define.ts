@@ -115,9 +115,10 @@ export interface ModelDeclaration<
   /** Schema of one part of an output. Event streams send parts before the whole output. */
   readonly part?: P;
   /**
-   * Tensors of one item, without the batch dimension, by the names that the weights use. `parts` are tensors that
-   * `predict` yields. Default of `parts`: the same as `outputs`. Without `tensors`, `build` reads inputs and outputs
-   * from the weights, which are then one exported program or AOTInductor package without `predict`.
+   * Tensors of one item, without the batch dimension, by the names that the weights use. `parts` are tensors for a part
+   * of the output, which `predict` yields or `step` returns. Default of `parts`: the same as `outputs`. Without
+   * `tensors`, `build` reads inputs and outputs from the weights, which are then one exported program or AOTInductor
+   * package without `predict`.
    */
   readonly tensors?: { readonly inputs: In; readonly outputs: Out; readonly parts?: Rows };
   /**
@@ -181,8 +182,8 @@ export interface ModelDeclaration<
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => Awaitable<readonly StepResult<NoInfer<Running>, TensorsOf<Out>, TensorsOf<Rows>>[]>;
   /**
-   * Turns one row of each tensor that `predict` yielded into a part of the output, or into `undefined` if the item has
-   * no part this time. An error fails only that input.
+   * Turns one row of each tensor that `predict` yielded, or `step` returned as `part`, into a part of the output, or
+   * into `undefined` if the item has no part this time. An error fails only that input.
    */
   readonly postprocessPart?: Returning<
     P,
@@ -226,7 +227,10 @@ export class Model {
   declare readonly description: string;
   declare readonly input: z.ZodType;
   declare readonly output: z.ZodType;
-  /** Schema of the pieces that `postprocess` yields before the whole output; undefined for a model that yields none. */
+  /**
+   * Schema of the pieces that `postprocess` or `postprocessPart` makes before the whole output; undefined without
+   * pieces.
+   */
   declare readonly part: z.ZodType | undefined;
   /**
    * Tensors of one item. Empty for a declaration without `tensors`, until `completed` adds the tensors of the weights.

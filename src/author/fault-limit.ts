@@ -8,12 +8,13 @@ import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 import { withoutLengths } from "./zod-issues.ts";
 
-/** List elements that are validated before the number of faults is checked again. */
+/** Elements of a list or record that are validated before the number of faults is checked again. */
 const SLICE = 1024;
 
 /**
  * Makes lists and records in a schema, at any depth, validate in slices and stop after more than `max` faults. Paths,
- * messages and order of the faults stay the same. A stopped validation counts as failed.
+ * messages and order of the faults stay the same, but a fault about unknown keys names at most `max` + 1. A stopped
+ * validation counts as failed.
  */
 export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const [, each] of schemasIn(schema)) {

@@ -4,7 +4,7 @@
  */
 import { format } from "node:util";
 
-/** Last argument of each of the author's functions, such as `preprocess`. */
+/** Last argument of most of the author's functions, such as `preprocess`. */
 export interface HookContext<State = unknown, Params = unknown> {
   /** The result of `setup` in this process. */
   readonly state: State;

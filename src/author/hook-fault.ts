@@ -11,8 +11,8 @@ interface Hook {
 const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
 
 /**
- * Wraps an error of an author's function. Clients read the message of an InputError, and of sconce's errors about a
- * file or the weights. For every other error, clients read only that the model failed.
+ * Wraps an error of an author's function. Clients read the message of an InputError, and the client message of a
+ * SconceError with a code not in `wrongCalls`. For every other error, clients read only that the model failed.
  * @param code error code of the result, if the error is neither an InputError nor a SconceError
  */
 export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {
@@ -39,8 +39,8 @@ const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
 const parts = ["data", "shape", "dtype"];
 
 /**
- * The message of an error from an author's function. For a TypeError it names the likely missing tensor, which
- * JavaScript's message does not.
+ * The message of an error from an author's function. For a TypeError, adds the likely cause: an undeclared tensor or a
+ * missing `await`.
  */
 export function hookMessage(error: unknown, hook: Hook): string {
   const message = messageOf(error);

@@ -8,7 +8,7 @@ export interface InputErrorOptions extends ErrorOptions {
 
 /**
  * Thrown by the author's functions for an input that the model refuses. The client reads the message unchanged. The
- * text of any other error goes only to the log.
+ * text of an ordinary Error goes only to the log.
  */
 export class InputError extends Error {
   override readonly name = "InputError";

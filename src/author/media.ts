@@ -93,7 +93,7 @@ const draftFilters = {
 } as const satisfies Record<Filter, Bun.Image.Filter>;
 /**
  * Limit of scans in a JPEG. Progressive JPEGs have about 10; only hostile files and extreme compressors write more than
- * this.
+ * 100.
  */
 const MAX_SCANS = 100;
 /** Limit of scans in a JPEG with the maximum number of pixels. Smaller pictures may have more, up to `MAX_SCANS`. */

@@ -1,6 +1,6 @@
 /**
- * Tensors in JSON: reads and writes nested lists of numbers, and writes bytes as data URIs. `ndarray-bytes.ts` reads
- * these.
+ * Tensors in JSON: reads and writes nested lists of numbers, and writes data URIs with the elements' bytes.
+ * `ndarray-bytes.ts` reads data URIs.
  */
 import { elements } from "./elements.ts";
 import {

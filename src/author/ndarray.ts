@@ -12,7 +12,7 @@ import { replaceJsonSchema } from "./zod-internals.ts";
  * and server is `data:application/octet-stream;base64,` plus the bytes of the elements: little-endian, row-major, raw
  * 16-bit floats, bool as bytes 0 and 1. With more than one free size, the bytes need `;shape=2x3` before `;base64`.
  * `preprocess` gets a `Tensor` that it may return unchanged. `postprocess` may return a row unchanged, and the client
- * gets lists of numbers.
+ * gets lists of numbers, or bytes if it asks for them in the v2 API.
  * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
  */
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {

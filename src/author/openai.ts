@@ -201,8 +201,8 @@ function isNumber({ types }: SchemaNode): boolean {
 }
 
 /**
- * The field's only list schema, apart from the bytes that an `ndarray` field accepts; undefined if there is none or
- * several.
+ * The list schema of a field that takes only a list, or as an `ndarray` field a list or a data URI; otherwise
+ * undefined.
  */
 function listOf(field: SchemaNode): SchemaNode | undefined {
   const lists = field.options.filter(({ takesArrayBytes }) => !takesArrayBytes);

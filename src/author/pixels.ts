@@ -50,14 +50,14 @@ interface PixelsAddon {
    * Decodes, scales and arranges a picture.
    * @param file a JPEG, which is copied before the call returns; or an uncompressed PNG of `Bun.Image`, which is
    * overwritten
-   * @param result has `width * height * channels` values
+   * @param result gets `width * height * channels` values
    * @returns milliseconds that the work waited for a thread and the result waited for the event loop; false for a JPEG
    * that this decoder does not support
    */
   toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<number | false>;
   /**
    * Wraps raw pixels in a bitmap file for `Bun.Image`. The pixels are copied before the call returns.
-   * @param file has `bitmapBytes` bytes
+   * @param file gets the bitmap file; has `bitmapBytes` bytes
    */
   toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
   /**

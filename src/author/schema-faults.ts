@@ -25,7 +25,7 @@ export function asynchronousFaults(schema: Schema, field: string): string[] {
 
 /**
  * Faults of an output's schema, each with the field and a fix; empty when outputs can be encoded.
- * @param field the declared field, for messages: `output` or `demo.output`
+ * @param field the declared field, for messages, such as `output` or `part`
  */
 export function encodingFaults(schema: Schema, field: string): string[] {
   const oneWay = [...schemasIn(schema, field)].filter(([, each]) =>

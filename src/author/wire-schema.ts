@@ -11,7 +11,7 @@ export const wireDescriptions = z.registry<{ readonly input: string; readonly ou
 
 /**
  * The JSON Schema of the values in requests and responses. For a codec, it describes the JSON value before decoding.
- * @param field the declared field: `input`, `output` or `demo.output`
+ * @param field the declared field, such as `demo.output`; all but `input` get the descriptions of outputs
  * @throws SconceError `model_invalid` when the schema has no JSON Schema or drops unknown fields silently
  */
 export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
@@ -35,7 +35,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   try {
     json = describe("throw");
   } catch (error) {
-    // The second run reports no error and collects all faulty fields.
+    // With `any`, the second run throws no error and collects all faulty fields.
     describe("any");
     if (without.length === 0) without.push(`${field}: cannot be described as JSON (${messageOf(error)})`);
   }

@@ -38,7 +38,7 @@ export interface WavEncoding {
 
 const MAX_CHANNELS = 8;
 const MAX_RATE_HZ = 768_000;
-/** Limit of the decoded samples of one file, in bytes. */
+/** Limit of the memory for decoding one file to samples, in bytes. */
 const MAX_SAMPLE_BYTES = 512 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 

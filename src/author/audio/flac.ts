@@ -59,7 +59,7 @@ function readMetadata(reader: BitReader): StreamInfo {
 }
 
 function readStreamInfo(reader: BitReader): StreamInfo {
-  // The smallest and largest sizes of blocks and frames are not needed.
+  // Skips the smallest and largest sizes of blocks and frames.
   for (const bits of [16, 16, 24, 24]) reader.read(bits);
   const [rate, channels, bits] = [reader.read(20), reader.read(3) + 1, reader.read(5) + 1];
   const length = reader.read(4) * 2 ** 32 + reader.read(32);

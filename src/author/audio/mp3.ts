@@ -80,7 +80,10 @@ function isFollowed(bytes: Uint8Array, at: number, first: Frame): boolean {
   return next >= bytes.length || frameAt(bytes, next)?.rate === first.rate || isEnd(bytes, next);
 }
 
-/** Counts at most `most` frames. @throws DamagedAudio if their rate or channels change, or bytes between them are no tag */
+/**
+ * Counts at most `most` frames.
+ * @throws DamagedAudio if their rate or channels change, other bytes lie between them, or the last frame is cut off
+ */
 function countFrames(
   bytes: Uint8Array,
   begin: number,

@@ -76,7 +76,7 @@ async function* decode(bytes: Uint8Array, head: Head, last: number): AsyncGenera
   });
   try {
     await decoder.ready;
-    /** Positions of the next packet and of the end, in samples from the start of the stream. */
+    /** Positions of the next packet and of the end, in samples from the file's first sample. */
     let at = 0;
     let end: number | undefined;
     for (const packet of audioPackets(bytes)) {

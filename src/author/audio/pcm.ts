@@ -1,12 +1,12 @@
-/** The interface of all readers of audio files, and their error class. */
+/** The interface of all readers of audio files, their error class, and a reader of signatures. */
 
 /** An audio file whose header is read. `blocks` decodes the samples. */
 export interface PcmSource {
   readonly rate: number;
   readonly channels: number;
-  /** Fewest samples of one channel, according to the header. */
+  /** Fewest samples of one channel that the file must have, computed from its headers. A file with fewer is damaged. */
   readonly minLength: number;
-  /** Most samples of one channel, according to the header; undefined if it does not say. */
+  /** Most samples of one channel, computed from the file's headers; undefined if they do not state a length. */
   readonly maxLength: number | undefined;
   /** Memory of the decoder in bytes, without the samples. */
   readonly decoderBytes?: number;
