@@ -27,7 +27,7 @@ function wheelFolders(): string[] {
     const torch = realpathSync(join(findAddon().libtorch, "lib"));
     return wheels.map((wheel) => join(torch, "../..", wheel));
   } catch {
-    // An executable file contains libtorch, so it has no wheel beside it.
+    // No libtorch folder was found, for example in an executable that contains libtorch.
     return [];
   }
 }

@@ -3,7 +3,8 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
 /**
- * Environment variable with the folder of models that `serve` names on its command line. Child processes inherit it.
+ * Environment variable with the folder of models that an operator names on the command line, in place of the store.
+ * Child processes inherit it.
  */
 const modelsVariable = "SCONCE_MODELS_FOLDER";
 

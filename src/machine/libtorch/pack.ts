@@ -1,7 +1,7 @@
 /** Format of a pack: one file with compressed libraries, embedded in an executable. */
 
 export interface LibraryPack {
-  /** Path of the pack inside the executable. */
+  /** Path of the pack: inside the executable, or of the file that is to be embedded. */
   readonly path: string;
   /** Hex digest of the names, sizes and digests of the packed files. */
   readonly digest: string;

@@ -40,8 +40,8 @@ export class GuardedRequests implements Disposable {
   }
 
   /**
-   * Tries up to three addresses of the host in order. @throws SconceError of the address guard, or the error of the
-   * last address
+   * Sends a request. If an address cannot be reached, tries the next address of the host, at most three.
+   * @throws SconceError of the address guard, or the error of the last address
    */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
     const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);

@@ -8,7 +8,7 @@ import { statFields, systemText } from "../../base/system-file.ts";
 const SCHED_OTHER = 0;
 const SCHED_IDLE = 5;
 const CAP_SYS_NICE = 23n;
-/** A limit RLIMIT_NICE of N allows a `nice` of this number minus N, and higher. */
+/** A limit RLIMIT_NICE of N allows a `nice` of 20 minus N, and higher. */
 const NICE_BASE = 20;
 /** Interval of checks whether the threads run at all. */
 const WATCH_MS = 500;

@@ -1,6 +1,6 @@
 /**
- * The thread that ends the process at a deadline. The JS thread, which author's code may block, cancels deadlines in
- * time.
+ * The thread that ends the process at a deadline, unless the JS thread cancels or replaces it in time. Author's code
+ * may block the JS thread.
  */
 import { dlopen, FFIType } from "bun:ffi";
 import { writeSync } from "node:fs";

@@ -22,7 +22,7 @@ export const toChild = z.discriminatedUnion("kind", [
 ]);
 export type ToChild = z.infer<typeof toChild>;
 
-/** An error in a child process. Only a SconceError has a code. The message names the line of the author's code. */
+/** An error in a child process. A SconceError has a code, and its message names the line of the author's code. */
 const errorReport = z.object({
   code: z.enum(errorCodes).optional(),
   message: z.string(),

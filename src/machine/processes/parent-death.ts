@@ -22,7 +22,7 @@ export function dieNow(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-/** Requests the signal and then returns the parent's process id, so that no death of the parent is missed. */
+/** Requests SIGKILL for the parent's death and then returns the parent's process id, so that no death is missed. */
 function parentOf(name: string): number {
   if (process.platform !== "linux") return process.ppid;
   try {

@@ -14,7 +14,7 @@ const aliveName = "alive.sock";
  * zero.
  */
 const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
-/** Longest name of a socket in the folder, in bytes. */
+/** Longest name of a file in the folder, in bytes, so that paths of sockets stay short enough. */
 const MAX_NAME = 24;
 /** Age in milliseconds at which a folder without the server's socket counts as abandoned. */
 const UNFINISHED_MS = 60_000;

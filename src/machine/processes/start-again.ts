@@ -20,7 +20,10 @@ export function askFirstProcess(): boolean {
   return isFollowed() && process.kill(1, "SIGHUP");
 }
 
-/** Starts the command line again. The new process uses only time on cores that no other thread wants. */
+/**
+ * Starts the command line again. If the system allows it, the new process uses only time on cores that no other thread
+ * wants.
+ */
 export function startAgain(): Bun.Subprocess {
   const script = isExecutable ? [] : ["--no-install", Bun.main];
   const followed = process.pid === 1 ? { [FOLLOWED]: "1" } : {};
