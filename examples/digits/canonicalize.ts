@@ -15,7 +15,7 @@ interface Grey {
   height: number;
 }
 
-/** Values from 0 (paper) to 1 (the darkest ink). */
+/** Values from 0 (paper) to 1 (the strongest ink). */
 interface Ink {
   data: Float64Array;
   width: number;

@@ -1,7 +1,7 @@
 /** Converts pictures to grey, and shrinks them for fast processing in JavaScript. */
 import type { Image, Pixels } from "sconce";
 
-/** Longer side, in pixels. Larger pictures are shrunk. */
+/** Maximum length of the longer side, in pixels. Larger pictures are shrunk. */
 const largestSide = 128;
 
 /** The picture in grey, at most `largestSide` pixels wide and high. */
