@@ -38,7 +38,7 @@ rows = {
 expected = {name: value for name, (_, value) in rows.items()} | {
     "file": np.array([b"\xff\x00", b"b"], dtype=np.object_)
 }
-# Tensors in JSON are flat lists, and a file in JSON is a URL.
+# In a JSON request, a file is a URL, such as a data URI.
 in_json = rows | {"file": ("BYTES", np.array([b"data:,a", b"data:,b"], dtype=np.object_))}
 
 
@@ -48,7 +48,7 @@ def same(value, name):
     assert value.tobytes() == wanted.astype(value.dtype).tobytes() if value.dtype != np.object_ else list(value) == list(wanted), (name, value)
 
 
-# Values that JSON has no number for, or that its numbers would round.
+# Values that a JSON request cannot carry exactly, so the client sends them in binary.
 exact = {
     "fp32": ("FP32", np.array([[[np.nan, np.inf]], [[-np.inf, -0.0]]], dtype=np.float32)),
     "int64": ("INT64", np.array([[2**53 + 1, -(2**63)], [2**63 - 1, 0]], dtype=np.int64)),

@@ -25,8 +25,8 @@ def predictions(base: str, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]
         return json.load(answer)["outputs"]
 
 
-# TorchScript compiles a graph for each shape during the first runs, which changes the last bits of sums: these
-# requests cause it.
+# Warm-up: TorchScript compiles a graph for each shape during the first runs, and compiled graphs round sums
+# differently.
 for inputs in [[text] for text in TEXTS] * 20 + [TEXTS] + [[text] for text in TEXTS] * 10:
     predictions(url, [{"text": text} for text in inputs])
 # The last bits of sums depend on the batch size, so each request has one text.

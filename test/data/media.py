@@ -63,7 +63,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-# A PNG whose header has 30,000 x 30,000 pixels, but whose data is only 1000 bytes.
+# A PNG whose header says 30,000 x 30,000 pixels, but whose data decompresses to 1000 bytes.
 (here / "huge.png").write_bytes(
     b"\x89PNG\r\n\x1a\n"
     + chunk(b"IHDR", struct.pack(">IIBBBBB", 30000, 30000, 8, 2, 0, 0, 0))

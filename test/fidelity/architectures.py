@@ -20,7 +20,7 @@ from networks import NAMES, network
 BATCHES = (1, 2, 7, 16)
 TOLERANCE = 1e-5
 
-# Networks that are compiled, too. Larger networks take minutes to compile.
+# Networks that run compiled by AOTInductor, too. Larger networks take minutes to compile.
 COMPILED = {
     "torchvision/shufflenet_v2_x0_5", "torchvision/squeezenet1_1", "timm/lcnet_035", "timm/test_byobnet", "timm/test_convnext", "timm/test_efficientnet", "timm/test_nfnet",
     "timm/test_resnet", "timm/test_vit", "torchaudio/conv_tasnet", "torchaudio/wav2letter", "transformers/albert", "transformers/bert", "transformers/gpt2", "transformers/llama",

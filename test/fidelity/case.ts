@@ -36,7 +36,7 @@ export const caseSchema = z.object({
   runs: z.array(run),
   /** Group in the report of refusals, such as the name of the operator. */
   group: z.string(),
-  /** Python source of the program, or its exported graph. */
+  /** Text about the program for the report of wrong results, such as its Python source or its exported graph. */
   source: z.string(),
   /** What is compared: `values`, or only `shapes` if results are random. */
   compare: z.enum(["values", "shapes"]),
@@ -73,7 +73,7 @@ export class CaseFolder {
 
   static async open(path: string): Promise<CaseFolder> {
     const lines = (await Bun.file(join(path, "cases.jsonl")).text()).split("\n");
-    // The last line is incomplete if the script crashed, so it is left out.
+    // The last line is empty, or incomplete if the script crashed.
     const whole = lines.slice(0, -1).map((line) => caseSchema.parse(JSON.parse(line)));
     return new CaseFolder(path, await Bun.file(join(path, "data.bin")).arrayBuffer(), whole);
   }

@@ -12,10 +12,13 @@ const child = join(import.meta.dir, "case-child.ts");
  * network for seconds.
  */
 const SILENCE_MS = 600_000;
-/** The same limit for a process that compiles. Compiling takes seconds to minutes, on a busy machine much longer. */
+/**
+ * Milliseconds without output after which a process that compiles counts as stuck. Compiling takes seconds to minutes,
+ * on a busy machine much longer.
+ */
 const COMPILING_MS = 1_800_000;
 
-/** @param device device of the sessions */
+/** Yields the verdicts on the runs of a folder of cases. @param device device of the sessions, such as `cpu` */
 export async function* checked(path: string, device = "cpu"): AsyncGenerator<Verdict> {
   const { cases } = await CaseFolder.open(path);
   for (let first = 0; first < cases.length; ) {

@@ -14,9 +14,9 @@ export interface Making {
   readonly args: readonly string[];
   /** Folder for the output of the script. */
   readonly out: string;
-  /** Path of additional Python packages. */
+  /** Folder with additional Python packages. */
   readonly packages?: string | undefined;
-  /** Path of the torch to use instead of the set-up's. */
+  /** Folder with the torch to use instead of the torch that `npm run setup` installed. */
   readonly torch?: string | undefined;
 }
 

@@ -31,7 +31,7 @@ TRANSFORMERS_AUDIO = "audio-spectrogram-transformer data2vec-audio hubert sew se
 
 TORCHAUDIO = "conformer conv_tasnet deepspeech wav2letter wav2vec2 hubert wavlm".split()
 
-# Small networks of few layers, with sizes for which packed weights gain little.
+# Networks of one to four layers in different sizes, because the gain of packed weights depends on the size.
 LAYERS = {
     "linear_128": lambda: (stack([nn.Linear(128, 128) for _ in range(4)]), (torch.randn(2, 128),)),
     "linear_512": lambda: (stack([nn.Linear(512, 512) for _ in range(4)]), (torch.randn(2, 512),)),
@@ -60,7 +60,7 @@ SMALL = {
     "image_seq_length": 16, "attention_type": "original_full", "word_embed_proj_dim": 32, "expand_ratio": 2, "attention_heads": 4, "rotary_dim": 4,
     "layer_types": None, "dff": 64, "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4,
 }
-# Networks whose configuration has other meanings for the fields of SMALL.
+# Networks that do not get the configuration SMALL, because its fields have other meanings in their configurations.
 OWN_FIELDS = {"mobilebert", "squeezebert", "convbert", "mamba", *TRANSFORMERS_VISION} - {"beit", "vit", "deit", "dinov2", "dinov2_with_registers", "ijepa", "vit_mae", "vit_msn", "yolos", "data2vec-vision", "vitdet"}
 
 

@@ -1,6 +1,6 @@
 /**
- * `packed-times.ts FOLDER` measures the networks of a folder with packed and with plain layers, and prints a line of
- * JSON for each network and batch size.
+ * `packed-times.ts FOLDER` measures how fast the networks of a folder run with packed and with plain weights, and
+ * prints a line of JSON for each network and batch size.
  */
 
 import type { Tensor } from "../../src/author/tensor.ts";
@@ -14,7 +14,10 @@ const BATCHES = [1, 2, 7, 16];
  * faster: see native/faster_form.cc.
  */
 const UNTIMED_RUNS = 33;
-/** Milliseconds of a block of runs. Shorter blocks are useless: the clock of processor time is coarse. */
+/**
+ * Shortest block of runs, in milliseconds of processor time. The clock of processor time is too coarse for shorter
+ * blocks.
+ */
 const BLOCK_MS = 10;
 const LEAST_BLOCKS = 5;
 const LEAST_MS = 300;
@@ -71,7 +74,7 @@ async function fastestBlocks(
   return { packed: fastest(blocks.packed), plain: fastest(blocks.plain) };
 }
 
-/** Runs follow each other as in a server, so the weights stay in the processor's cache. */
+/** Measures one block of runs. They follow each other as in a server, so the weights stay in the processor's cache. */
 async function block(session: NativeSession, rows: readonly (readonly Tensor[])[]): Promise<Block> {
   await session.run(rows);
   const before = process.cpuUsage();

@@ -12,7 +12,10 @@ const packedTime = z.object({
   packedLayers: z.number(),
   /** One entry for each measurement: milliseconds of processor time of a run, in the fastest block. */
   times: z.array(z.object({ packedMs: z.number(), plainMs: z.number() })),
-  /** Most page faults of a run in any of these blocks. Above zero, the times also depend on the memory allocator. */
+  /**
+   * Largest mean number of page faults of a run, over all measurements. Above zero, the times also depend on the memory
+   * allocator.
+   */
   pageFaults: z.number(),
 });
 export type PackedTime = z.infer<typeof packedTime>;
@@ -31,7 +34,7 @@ export async function* packedTimes(making: Making): AsyncGenerator<PackedTime> {
   for await (const said of made(making)) {
     if ("skipped" in said) continue;
     const running = Bun.spawn([process.execPath, "--no-install", child, said.folder], {
-      // With the memory settings of the engine process: page faults can take longer than the difference between forms.
+      // The engine process's memory settings avoid page faults, which can cost more time than packing gains.
       env: { ...libtorchEnv(), ...process.env },
       stdin: "ignore",
       stdout: "pipe",

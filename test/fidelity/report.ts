@@ -1,4 +1,4 @@
-/** Prints the results of a suite: counts, refusals by reason and group, and wrong results with their programs. */
+/** The report of a suite as text: counts, refusals by reason and group, and wrong results with their programs. */
 import type { Counted } from "./suite.ts";
 import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
 

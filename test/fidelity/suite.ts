@@ -1,4 +1,7 @@
-/** A suite of programs. Several Python processes make folders of cases, and each complete folder is checked at once. */
+/**
+ * Runs a suite of programs: Python processes write folders of cases, and each complete folder is checked while Python
+ * writes the next.
+ */
 import { rm } from "node:fs/promises";
 import { checked } from "./checker.ts";
 import { type Making, made } from "./maker.ts";

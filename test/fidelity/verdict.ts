@@ -17,7 +17,6 @@ export const outcomes = {
 
 export type Outcome = keyof typeof outcomes;
 
-/** Outcomes that are right. */
 export const right: readonly Outcome[] = ["same", "close", "bothRefuse"];
 
 /** Outcomes that must never happen: a wrong result, a missing refusal, a crash or a hang. */

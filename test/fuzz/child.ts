@@ -1,6 +1,6 @@
 /**
- * `child.ts NAME SEED FROM MS PROGRESS` reads damaged inputs, one after another. It writes the number of each input
- * into the file PROGRESS, so that its parent knows which input crashed or blocked it.
+ * `child.ts NAME SEED FROM MS PROGRESS` gives damaged inputs to the reader NAME for MS milliseconds. It writes the
+ * number of each input into the file PROGRESS, so that its parent knows which input crashed or blocked it.
  */
 import { openSync, writeFileSync, writeSync } from "node:fs";
 import { seeded } from "../helpers/loads.ts";

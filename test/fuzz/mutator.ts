@@ -4,7 +4,7 @@ type Random = () => number;
 
 /** Numbers at the limits of integer fields of 8, 16 and 32 bits. */
 const edges = [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff] as const;
-/** Names that every JavaScript object has, and values that readers handle wrongly. */
+/** Names that every JavaScript object inherits, and values that careless readers handle wrongly. */
 const values = ["", "__proto__", "constructor", "toString", "0", -1, 2 ** 53, 1e308, 1.5, true, null, [], {}] as const;
 
 /** A valid file with one to six random changes. @param seeds valid files */
@@ -19,7 +19,7 @@ function changed(
   seeds: readonly Uint8Array[],
   random: Random,
 ): Uint8Array<ArrayBuffer> {
-  // Half of the changes hit the first 128 bytes: readers trust what a header says.
+  // Half of the changes hit the first 128 bytes, because readers trust the sizes in a header.
   const at = below(random() < 0.5 ? Math.min(bytes.length, 128) : bytes.length, random);
   const length = 1 + below(random() < 0.9 ? 16 : 1000, random);
   const view = new DataView(bytes.buffer);

@@ -1,5 +1,5 @@
-// A libFuzzer target for native/pixels. It reads files and shapes of pictures, into arrays of the exact size that
-// JavaScript would allocate, so that AddressSanitizer sees each byte too many.
+// A libFuzzer target for the picture code in native/pixels. Outputs get arrays of exactly the size that JavaScript
+// allocates, so that AddressSanitizer finds each write past the end.
 #include <cstdlib>
 #include <cstring>
 #include <memory>

@@ -124,8 +124,8 @@ async function graphTarget(): Promise<FuzzTarget> {
 }
 
 /**
- * Frames of both directions in one stream. For a bad stream any error is right: the process that reads it closes the
- * socket.
+ * Frames that HTTP process and engine process exchange. For damaged frames any error except a TypeError is right: the
+ * reading process closes the socket.
  */
 function frameTarget(): FuzzTarget {
   const items = new ItemFrames({ x: float32("length", 3), y: int64() });

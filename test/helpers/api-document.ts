@@ -29,7 +29,7 @@ const shape = z.looseObject({
   }),
 });
 
-/** Headers of the connection, which an OpenAPI document does not list. */
+/** Headers that HTTP libraries add to an answer, and that an OpenAPI document does not list. */
 const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
 
 interface Asked {

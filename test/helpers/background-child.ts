@@ -1,7 +1,9 @@
 /**
- * Enters the background with a child process and a thread, and leaves it: first this process alone, then both. Prints the scheduling policies of all threads as JSON.
- * `started` has the policies of a process that `Background.start` starts. With the argument "bounded", programs that this process starts do not get
- * the capability CAP_SYS_NICE.
+ * Prints, as JSON, the scheduling policies of this process's threads and of its child: before they enter the background
+ * (SCHED_IDLE), in it, after this process alone has left it, and after both have.
+ * `started` has the policies of a process that `Background.start` starts. With the argument "bounded", programs that
+ * this process starts do not get the capability CAP_SYS_NICE. With "starved", a busy thread takes the core until the
+ * threads leave the background.
  */
 import { dlopen, FFIType } from "bun:ffi";
 import { Background } from "../../src/machine/processes/background.ts";

@@ -60,7 +60,7 @@ export interface BareRoot extends AsyncDisposable {
   run(command: readonly string[], options?: BareRunOptions): RunningCli;
 }
 
-/** Why this machine cannot make such a root file system; undefined if it can. */
+/** Why this machine cannot make a bare root file system; undefined if it can. */
 export const bareRootObstacle: string | undefined =
   privileges === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
@@ -112,8 +112,8 @@ export async function bareRoot(): Promise<BareRoot> {
 }
 
 /**
- * The loader and the system libraries that these binaries need, in the form of `add`. Libraries in the folders of the
- * binaries are left out.
+ * Paths of the loader and the shared libraries that the binaries need, as `BareRoot.add` takes them. Libraries in the
+ * binaries' own folders are left out.
  */
 export async function systemLibraries(...binaries: readonly string[]): Promise<Record<string, string>> {
   const own = await Promise.all(binaries.map(async (binary) => dirname(await realpath(binary))));

@@ -113,7 +113,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
   };
 }
 
-/** The font for families that do not exist here. */
+/** A fontconfig rule: DejaVu Sans replaces fonts that are not installed. */
 const fallback = `<match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>`;
 
 /**

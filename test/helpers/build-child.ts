@@ -7,7 +7,8 @@ import { modelConfig, modelLayers } from "./model-content.ts";
 
 const [home = "", name = "", count = "0"] = process.argv.slice(2);
 const store = new ModelStore(home);
-// All builds share this layer. Their others differ, with weights so large that a kill can come during the write.
+// All builds share this layer. The other layers differ, and the weights are so large that a kill can come during their
+// write.
 const shared = {
   mediaType: "application/vnd.sconce.asset.v1",
   title: "shared.txt",

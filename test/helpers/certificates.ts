@@ -2,8 +2,8 @@
 import type { TempDir } from "./temp-dir.ts";
 
 /**
- * Makes a test authority, and a certificate for files.test and 127.0.0.1 that the authority signs. Each test run makes
- * new ones, so they never expire.
+ * Makes a certificate authority for tests, and a certificate for files.test and 127.0.0.1 that it signs. Each test run
+ * makes new ones, so they never expire.
  */
 export async function makeCertificates(dir: TempDir): Promise<{ ca: string; key: string; cert: string }> {
   const openssl = async (...args: string[]) => {

@@ -52,7 +52,7 @@ function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
 }
 
-/** Markdown of a help text: options, variables and commands become code, and other characters are escaped. */
+/** Markdown of a help text: options and variables become code, and `*`, `<` and `>` outside of code are escaped. */
 function marked(text: string): string {
   return text
     .split(/(`[^`]*`)/)

@@ -19,7 +19,8 @@ interface Program {
 export const sources: Program = { command: [process.execPath, "--no-install", script], env: {} };
 
 /**
- * The variables give the compiled file the checkout's libtorch, and the program name that the sources print in hints.
+ * The command line for tests. The variables give the compiled file the checkout's libtorch, and the program name that
+ * the sources print in hints.
  */
 export const program: Program =
   compiled === undefined

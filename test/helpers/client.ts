@@ -1,4 +1,4 @@
-/** A client of the HTTP API that lets tests set every byte of a request. */
+/** A client of the HTTP API that can send any body and any headers. */
 
 export interface PredictionBody {
   readonly prediction_id: string;

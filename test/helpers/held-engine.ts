@@ -25,7 +25,7 @@ export class InstantEngine implements Engine<ListItem> {
   async close(): Promise<void> {}
 }
 
-/** An engine whose items do not end until the test calls `end`. */
+/** An engine whose items do not end until the test calls `finish`. */
 export class HeldEngine extends InstantEngine {
   override readonly maxBatchSize: number = 128;
   readonly #items: ListItem[] = [];
@@ -34,7 +34,7 @@ export class HeldEngine extends InstantEngine {
     this.#items.push(item);
   }
 
-  /** Items that have not ended. */
+  /** All submitted items. */
   get items(): readonly ListItem[] {
     return this.#items;
   }

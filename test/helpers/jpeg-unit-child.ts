@@ -1,6 +1,6 @@
 /**
- * Decodes picture files on the JPEG unit, all at once, and on the CPU; compares the pixels. Arguments: the paths, then
- * the index of the GPU. Prints one JSON line.
+ * Decodes picture files on the GPU's JPEG unit, all at once, and on the CPU, and compares the pixels. Arguments: the
+ * paths, then the index of the GPU. Prints one JSON line.
  */
 import { image } from "../../src/author/fields.ts";
 import { jpegUnit } from "../../src/author/jpeg-unit.ts";

@@ -63,12 +63,13 @@ class Connection {
 
 export interface LoadOptions {
   readonly port: number;
-  /** Number of clients that keep their connection, and of clients that open a new one for each request. */
+  /** Number of clients that keep their connection. */
   readonly keeping: number;
+  /** Number of clients that open a connection for each request. */
   readonly renewing: number;
   /**
-   * Pause of each client after an answer, outside of takeovers; default: 0. A newer server starts in the background, so
-   * clients without a pause would delay its start.
+   * Milliseconds that a client pauses after an answer, except during a takeover by a newer server; default: 0. The
+   * newer server starts at low priority, so clients without pauses would delay its start.
    */
   readonly pauseMs?: number;
 }

@@ -74,7 +74,7 @@ export interface Outcome {
   readonly batches: readonly Batch[];
 }
 
-/** Number of items at the start of a load whose latencies do not count, because the policy still learns. */
+/** Number of items at the start of a load whose latencies do not count, because the batching policy still learns. */
 const LEARNING = 500;
 
 /** Runs a load on a simulated device. Batch times vary by about 5 %. */

@@ -70,7 +70,7 @@ export function send(
   return post(url, message, { ...nameHeaders(method, params), ...headers });
 }
 
-/** The headers that repeat the method and the name of a message. */
+/** Headers that repeat a message's method, and the name of its tool or the id of its task. */
 function nameHeaders(method: string, { name, taskId }: Readonly<Record<string, unknown>>): Record<string, string> {
   return { "Mcp-Method": method, "Mcp-Name": String(name ?? taskId ?? "") };
 }

@@ -16,7 +16,7 @@ export function modelConfig(change: Partial<ModelConfig> = {}): ModelConfig {
   };
 }
 
-/** Layers for a bundle and weights whose bytes are `content`. */
+/** A layer with bundled code and a layer with weights. By default the weights are the bytes of `content`. */
 export function modelLayers(content: string, weights: string | Uint8Array = Buffer.from(content)): LayerSource[] {
   return [
     { mediaType: mediaTypes.bundle, title: "model.js", source: Buffer.from(`// ${content}`) },

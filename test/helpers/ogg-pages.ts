@@ -14,7 +14,10 @@ export function withPages(bytes: Uint8Array, change: (page: DataView, index: num
   return copy;
 }
 
-/** A damaged Ogg file with right checksums, so that the damage reaches the decoder. Other bytes stay as they are. */
+/**
+ * A copy of a damaged Ogg file with right checksums, so that the damage reaches the decoder. A file that is not Ogg is
+ * copied unchanged.
+ */
 export function repaired(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   try {
     return withPages(bytes, () => {});

@@ -13,7 +13,10 @@ export function compiledOperators(): Promise<string> {
   return made({ name: "operators", script: join(here, "make.py"), sources });
 }
 
-/** Writes the folder of a model `triple`, whose weights call an operator. @param operators its field, as text */
+/**
+ * Writes the folder of a model `triple`, whose weights call an operator. @param operators source text of the model's
+ * field `operators`
+ */
 export async function writeTriple(folder: string, operators: string): Promise<void> {
   await cp(await compiledOperators(), folder, { recursive: true });
   await Bun.write(join(folder, "model.ts"), model(operators));

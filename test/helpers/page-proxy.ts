@@ -1,6 +1,6 @@
 /**
- * A proxy before a server, for tests of the model's page. It can delay events, stop, and start again. It records the
- * requests.
+ * A proxy before a server, for tests of the model's page. It can leave requests for event streams unanswered, stop, and
+ * start again. It records the requests.
  */
 
 export interface PageProxy extends AsyncDisposable {

@@ -44,7 +44,7 @@ async function worker(start: unknown, link: Link): Promise<void> {
       counter?.add(next.add);
       link.send({ sum: counter?.sum() });
     }
-    // Answers a question with the answer of the test to the same question.
+    // With `relay`, asks the test a question, and answers with the test's answer.
     return "relay" in next ? link.ask(next.relay) : undefined;
   };
   if (first !== undefined) obey(first);
@@ -59,7 +59,7 @@ async function deaf(_start: unknown, link: Link): Promise<void> {
   await new Promise(() => {});
 }
 
-/** Creates a run folder in the given folder, and reports its path. */
+/** Creates a folder for the files of a running server in the given folder, and reports its path. */
 async function folder(start: unknown, link: Link): Promise<void> {
   await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
   link.ready({ folder: folder.path });
@@ -76,7 +76,7 @@ async function supervisor(_start: unknown, link: Link): Promise<void> {
   await child.stop(10_000);
 }
 
-/** Blocks in `preprocess` for longer than the limit above which a warning names the hook. */
+/** Blocks the event loop as a slow hook `preprocess` does, and reports the warning that names the hook. */
 async function slow(_start: unknown, link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const lag = new EventLoopLag({ warn: resolve });

@@ -117,8 +117,8 @@ export async function runPage(path: string, { models = [], onServer }: PageOptio
   const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
   await using folder = await tempDir();
   await using registry = hasRegistry && uses(shownRegistry) ? await startRegistry() : undefined;
-  // `sconce image` compiles the program for its layers from the sources; the prepared layers contain the same
-  // program.
+  // `sconce image` writes the program into the image. Run from the sources, it writes the program that the prepared
+  // layers already contain.
   const isSource = uses("sconce image");
   await using reader = await startReader({ folder: folder.path, python: uses("python3"), isSource });
   await symlink(join(root, "examples"), folder.join("examples"));

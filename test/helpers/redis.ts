@@ -10,7 +10,7 @@ import { tempDir } from "./temp-dir.ts";
 const given = process.env.SCONCE_TEST_REDIS;
 const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };
 
-/** Whether a Redis server is installed. Names of tests say so if they are skipped. */
+/** Whether a Redis server is installed. Without it, tests with Redis are skipped. */
 export const hasRedis = tool !== undefined;
 
 /**

@@ -126,7 +126,7 @@ async function changed(answer: IncomingMessage, outgoing: ServerResponse, change
   outgoing.end(change(Buffer.concat(chunks)));
 }
 
-/** Sends the head and so many bytes of the body. Resolves once the socket has sent them. */
+/** Sends the head and the first `bytes` bytes of the body. Resolves once the socket has sent them. */
 async function begin(answer: IncomingMessage, outgoing: ServerResponse, bytes: number): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk);

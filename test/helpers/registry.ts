@@ -4,7 +4,7 @@ import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Whether the registry is installed. Names of tests say so if they are skipped. */
+/** Whether the registry is installed. Without it, tests with a registry are skipped. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;
 
 export interface TestRegistry extends AsyncDisposable {

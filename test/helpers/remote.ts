@@ -58,7 +58,7 @@ export class Front {
     return this.until(() => this.rows.size + this.errors.size >= count);
   }
 
-  /** Index and output of each item that has ended. */
+  /** Index and output of each item that has succeeded. */
   get values(): [number, number][] {
     return [...this.rows].map(([index, { y }]) => [index, Number(y?.data[0])]);
   }

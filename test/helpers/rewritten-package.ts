@@ -1,7 +1,10 @@
 /** Changes packages of AOTInductor: false metadata, or other code. */
 import { crc32 } from "node:zlib";
 
-/** Replaces values of the package's metadata. It leaves out another value, so that the length stays the same. */
+/**
+ * Replaces values of the package's metadata. It drops another value and pads with spaces, so that the length stays the
+ * same.
+ */
 export function withMetadata(zip: Buffer, change: Readonly<Record<string, string>>): Buffer {
   return rewritten(zip, (name, content) => {
     if (!name.endsWith("_metadata.json")) return content;

@@ -7,7 +7,7 @@ import { systemText } from "../../src/base/system-file.ts";
 export const SCHED_OTHER = 0;
 export const SCHED_IDLE = 5;
 
-/** Whether the system lets this process leave the background, for example because of CAP_SYS_NICE. */
+/** Whether this process may raise its own priority, for example by CAP_SYS_NICE. Only then can it leave SCHED_IDLE. */
 export const mayLeaveBackground =
   Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
 

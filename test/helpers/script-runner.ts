@@ -4,7 +4,7 @@ import { z } from "zod";
 import { pythonVariables } from "../../scripts/setup/libtorch.ts";
 import { linesOf } from "../fidelity/checker.ts";
 
-/** Path of the process's own script. Its settings change the results of the other scripts. */
+/** Script of the process that forks. Its settings change the results of the scripts that it runs. */
 export const runnerScript = join(import.meta.dir, "script_runner.py");
 
 /** Variables with which AOTInductor compiles faster. The compiled code runs only a few times. */
@@ -23,7 +23,7 @@ export interface PythonWithTorch {
 
 const ended = z.tuple([z.string(), z.number()]);
 
-/** The process, while scripts run. */
+/** The running process; undefined while no script runs. */
 let shared: ScriptRunner | undefined;
 
 /** Runs a script with a folder as its argument. Simultaneous calls share a process. @throws if the script fails */
@@ -35,12 +35,15 @@ export function runScript(python: PythonWithTorch, script: string, folder: strin
 class ScriptRunner {
   readonly #process: Bun.Subprocess<"pipe", "pipe", "pipe">;
   readonly #errors: Promise<string>;
-  /** Each receives the exit code of the script with this folder; undefined if the process ended before the script. */
+  /**
+   * Callbacks by the script's folder. Each receives the script's exit code, or undefined if the process ended before
+   * the script.
+   */
   readonly #waiting = new Map<string, (code: number | undefined) => void>();
 
   constructor(python: PythonWithTorch) {
     this.#process = Bun.spawn([python.command, runnerScript], {
-      // Forks are safe in a process with one thread, and OpenMP starts more.
+      // OpenMP would start threads, and only a process with one thread can fork safely.
       env: { ...process.env, ...pythonVariables(python), ...fastCompilation, OMP_NUM_THREADS: "1" },
       stdin: "pipe",
       stdout: "pipe",

@@ -1,4 +1,7 @@
-/** Builds of a model `ten` for tests of shadows, and the counts of compared predictions. */
+/**
+ * Builds of a model `ten` for tests of shadows, which are builds that get copies of requests, and the counts of
+ * compared predictions.
+ */
 import type { Client } from "./client.ts";
 import { modelText } from "./model-text.ts";
 import type { TempDir } from "./temp-dir.ts";

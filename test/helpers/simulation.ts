@@ -117,7 +117,10 @@ export class SimulatedRunner {
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  /** The device of the express runner. It runs only with the option `express`. */
+  /**
+   * Device of the express runner, which runs small predictions beside large batches; used only with the option
+   * `express`.
+   */
   readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
@@ -137,7 +140,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxBatchSize: number;
     readonly runners?: number;
     readonly express?: boolean;
-    /** Like `fits`, for batches of the express runner, which run beside others. */
+    /** Largest batch of the express runner that fits in memory beside another batch. */
     readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;

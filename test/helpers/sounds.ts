@@ -26,7 +26,7 @@ export interface Sound {
   readonly samples: Float32Array;
 }
 
-/** Whether the files exist. Names of tests say so if they are skipped. */
+/** Whether the files exist. Without them, tests that read them are skipped. */
 export const hasSounds = existsSync(folder);
 
 /**

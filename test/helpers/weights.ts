@@ -16,14 +16,17 @@ export interface Fixture {
 }
 
 export interface Fixtures {
-  /** Number of items that each weights file has. */
+  /** Number of input items for each weights file. */
   readonly rows: number;
   /** Path of a file in the folder of weights. */
   path(file: string): string;
   get(name: string): Fixture;
 }
 
-/** All weights but `packages`. The set-up or the first test makes them, which takes half a minute. */
+/**
+ * All weights except the compiled packages of `packages()`. The set-up or the first test makes them, which takes half a
+ * minute.
+ */
 export function fixtures(): Promise<Fixtures> {
   making ??= make("weights", ["layers.py", "programs.py"]);
   return making;

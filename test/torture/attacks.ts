@@ -23,7 +23,7 @@ const CANCEL_AFTER_S = 5;
 
 const mediaFile = (name: string) => Bun.file(new URL(`../data/media/${name}`, import.meta.url)).bytes();
 
-// Files that import this one do not run all attacks, so each attack makes its material.
+// A run may use only some attacks, so each attack makes its material when it needs it.
 const photograph = memoized(async () =>
   new Bun.Image(await mediaFile("baseline.jpg")).resize(4000, 3000, { fit: "fill" }).jpeg({ quality: 80 }).bytes(),
 );
@@ -269,7 +269,7 @@ function begunUpload(target: Target, encoding: string, start: Uint8Array): Promi
   });
 }
 
-/** Requests a result and reads nothing, until the buffers of the system are full. */
+/** Requests a result and never reads it, so that the buffers of the system fill up. */
 function slowReader(target: Target, at: string): Promise<void> {
   return opened(target, (socket) => {
     socket.pause();

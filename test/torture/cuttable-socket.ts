@@ -21,7 +21,7 @@ export class CuttableSocket implements Disposable {
     this.#isCut = true;
   }
 
-  /** Lets new connections through again, and closes those that were cut. */
+  /** Forwards bytes again, and closes all earlier connections. */
   heal(): void {
     this.#isCut = false;
     for (const socket of this.#sockets) socket.destroy();
