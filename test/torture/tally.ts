@@ -9,19 +9,19 @@ export interface Counts {
   checked: number;
   /** Number of predictions that failed as they may: two processes died while they ran, and the message says so. */
   givenUp: number;
-  /** Number of predictions whose id was acknowledged, but that the server does not know. */
+  /** Number of requests and acknowledged predictions that the server lost. */
   lost: number;
-  /** Number of predictions that have the output or the failure of another. */
+  /** Number of wrong answers, such as the output of another prediction. */
   wrong: number;
   /** Number of predictions, processes and requests that did not end in time. */
   stuck: number;
-  /** Number of processes, files, sockets, descriptors and memory maps that the fault left behind. */
+  /** Number of resources that a fault left behind or that exceed a limit: processes, files, descriptors, memory. */
   leaked: number;
 }
 
 type Fault = "lost" | "wrong" | "stuck" | "leaked";
 
-/** Largest number of lines: later problems are usually the same again. */
+/** Largest number of lines about problems. Later problems usually repeat earlier ones. */
 const MAX_LINES = 20;
 
 export class Tally {

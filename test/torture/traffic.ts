@@ -57,7 +57,7 @@ const STUCK_MS = 90_000;
 export class Traffic {
   /** Number of predictions that have ended or whose id was acknowledged. */
   done = 0;
-  /** Number of requests that got no answer and were sent again. */
+  /** Number of requests that were sent again, because they got no answer or the status 429 or 503. */
   retried = 0;
   readonly #options: TrafficOptions;
   readonly #acknowledged: Acknowledged[] = [];
@@ -129,7 +129,7 @@ export class Traffic {
       if (acknowledged !== undefined) {
         this.done += 1;
         const isOver = acknowledged.record?.status === "success" || acknowledged.record?.status === "failed";
-        // A client that did not wait for the end reads the prediction later, and may do so at once.
+        // If the client did not wait for the end, `verifySome` reads the prediction later.
         const acknowledgedMs = performance.now();
         if (acknowledged.record === undefined || !isOver || !isWaiting)
           this.#acknowledged.push({ at: acknowledged.at, xs, acknowledgedMs });

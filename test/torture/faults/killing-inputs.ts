@@ -107,7 +107,7 @@ async function exhaust(tally: Tally, home: ModelHome): Promise<void> {
   });
 }
 
-/** Limits the address space of a process to its present size and `moreBytes`. */
+/** Limits the address space of a process to its present size plus `moreBytes`. */
 function limitMemory(pid: number, moreBytes: number): void {
   const limit = holdingsOf(pid).virtualBytes + moreBytes;
   const { success, stderr } = Bun.spawnSync(["prlimit", "--pid", String(pid), `--as=${limit}:${limit}`]);

@@ -29,7 +29,8 @@ const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
 /**
- * Milliseconds after which Redis may have no keys of ended predictions. Mailboxes of dead replicas stay for a minute.
+ * Milliseconds within which all keys of ended predictions must disappear from Redis. Message lists of dead replicas
+ * stay for a minute.
  */
 const GONE_MS = 150_000;
 /** Bytes that Redis may use without predictions, beyond a new Redis: scripts and connection buffers. */

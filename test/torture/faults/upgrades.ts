@@ -115,7 +115,7 @@ async function killedAnywhere(
   const client = new Client(new URL(`http://127.0.0.1:${place.port}`));
   const accepted = new Map<string, number>();
   let isStopping = false;
-  // The newer server starts in the background, so a client without pauses would delay its start.
+  // The newer server starts at low priority, so a client without pauses would delay its start.
   let pauseMs = PAUSE_MS;
   const creating = (async () => {
     for (let x = 0; !isStopping; x = (x + 1) % 400) {

@@ -14,8 +14,9 @@ export default defineModel({
   input: z.object({
     x: z.number(),
     fault: z.enum(faults).optional(),
-    /** Milliseconds that the forward pass sleeps, or holds a core. */
+    /** Milliseconds that the forward pass sleeps. */
     sleepMs: z.int().min(0).default(0),
+    /** Milliseconds that the forward pass computes; takes precedence over `sleepMs` and `fault`. */
     computeMs: z.int().min(0).default(0),
     /** A text that the output has, too, if `echo` is true. */
     note: z.string().default(""),
