@@ -1,4 +1,4 @@
-/** Measures how much of the machine other programs leave free: one loop per core counts as fast as it can. */
+/** Measures how much of two cores other programs leave free: two loops count at the same time, as fast as they can. */
 import { Child } from "./child.ts";
 
 const CORES = 2;

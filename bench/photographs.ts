@@ -23,7 +23,6 @@ export const meanOfPictures = () => network("mean", (image) => image.toDataUri()
 /** A model without cost (the mean of each channel) with pictures by URL. */
 export const meanByUrl = () => network("mean", served);
 
-/** ResNet-18 with pictures by URL, and ResNet-18 with pictures as data URIs. */
 export const resnetByUrl = () => network("resnet18", served);
 export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
 /** ResNet-18 with pictures as data URIs, which the JPEG unit of the GPU decodes. */

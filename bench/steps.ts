@@ -12,10 +12,7 @@ import { atLeast, type Measurement, rounded } from "./report.ts";
 import { listening } from "./targets.ts";
 
 const CLIENTS = 16;
-/**
- * Characters in each requested text. Clients start at different times, so items join and leave the running batch all
- * the time.
- */
+/** Number of characters in each requested text. */
 const LENGTH = 100;
 
 export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement[]> {

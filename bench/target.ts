@@ -173,8 +173,8 @@ export function areClose(given: readonly number[], expected: readonly number[], 
 }
 
 /**
- * Processor seconds so far: of the main threads of the HTTP processes, which run JavaScript, and of all threads of
- * the engine process. NaN for other servers, and on systems other than Linux.
+ * Processor seconds so far: of the main threads of process `pid` and of the HTTP processes, which run JavaScript, and
+ * of all threads of the engine process. NaN for other servers, and on systems other than Linux.
  */
 async function processorSeconds(pid: number): Promise<{ jsSeconds: number; engineSeconds: number }> {
   const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;

@@ -96,7 +96,7 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    // The compiler writes the real path into the addon. CMakeLists.txt removes this prefix.
+    // CMakeLists.txt strips this prefix from the paths in the addon. The compiler writes real paths.
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
   // Runs two commands, because "compile" of cmake-js repeats the whole build after an error in a source file.
