@@ -36,24 +36,28 @@ function largeRow(asked: Large): Measure {
 
 const [tiny, mlp] = [() => connectedNetwork("tiny"), () => connectedNetwork("mlp")];
 /**
- * Cases with the network `tiny` (4-16-3 units). A forward pass takes microseconds, so these cases measure the server.
+ * Options of the cases with the network `tiny` (4-16-3 units). A forward pass takes microseconds, so these cases
+ * measure the server.
  */
 const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
 /**
- * Cases with the network `mlp` (784-2048-2048-10 units), whose forward pass takes most of the time. The requests of 256
- * clients fill one running batch of 64 and three waiting batches.
+ * Options of the cases with the network `mlp` (784-2048-2048-10 units), whose forward pass takes most of the time. The
+ * requests of 256 clients fill one running batch of 64 and three waiting batches.
  */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
-/** Cases with a single client. The result is sconce's median latency minus the median latencies of the baselines. */
+/**
+ * Options of the cases with a single client. The result is sconce's median latency minus the median latencies of the
+ * baselines.
+ */
 const single = { connections: 1, quantity: "median" } as const;
 const overForward = { ...single, compared: "median latency minus the echo and the forward pass" };
 /**
- * The requests of 64 clients fill four batches of 16: one runs, one waits, and the images of two are fetched and
- * decoded.
+ * Options of the cases with images by URL. The requests of 64 clients fill four batches of 16: one runs, one waits, and
+ * the images of two are fetched and decoded.
  */
 const images = (threads: number) => ({
   network: resnetByUrl,
@@ -177,8 +181,8 @@ const own: Cases = {
 };
 
 /**
- * Cases on the first GPU. 256 clients fill four batches of 64 pictures, which keep the GPU busy. Networks with pictures
- * measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies to the GPU.
+ * Device of the group `gpu`: the first GPU. 256 clients fill four batches of 64 pictures, which keep it busy. Networks
+ * with pictures measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies to the GPU.
  */
 const device = "cuda";
 const onGpu = (...flags: string[]) => sconce({ device, flags: ["--batch-size", "64", ...flags] });

@@ -27,8 +27,8 @@ interface RawOptions {
 }
 
 /**
- * Baseline on the addon: runs batches of `rows` rows. Of several sizes, measures the fastest. The inputs are sorted by
- * size and repeat for the whole measurement, with two batches in flight.
+ * Baseline on the addon: runs batches of `rows` rows. It tries each size of a list, and measures the fastest. The
+ * inputs are sorted by size and repeat for the whole measurement, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {

@@ -10,9 +10,7 @@ import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
 import { setup } from "./setup.ts";
 
-/**
- * Number of tests that scripts/check.ts counts as in the totals. At most so many fail, even if more of its checks do.
- */
+/** scripts/check.ts counts as this many tests in the totals, even if more of its checks fail. */
 const CHECKS = 2;
 
 /** Default time limit of a test in milliseconds, long enough for a busy machine. */

@@ -8,7 +8,10 @@ import { storeWith } from "../../test/helpers/server.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 import { type Environment, environment, sources } from "./environment.ts";
 
-/** The conformance tests. Only alpha versions have scenarios for the protocol's revision 2026-07-28. */
+/**
+ * npm package of the protocol's conformance tests. Only alpha versions have scenarios for the protocol's revision
+ * 2026-07-28.
+ */
 const conformance = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
 
 /** A model whose tool some scenarios call. */

@@ -27,7 +27,7 @@ export function removeTorch(release: string): void {
     rmSync(folder, { recursive: true, force: true });
 }
 
-/** Removes the wheels of CUDA libraries, which several releases share. */
+/** Removes the downloaded wheels, among them the CUDA libraries, which several releases share. */
 export function removeWheels(): void {
   rmSync(wheels, { recursive: true, force: true });
 }

@@ -130,7 +130,7 @@ export function isCompiled(minor: string): boolean {
   return readText(join(compiledFolder, minor, "sources"))?.trim() === sourcesDigest();
 }
 
-/** SHA-256 in hex of an addon's sources and tools, without libtorch. */
+/** SHA-256 in hex of the addon's sources and of the versions of its build packages, without libtorch. */
 export function sourcesDigest(): string {
   return new Bun.CryptoHasher("sha256").update(JSON.stringify([toolVersions(), sources()])).digest("hex");
 }

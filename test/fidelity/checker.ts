@@ -1,5 +1,5 @@
 /**
- * Runs folders of cases in child processes. If a process crashes or hangs, that is the verdict on its case; a new
+ * Runs a folder of cases in child processes. If a process crashes or hangs, that is the verdict on its case; a new
  * process continues with the following case.
  */
 import { join } from "node:path";

@@ -25,7 +25,7 @@ const child = join(import.meta.dir, "packed-times.ts");
 /** A packed network may take this many times as long as a plain one. Measurements differ by about 5 percent. */
 const MOST_RATIO = 1.05;
 
-/** Whether the packed network is slower in every measurement. */
+/** Whether the packed network is slower by more than 5 percent in every measurement. */
 export function isSlower(times: PackedTime["times"]): boolean {
   return times.every(({ packedMs, plainMs }) => packedMs > MOST_RATIO * plainMs);
 }

@@ -37,7 +37,7 @@ export function commandHere(
 
 /**
  * Runs a command line. @returns its exit code and output, as `cli` does for a child process. Standard error has the log
- * lines, and the line of an error. Tests of the exit code itself, and of this line, use `cli`
+ * lines, and the line of an error. This function imitates the exit code and the error line, so their tests use `cli`
  */
 export function cliHere(
   [name = "", ...args]: readonly string[],

@@ -1,4 +1,4 @@
-/** A Unix datagram socket, on which a service manager such as systemd receives messages. */
+/** A Unix datagram socket that receives messages as a service manager such as systemd does. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
 const { int, ptr: pointer, u64, i64 } = FFIType;

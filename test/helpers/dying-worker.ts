@@ -1,7 +1,4 @@
-/**
- * A database thread of the prediction store that crashes: it exits when it is asked to write a text that contains
- * "die now".
- */
+/** A database thread of the prediction store that exits when it has to write a text with "die now". */
 import "../../src/server/predictions/sqlite/sqlite-worker.ts";
 import type { Call } from "../../src/server/predictions/sqlite/database-thread.ts";
 

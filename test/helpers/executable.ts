@@ -43,8 +43,8 @@ export async function digitsExecutable(): Promise<Executable> {
 }
 
 /**
- * Builds a model folder and compiles it to an executable file. @param options of `sconce compile` @param building
- * options of `sconce build` @param further environment variables of the two commands
+ * Builds a model folder and compiles it to an executable file. @param options options of `sconce compile` @param
+ * building options of `sconce build` @param further environment variables of the two commands
  */
 export async function executable(
   folder: string,
@@ -69,7 +69,10 @@ export async function executable(
   };
 }
 
-/** The machine's C and C++ libraries, in the form of `BareRoot.add`. An executable file needs no other library. */
+/**
+ * The machine's loader and C and C++ libraries, as `BareRoot.add` takes them. An executable file needs no other
+ * library.
+ */
 export async function systemLibraries(): Promise<Record<string, string>> {
   const names = ["c", "m", "dl", "rt", "pthread", "stdc++", "gcc_s"].map(
     (name) => new RegExp(`/lib${name.replaceAll("+", "\\+")}\\.so\\.\\d+$`),

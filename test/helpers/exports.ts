@@ -14,7 +14,7 @@ export const frozenNetworks = () => exported("frozen");
 /** Modules with operators whose arguments libtorch does not check. */
 export const uncheckedModules = () => exported("unchecked");
 
-/** Programs whose examples have few rows. */
+/** Programs that were exported with example inputs of few rows. */
 export const fewRows = () => exported("few-rows", "few_rows");
 
 /** Weights for the models of the documentation. */

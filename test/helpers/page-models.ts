@@ -18,7 +18,10 @@ export interface PageModel {
   readonly files?: Readonly<Record<string, Uint8Array | string>>;
 }
 
-/** Adds a test for each model of a documentation page. @param models by the path that the page gives them */
+/**
+ * Adds a test for each model of a documentation page. @param models input and check of each model, by the path that the
+ * page gives the model
+ */
 export function testPageModels(page: string, models: Readonly<Record<string, PageModel>>): void {
   const blocks = readFile(join(root, page), "utf8").then((text) =>
     blocksOf(text).filter(({ content }) => content.includes("export default defineModel(")),

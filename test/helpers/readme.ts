@@ -10,7 +10,7 @@ export interface Page {
   readonly text: string;
 }
 
-/** The README, then the pages of docs/ in the order of its table. */
+/** The README, then the pages of docs/ in the order of the README's table. */
 export async function readPages(): Promise<Page[]> {
   const read = async (path: string) => ({ path, text: await readFile(join(root, path), "utf8") });
   const readme = await read("README.md");

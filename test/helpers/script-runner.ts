@@ -10,7 +10,7 @@ export const runnerScript = join(import.meta.dir, "script_runner.py");
 /** Variables with which AOTInductor compiles faster. The compiled code runs only a few times. */
 export const fastCompilation = {
   AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-  // Otherwise Inductor compiles a file to test each instruction set of the processor.
+  // Without this variable, Inductor compiles a file to test each instruction set of the processor.
   TORCHINDUCTOR_VEC_ISA_OK: "1",
   TORCHINDUCTOR_CACHE_DIR: join(import.meta.dir, "../../.sconce/inductor"),
 };

@@ -7,7 +7,10 @@ import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { made } from "../../examples/minilm/prepared.ts";
 
-/** @returns a folder that the first caller fills; undefined if the file runs without `npm test` */
+/**
+ * The folder `name`, which the first caller fills with `make`. @returns undefined if the test file runs without `npm
+ * test`
+ */
 export async function shared(name: string, make: (folder: string) => Promise<void>): Promise<string | undefined> {
   const all = process.env.SCONCE_TEST_SHARED;
   if (all === undefined) return undefined;

@@ -8,7 +8,10 @@ export function open(folder: { readonly path: string }, options: Partial<SqliteO
   return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
 }
 
-/** The unfinished requests that earlier processes left in the store. @param isOwn chooses the owners; default: all */
+/**
+ * Takes over the unfinished requests of earlier processes. @param isOwn chooses the owners; default: all @returns the
+ * requests
+ */
 export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
   return Array.fromAsync(store.takeOver(({ owner }) => isOwn(owner)));
 }

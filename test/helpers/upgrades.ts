@@ -22,7 +22,7 @@ export function serve(
   { env = {}, more = [] }: Options = {},
 ): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
-  // `fetch` keeps connections, and the older server would wait for these.
+  // The older server waits until connections that `fetch` keeps are idle for this long.
   options.push(...(more.includes("--idle-timeout") ? [] : ["--idle-timeout", "5"]), ...more);
   return startCli(["serve", `lab:${build}`, ...options], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },

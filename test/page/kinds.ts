@@ -1,4 +1,6 @@
-/** A model with a field of each kind that looks different on the page. Its outputs are its inputs. */
+/**
+ * A model with a field of each kind that looks different on the page. Its outputs repeat inputs, and add other kinds.
+ */
 import { audio, defineModel, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({

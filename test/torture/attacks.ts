@@ -235,7 +235,10 @@ async function sendForm(
   await response?.bytes().catch(() => {});
 }
 
-/** Sends a prediction until the server accepts it or the attack ends. @returns its path; undefined at the end */
+/**
+ * Sends a prediction until the server accepts it or the attack ends. @returns its path; undefined if the attack ended
+ * first
+ */
 async function create(target: Target, inputs: readonly unknown[]): Promise<string | undefined> {
   for (let at: string | undefined; !target.signal.aborted; await Bun.sleep(50)) {
     at = await post(target, inputs);

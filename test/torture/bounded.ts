@@ -17,7 +17,7 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = SOO
   }
 }
 
-/** @returns whether the condition has become true within `limitMs` */
+/** Waits for a condition. @returns whether it has become true within `limitMs` */
 export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
   const untilMs = performance.now() + limitMs;
   // Checks less and less often, because each check takes processor time from the server under test.

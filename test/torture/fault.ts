@@ -13,11 +13,13 @@ export interface Injection {
 
 export interface Fault {
   readonly name: string;
-  /** What a server promises under the fault, as a sentence. */
+  /** What a server guarantees under the fault, as a sentence. */
   readonly title: string;
   /** Why the fault cannot be injected on this machine; undefined if it can. */
   readonly lacking?: string | undefined;
-  /** Injects the fault, and adds each broken promise to the tally. @throws Error if the injection itself fails */
+  /**
+   * Injects the fault, and records each failure of the server in the tally. @throws Error if the injection itself fails
+   */
   inject(injection: Injection): Promise<void>;
 }
 

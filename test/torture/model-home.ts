@@ -1,4 +1,4 @@
-/** A model store with the models for fault injection, and the folder in which tested servers keep their files. */
+/** A model store with the models for fault injection. */
 import { cp } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { cli } from "../helpers/cli.ts";

@@ -55,7 +55,7 @@ export class Tally {
     this.notes.push(note);
   }
 
-  /** Injects one fault. `survive` resolves once the server works as before. */
+  /** Counts an injected fault. `survive` injects it, and resolves once the server works as before. */
   async inject(survive: () => Promise<void>): Promise<void> {
     this.counts.injected += 1;
     await survive();

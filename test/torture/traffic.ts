@@ -151,8 +151,8 @@ export class Traffic {
   }
 
   /**
-   * Sends a POST. @returns the prediction's path, and its record if the client waited; undefined without an answer,
-   * and for the statuses 429 and 503
+   * Sends a POST. @returns the prediction's path, and its record unless the body is missing or invalid; undefined
+   * without an answer, and for the statuses 429 and 503
    */
   async #post(
     path: string,

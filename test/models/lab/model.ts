@@ -13,10 +13,9 @@ export default defineModel({
     steps: z.int().default(0),
     /** The hook that throws; or `output`: an output that does not match its declaration; or `input`: an InputError. */
     fail: z.enum(["preprocess", "postprocess", "output", "input"]).optional(),
-    /**
-     * URLs that the hooks fetch before and after the forward pass. The server of the URL decides how long that takes.
-     */
+    /** URL that `preprocess` fetches. Its server decides how long that takes. */
     before: z.url().optional(),
+    /** URL that `postprocess` fetches. */
     after: z.url().optional(),
     note: z.object({ text: z.string(), marks: z.array(z.object({ at: z.int() })).optional() }).optional(),
   }),

@@ -9,7 +9,7 @@ export default defineModel({
     say: z.string().default("nothing"),
     /** A URL that the demo fetches before it continues. */
     before: z.url().optional(),
-    /** How the run fails: `item` in `preprocess`, the others in the demo. */
+    /** `item` fails in `preprocess`; `demo`, `count` and `output` fail in the demo; `late` awaits `predict` late. */
     fail: z.enum(["demo", "item", "count", "output", "late"]).optional(),
     /** Number of characters that the demo logs. */
     flood: z.int().default(0),
@@ -28,7 +28,7 @@ export default defineModel({
   demo: {
     output: z.object({ half: z.number() }),
     async predict(inputs, { predict, log }) {
-      // "late": the demo calls `predict` first, and awaits its result last. The demo can throw in between.
+      // "late": the demo calls `predict` first and awaits it last, so that a test can cancel the demo in between.
       const early = inputs[0]?.fail === "late" ? predict(inputs) : undefined;
       for (const { x, say, before, fail, flood } of inputs) {
         log("begin", x);

@@ -32,7 +32,7 @@ export const clocks: Fault = {
         if (Math.round(hoursOff) !== hours)
           throw new Error(`the server's clock is ${hoursOff} hours off, not ${hours}`);
         await running;
-        // The first time, the clock jumps while the server is stopped.
+        // After the first jump, the clock also jumps while the server is stopped.
         if (i === 0) {
           await server.kill();
           setClock(clock, 2 * hours * HOUR_S);

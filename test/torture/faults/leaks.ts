@@ -5,7 +5,7 @@ import { childrenOf, holdingsOf, namesIn } from "../system.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict } from "../traffic.ts";
 
-/** Servers in parallel, because most of the time passes between the death of a process and the next start. */
+/** Number of parallel servers: most of the time passes between the death of a process and the next start. */
 const SERVERS = 4;
 
 export const leaks: Fault = {

@@ -10,8 +10,8 @@ const OFFERED = 10;
  */
 const SECONDS = { short: 4, long: 20 };
 /**
- * Wanted answers in time, as a share of the capacity. The short form needs only a few, because other programs slow it
- * down; test/short-patience.test.ts checks more with a simulated clock.
+ * Smallest accepted number of answers in time, as a share of the capacity. The short form needs only a few, because
+ * other programs slow it down; test/short-patience.test.ts checks more with a simulated clock.
  */
 const LEAST_GOODPUT = { short: 0.01, long: 0.8 };
 
