@@ -210,8 +210,8 @@ napi_value ReadTensor(napi_env env, napi_callback_info info) {
 }
 
 /**
- * takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. A large output keeps libtorch's memory,
- * without a copy.
+ * takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. With `isOutput`, the elements of a large
+ * tensor stay in libtorch's memory, without a copy.
  */
 napi_value TakeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor, is_output] = arguments_of<2>(env, info);

@@ -76,7 +76,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // Rows may be added only if all arguments have the same first size.
+    // `rows` is positive only if all arguments have the same first size. Otherwise no rows are added to the tensors.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);

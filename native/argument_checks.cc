@@ -116,7 +116,8 @@ void use_results_of_calls(torch::jit::Graph& graph) {
     const torch::jit::WithInsertPoint after(call->next());
     std::vector<torch::jit::Value*> unused;
     add_unused(graph, call->output(), unused);
-    // In a traced module, a layer whose result nothing uses is a call that returns None.
+    // In a traced module, a layer whose result nothing uses is a call that returns None. Its input tensors are kept
+    // instead.
     if (is_call_without_result(call)) {
       for (auto* const input : call->inputs()) {
         const bool is_module = input->type()->kind() == c10::TypeKind::ClassType;

@@ -41,8 +41,8 @@ FasterForm::FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Gr
 FasterForm::Trial::Trial() : packed(std::numeric_limits<double>::max()), plain(packed) {}
 
 /**
- * Whether the current run is timed. Runs after the choice are not, nor the first runs after a change of layers, which
- * bring the weights into the cache.
+ * Whether the current run is timed: not after the choice, and not the first runs after a switch between packed and
+ * plain layers, which load the weights into the cache.
  */
 bool FasterForm::Trial::is_timed() const {
   const int untimed = begun < 2 * RUNS_OF_BLOCK ? 2 : 1;

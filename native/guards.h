@@ -25,8 +25,8 @@ class Guards {
   Guards(const GuardText& text, const std::vector<std::string>& declared);
 
   /**
-   * The batch size to run with: the inputs' batch size, or a little more if the guards refuse it. Throws `run_failed`
-   * if the guards refuse each tried size.
+   * The batch size to run with: the inputs' batch size, or the next size that the guards accept, at most 64 larger.
+   * Throws `run_failed` if there is none.
    */
   int64_t rows_for(const std::vector<at::Tensor>& inputs);
 

@@ -116,8 +116,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
 constexpr const char* IN_ORDER = "sconce::in_order";
 
 /**
- * Operator that turns an operator's result into that of its in-place form, `x.add(y)` into `x.add_(y)`: converts it to
- * x's dtype, and throws if the shape differs.
+ * Operator that completes the replacement of an in-place operator: makes `x.add(y)` equal to `x.add_(y)`. Converts the
+ * result to x's dtype, and throws if the shape differs.
  */
 constexpr const char* AS_WRITTEN = "sconce::as_written";
 

@@ -1,4 +1,4 @@
-// A network as it was before its layers were packed.
+// A network with libtorch's operators and plain weights instead of packed layers.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>

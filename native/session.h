@@ -77,7 +77,10 @@ class Session {
 
  private:
   void work();
-  /** Waits for the next job; returns null once the session is closing. */
+  /**
+   * Waits for the next job, and meanwhile frees batch memory that is no longer needed. Returns null once the session is
+   * closing.
+   */
   std::unique_ptr<Job> next();
   void let_go_of_memory();
   void perform(Job& job);

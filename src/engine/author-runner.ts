@@ -14,7 +14,10 @@ export interface AuthorRunnerOptions {
 export abstract class AuthorRunner {
   /** The sessions by name, in the form that the model's own code gets. */
   protected readonly sessions: Readonly<Record<string, ModelSession>>;
-  /** Tensors on the device, returned by calls of sessions; the end of a batch frees them. */
+  /**
+   * Tensors on the device that calls of sessions returned. The end of a batch or step frees tensors that neither a
+   * state nor `keep()` keeps.
+   */
   protected readonly tensors = new TensorScope();
   protected readonly caller: HookCaller;
   readonly #native: readonly NativeSession[];

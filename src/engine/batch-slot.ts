@@ -81,8 +81,8 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
   }
 
   /**
-   * Whether the running batch, or else the newest one, is long and mostly of large predictions. New small predictions
-   * should not wait for it.
+   * Whether the running batch (without one, the newest) is mostly of large predictions, and it or the batch before took
+   * at least `LONG_MS`. New small predictions should not wait for it.
    */
   isLongBulk(nowMs: number): boolean {
     if (Math.max(this.#last.ms, this.runningForMs(nowMs)) < LONG_MS) return false;

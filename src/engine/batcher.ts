@@ -48,7 +48,7 @@ export interface BatcherOptions<T, R> {
 
 /**
  * Gives each free runner up to `maxBatchSize` items at once, unless the policy waits for more. Predictions take turns.
- * - A busy runner gets its next batch early only if the batch is full.
+ * - A busy runner gets its next batch early only if the batch is full, or of deprioritised items that are due.
  * - A failed batch runs again in parts, until the bad item fails alone.
  * - An item that may have crashed an engine process runs alone, while all other runners are idle.
  * - While all runners run long batches of large predictions, an extra runner takes new small ones.
@@ -165,7 +165,10 @@ export class Batcher<T extends Queued, R> {
     return this.#isAloneRunning || this.#alone.length > 0;
   }
 
-  /** While all runners run long batches of large predictions, sets new items aside for the express runner. */
+  /**
+   * While all runners run long batches of large predictions, sets items of new small predictions aside for the express
+   * runner.
+   */
   #reserveExpress(now: number): void {
     if (this.#express === undefined || !this.#mayExpress) return;
     if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;

@@ -1,6 +1,6 @@
 /**
- * Items of predictions with a failed item. They run after the items of other predictions, because many batches are
- * needed to find the bad items.
+ * Items that run after the items of other predictions: items of shadow models, and of predictions with a failed item,
+ * which need many batches to find the bad items.
  */
 import { BatchQueue } from "./batch-queue.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";

@@ -49,7 +49,7 @@ export interface Engine<T extends Item = Item> {
   readonly instances: number;
   /** Process id of the newest engine process; undefined before the first one, and for an engine in this process. */
   readonly pid: number | undefined;
-  /** Whether items can run now; false while an engine process starts. */
+  /** Whether items can run now; false without an engine process, and while it starts. */
   readonly isReady: boolean;
   /** Whether the engine process gives no answer: a signal stopped it, or it hangs in the kernel. */
   readonly isSilent: boolean;
@@ -61,10 +61,13 @@ export interface Engine<T extends Item = Item> {
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
-  /** Removes the queued items of a prediction, by its lane. Running items continue with their batch. */
+  /**
+   * Removes the queued items of a prediction, by its lane. Running items continue with their batch; of a model with
+   * `step` they leave before the next step.
+   */
   cancel(lane: object): void;
   /** Starts partial batches without a wait from now on. */
   hurry(): void;
-  /** Closes the runners. Unfinished items fail with `session_closed`. */
+  /** Closes the runners, or the connection to the engine process. Unfinished items fail with `session_closed`. */
   close(): Promise<void>;
 }

@@ -25,7 +25,7 @@ export interface Stepped {
   readonly state?: unknown;
 }
 
-/** Calls a model's `begin` and `step` functions, one call at a time. */
+/** Calls a model's `begin` and `step` functions. Callers wait for each call before the next. */
 export interface Stepper {
   /** Calls `begin` for an item. @returns the state of the item before its first step */
   begin(tensors: readonly Tensor[]): Promise<unknown>;
@@ -41,7 +41,7 @@ export interface Runner {
    * @param items the input tensors of each item, in the order of the declared names
    * @param parts receives partial outputs; by default they are dropped
    * @returns one tensor for each declared output, with the items as first dimension
-   * @throws SconceError `canceled` if `parts.isOver`
+   * @throws SconceError `canceled` if `parts.isOver` before a part
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]>;
   /** Most rows in a batch that the weights accept; undefined if unknown. */

@@ -1,6 +1,6 @@
 /**
- * The device tensors that calls of sessions returned to the model's code. They are freed at the end of a batch, because
- * a garbage collector does not see how full a device is.
+ * The device tensors that calls of sessions returned to the model's code. They are freed at the end of a batch or step,
+ * because a garbage collector does not see how full a device is.
  */
 import { NativeTensor } from "./native/native-tensor.ts";
 

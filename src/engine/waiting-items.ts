@@ -32,7 +32,7 @@ export class WaitingItems<T extends Queued> {
   #wasPart = false;
   readonly #deprioritised = new DeprioritisedItems<T>();
   readonly #express = new BatchQueue<T>();
-  /** When the waiting partial batch must start, by the last call of `forFreeRunner`; Infinity if none waits. */
+  /** When the next waiting batch may start, by the last call of `forFreeRunner`; Infinity if none waits. */
   dueAtMs = Infinity;
   isHurried = false;
 
@@ -83,8 +83,8 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * The next batch of a free runner: new items and parts of failed batches take turns. Deprioritised predictions follow
-   * when they are due, or when nothing else waits.
+   * The next batch of a free runner: new items and parts of failed batches take turns. Deprioritised predictions go
+   * first when they are due; otherwise they run when nothing else waits.
    */
   forFreeRunner(nowMs: number): NextBatch<T> | undefined {
     this.dueAtMs = Infinity;

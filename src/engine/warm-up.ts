@@ -28,7 +28,7 @@ const ENOUGH_MS = 200;
 const WORTH_MORE_THREADS = 0.9;
 
 export interface WarmUpOptions {
-  /** The runners were opened with `threads` threads, or with one. */
+  /** Runners that were opened with `threads` threads; with one thread if `threads` is undefined. */
   readonly runners: readonly Runner[];
   readonly inputs: TensorSpecs;
   /** Tensors of one item. Default: zeros, if all declared sizes are fixed. */
@@ -163,7 +163,10 @@ class Trials {
     return best;
   }
 
-  /** The shortest of a few runs; stops earlier once the runs took `enoughMs` together. */
+  /**
+   * Milliseconds of the shortest run. Runs stop early once they took `enoughMs` together or, after `RUNS` runs,
+   * `SHORT_RUNS_MS`.
+   */
   async #time(size: number, enoughMs: number): Promise<number> {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
     const worked = this.#worked;

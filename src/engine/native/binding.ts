@@ -21,7 +21,8 @@ export interface SessionOptions {
   readonly threads: number;
   /**
    * Tensors of one item, by name. The order of names is the order of tensors in a batch. With inputs, a TorchScript
-   * module is frozen, and loses all methods except `forward`. Without inputs, the session only supports `call`.
+   * module is frozen if possible, and then has only the method `forward`. Without inputs, the session only supports
+   * `call`.
    */
   readonly inputs?: TensorSpecs;
   readonly outputs?: TensorSpecs;
@@ -164,8 +165,8 @@ export class NativeSession {
   }
 
   /**
-   * Whether a run may modify state that the next run reads, so that sessions must not share the weights. Only known
-   * with `instances` above 1.
+   * Whether a run may modify state that the next run reads, so that sessions must not share the weights. For
+   * TorchScript only known with `instances` above 1.
    */
   get keepsState(): boolean {
     return this.#stated.keepsState ?? this.#addon.keepsState(this.#handle);
@@ -196,8 +197,8 @@ export class NativeSession {
   }
 
   /**
-   * Rejects pending batches, lets the running one finish, then frees the weights. A second call returns the same
-   * promise.
+   * Rejects pending batches, lets the running one finish, then frees the weights unless another session shares them. A
+   * second call returns the same promise.
    */
   dispose(): Promise<void> {
     this.#closed ??= this.#addon.close(this.#handle);

@@ -253,7 +253,7 @@ export class EngineServer {
     }
   }
 
-  /** Sends the times of a step in which no item ended to an HTTP process, for metrics. */
+  /** Sends an HTTP process the times of a step in which no item ended, for metrics. */
   #observed(): void {
     const observation = this.#observation;
     const [front] = this.#fronts.values();

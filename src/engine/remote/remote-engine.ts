@@ -106,7 +106,8 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   /**
    * Connects to an engine process, and sends it all pending items.
    * @param path Unix socket
-   * @throws SconceError `not_ready` while a connection exists, or before `engineEnded` for the last one; or an error of the socket
+   * @throws SconceError `session_closed` after `close`; `not_ready` while a connection exists, before `engineEnded` for
+   * the last one, or if the process ends before it is ready; or an error of the socket
    */
   async connect(path: string): Promise<EngineInfo> {
     if (this.#isClosed) throw closed();

@@ -19,7 +19,9 @@ interface Plan {
 
 /** Bytes of a frame before the item numbers. */
 const HEAD_BYTES = 32;
-/** Outputs above this size are written from their own memory, without a copy into the frame. */
+/**
+ * Above this many bytes, the outputs of a whole batch are written from their own memory, without a copy into the frame.
+ */
 const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
@@ -128,7 +130,7 @@ function copyRows({ memory }: Block, at: number, { outputs, numbers, places }: R
     const to = offset / data.BYTES_PER_ELEMENT;
     const size = data.length / (shape[0] ?? 1);
     if (places === undefined) setAt(memory[dtype], data, to);
-    // One call copies all adjacent rows.
+    // Rows of some items of the batch: one call copies all adjacent rows.
     else
       for (let i = 0, end = 0; i < places.length; i = end) {
         const first = places[i] ?? 0;
