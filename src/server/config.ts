@@ -57,7 +57,7 @@ interface FixedLimits {
   /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;
-  /** Most bytes of logs of a demo, which is a prediction from the model's page. */
+  /** Most bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
   readonly maxLogBytes: number;
   /** After this many milliseconds, an MCP client that supports tasks gets a task as its answer. */
   readonly taskAfterMs: number;

@@ -15,7 +15,7 @@ export interface EarlierLaunch {
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }
 
-/** The earlier builds that have unfinished predictions in the stores when a server starts. */
+/** The earlier builds that have unfinished predictions in the stores when a server opens them. */
 export class EarlierBuilds {
   readonly #launch: EarlierLaunch;
   readonly #builds: EarlierBuild[] = [];

@@ -1,4 +1,7 @@
-/** The connection of an HTTP process to the engine process, through restarts of the engine process. */
+/**
+ * The connection of an HTTP process to the engine process, through restarts of the engine process. With --no-isolate,
+ * runHere() runs the model in this process.
+ */
 import { jpegUnit } from "../author/jpeg-unit.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
@@ -39,7 +42,7 @@ export class EngineLink implements EngineEvents {
   state: ModelState;
   /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
   isUnloadedByClient = false;
-  /** Why the last load failed; undefined before a failure. */
+  /** The reason of the last failed load; undefined before a failure. */
   reason: string | undefined;
   onFailed: (reason: string) => void = () => {};
   /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */

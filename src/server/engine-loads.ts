@@ -92,7 +92,8 @@ export class EngineLoads {
   }
 
   /**
-   * Starts the engine process of a model, unless it runs. A failure is also reported to the HTTP processes.
+   * Starts the engine process of a model, unless it runs. With `isPreload`, a model without free memory stays unloaded.
+   * A failure is also reported to the HTTP processes.
    * @throws SconceError the failure of the load
    */
   async start(model: number, isPreload = false): Promise<void> {

@@ -79,7 +79,7 @@ export class FrontModel {
 
   /**
    * Replaces the list of relatives: other servers with predictions of this model. Continues predictions of servers that
-   * are not in the new list.
+   * are not in the new list, unless the list has the other server of an upgrade.
    */
   async changeRelatives(next: RelativesNews): Promise<void> {
     const before = this.#relatives;

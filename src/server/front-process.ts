@@ -122,7 +122,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return;
       }
       if ("relatives" in news) {
-        // Handled in order, because each list is compared with the previous one.
+        // Lists of other servers are handled in order, because each list is compared with the previous one.
         changing = Promise.all([opened.promise, changing])
           .then(([front]) => front.changeRelatives(news))
           .catch((error) => log.error(error));

@@ -25,7 +25,7 @@ export interface FrontService {
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
-/** Most inputs of a demo, a prediction from the model's page: more inputs only slow the page. */
+/** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
 export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {

@@ -94,7 +94,7 @@ export interface FrontShared {
 /**
  * Opens the shared parts, the port first.
  * @param opened gets the parts, and closes them when it is disposed
- * @throws SconceError `address_in_use`, or `usage` for a file without valid keys or a wrong variable of OpenTelemetry
+ * @throws SconceError `address_in_use`, or `usage` for a faulty file of API keys or a wrong variable of OpenTelemetry
  */
 export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
   const { config, metrics = new Metrics() } = options;

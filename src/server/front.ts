@@ -78,7 +78,8 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     },
     ended: async () => void (await Promise.all(models.opened.map(({ parts }) => parts.service?.live.drain()))),
     async changeRelatives(news) {
-      // Sets the new sockets before the models change, so that each id is found at any time.
+      // Sets the sockets of the other servers before the models change, so that requests find each prediction at any
+      // time.
       if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
       await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
     },
@@ -93,7 +94,8 @@ async function leave(lifecycle: Lifecycle, delayS: number): Promise<void> {
 }
 
 /**
- * Waits until clients have read large answers, at most until `lingersUntilMs`, and a moment longer for small answers.
+ * Closes the port. Waits until clients have read large answers, at most until `lingersUntilMs`, and a moment longer for
+ * small answers.
  */
 async function sendLastAnswers(port: FrontPort, memory: MemoryAccount, lingersUntilMs: number): Promise<void> {
   let isClosed = false;

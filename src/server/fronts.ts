@@ -124,7 +124,7 @@ export class Fronts implements Front, UpgradedFronts {
         role: "front",
         name: nameOf(index, { count, onlyBuild }),
         start: (): FrontStart => {
-          // Runs after this function: until then, no process exists, and messages are dropped.
+          // Repeats the news about engines after this function: before, no process exists, and messages are dropped.
           queueMicrotask(() => {
             for (const each of this.#models) each.repeat(front);
           });
@@ -160,7 +160,10 @@ export class Fronts implements Front, UpgradedFronts {
     );
   }
 
-  /** Starts the HTTP processes. Resolves when all accept predictions, which needs ready engine processes. */
+  /**
+   * Starts the HTTP processes. Resolves when all accept predictions, for which models that are loaded at the start must
+   * be loaded first.
+   */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }

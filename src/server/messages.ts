@@ -27,7 +27,8 @@ export const modelStart = z.object({
 const model = z.int();
 
 /**
- * News about the engine process of a model: its socket, why it ended or could not be started, or whether it answers.
+ * News about the engine process of a model: its socket, why it ended or could not be started, whether it answers, or
+ * whether the model is unloaded or being loaded.
  */
 const engineNews = z.union([
   z.object({ model, socket: z.string() }),
@@ -59,7 +60,7 @@ export type Relative = z.infer<typeof relative>;
 
 /**
  * All other servers that have predictions of the same clients. HTTP processes continue the predictions of a server that
- * is missing from the next list.
+ * is missing from the next list, unless this list has the other server of an upgrade.
  */
 export const relativesNews = z.object({
   relatives: z.array(relative),

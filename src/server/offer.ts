@@ -1,6 +1,6 @@
 /**
- * The models that a server offers its clients. A newer server takes over a port only if it offers all models of the
- * older one.
+ * The models that a server offers its clients. Without --replace, a newer server takes over a port only if it offers
+ * all models of the older one, or the older one has started it.
  */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";

@@ -106,7 +106,7 @@ export class OlderServer {
     return this.#link.closed;
   }
 
-  /** Reports that the newer server does not start. */
+  /** Tells the older server that the newer server does not start. */
   fail(reason: string): void {
     this.#link.send({ kind: "failed", reason });
     this.#link.end();

@@ -1,4 +1,4 @@
-/** Computes limits from the options of `serve`, for all processes of a server. */
+/** Computes limits from the options of `serve`, and creates the fetcher of files, for all processes of a server. */
 import { version } from "../../package.json";
 import { MAX_PADDED_BYTES } from "../engine/fair-queue.ts";
 import { memoryLimit } from "../machine/memory-limit.ts";

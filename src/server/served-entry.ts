@@ -1,4 +1,4 @@
-/** A model in an HTTP process, and its names in requests. A model with broken code answers with an error. */
+/** A model in an HTTP process, and its names in requests. A model that cannot be opened answers with an error. */
 import { codedError, messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -18,7 +18,7 @@ import type { SplitShare } from "./predictions/split.ts";
 
 export type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
-/** A model of the server. `front` and `served` are undefined for a model with broken code. */
+/** A model of the server. `front` and `served` are undefined for a model that cannot be opened. */
 export interface Entry {
   readonly options: FrontModelOptions;
   readonly metrics: Metrics;

@@ -264,7 +264,7 @@ async function openBeside(
 
 /**
  * Whether the server loads a model at its start: with --preload, the named models; otherwise all, unless --keep-alive
- * or --max-loaded loads them on demand.
+ * or --max-loaded loads them on demand. Never with --role front.
  */
 function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: ServeConfig): boolean {
   if (role === "front") return false;

@@ -3,11 +3,12 @@ import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
 /**
- * Counters of a key in each HTTP process: index of the rate window, requests in this window, unfinished predictions.
+ * Number of counters of a key in each HTTP process: index of the rate window, requests in this window, unfinished
+ * predictions.
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
-/** Characters of a key's hash at the end of the ids of its predictions, in base64url: 36 bits. */
+/** Characters of the hash of a key's name, at the end of the ids of its predictions, in base64url: 36 bits. */
 const TAG_LENGTH = 6;
 
 /** Counters of all keys in shared memory: a row for each HTTP process. */

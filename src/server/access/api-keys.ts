@@ -21,7 +21,7 @@ export class ApiKeys implements Disposable {
   #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
   #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
-  /** Reads the key file, also after later changes. @throws SconceError `usage` for a file without valid keys */
+  /** Reads the key file, also after later changes. @throws SconceError `usage` for an unreadable or faulty file */
   constructor(path: string, counts: KeyCounts) {
     this.#path = path;
     this.#counts = counts;

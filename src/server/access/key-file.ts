@@ -4,7 +4,7 @@ import { SconceError } from "../../base/errors.ts";
 
 /**
  * The permissions that a key can have. predictions: start and cancel predictions. read: read results and the model's
- * description. metrics: read metrics. admin: stop the server and change its models.
+ * description. metrics: read metrics. admin: stop or upgrade the server and change its models.
  */
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
@@ -106,7 +106,7 @@ export interface NewKey {
   readonly only?: readonly Permission[] | undefined;
 }
 
-/** Copies a key's name, limits and permissions, for a second secret of the same client. */
+/** Copies a key's name, share, limits and permissions, for a second secret of the same client. */
 export function fieldsOf({ name, share, rate, concurrent, only }: KeyEntry): NewKey {
   const unit = Object.entries(windows).find(([, windowS]) => windowS === rate?.windowS)?.[0];
   return {

@@ -2,7 +2,7 @@
 import { isLogged, log } from "../../base/log.ts";
 import type { RequestContext } from "./request.ts";
 
-/** Paths of health probes. Orchestrators probe every few seconds, so the access log leaves these requests out. */
+/** Paths of health probes, which orchestrators request every few seconds. Such requests get no span, and a log line only at the level `trace`. */
 export const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 export interface Access {
@@ -16,8 +16,8 @@ export interface Access {
 }
 
 /**
- * Logs a request as soon as the size of its answer is known: for a stream, when the stream ends.
- * @returns the response to send: for a stream, one that counts the bytes
+ * Logs a request as soon as the size of its answer is known: for a stream of unknown length, when the stream ends.
+ * @returns the response to send: for a stream of unknown length, a copy that counts its bytes
  */
 export function logAccess(response: Response, access: Access): Response {
   const { context, request } = access;

@@ -1,4 +1,4 @@
-/** Refuses requests without a valid API key, or with a key that lacks the permission for the path. */
+/** Refuses requests without a valid API key, except to some open paths, and requests that their key does not permit. */
 import type { Context } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
@@ -45,7 +45,7 @@ function permissionFor(method: string, path: string): Permission {
   return ["GET", "HEAD", "OPTIONS"].includes(method) ? "read" : "predictions";
 }
 
-/** Whether a POST counts as a new prediction for the limits of the key. Canceling a prediction does not. */
+/** Whether a POST or PUT counts as a new prediction for the limits of the key. Canceling a prediction does not. */
 function startsPrediction(path: string): boolean {
   return !path.endsWith("/cancel");
 }

@@ -1,6 +1,4 @@
-/**
- * Routes of the admin port: metrics, stop and upgrade of the server, changes of the models. A server with an admin port serves them on no other port.
- */
+/** Adds the routes that stop and upgrade the server. On a server with an admin port, keeps them, the metrics and changes of models on that port. */
 import type { Hono } from "hono";
 import type { ServerControl } from "../server-control.ts";
 import { ProblemError } from "./problem.ts";
@@ -20,7 +18,7 @@ export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
 
-/** Answers 404 for public paths on the admin port, and for admin paths on the public port. */
+/** Answers 404 for public paths on the admin port, and for admin paths on the public port. Both ports have health checks and the index of models. */
 export const separatePorts: Check = (c) => {
   const { path, isAdmin } = contextOf(c);
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);

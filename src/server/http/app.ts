@@ -45,7 +45,10 @@ export interface ServedModel {
   /** Time when the model was packaged, in seconds since 1970; 0 if unknown. */
   readonly createdS: number;
   readonly openai: OpenAi;
-  /** An example input for the OpenAPI document. Small files replace its files, to keep the document short. */
+  /**
+   * An example input for the OpenAPI document. Its large pictures are shrunk, and a short text replaces other large files, to keep the document
+   * short.
+   */
   readonly shortExample: unknown;
 }
 
@@ -65,7 +68,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOption
   readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly version: string;
   readonly control: ServerControl;
-  /** Called with internal errors, whose details the client does not get. */
+  /** Called with internal errors and with faults of the store of predictions, whose details the client does not get. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 
@@ -81,7 +84,7 @@ const exposeHeaders = [
   "ETag",
   "Content-Range",
 ];
-/** Seconds that browsers may cache the answer to a CORS preflight. Browsers allow at most two hours. */
+/** Seconds that browsers may cache the answer to a CORS preflight. Chromium allows at most two hours. */
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {

@@ -32,7 +32,8 @@ export interface BodyLimits {
 }
 
 /**
- * Reads a body as JSON, and counts its memory against --max-memory: before reading if Content-Length is known, else with each chunk.
+ * Reads a body as JSON text without parsing it, and converts a form to JSON. Counts its memory against --max-memory: before reading if the length is
+ * known, else with each chunk.
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
@@ -63,7 +64,7 @@ export async function readBytes(request: Request, limits: BodyLimits): Promise<R
 }
 
 interface Received extends Omit<ReadBody, "body"> {
-  /** A small body is one array, a large body a list of chunks. */
+  /** A small body of known length is one array. Any other body is a list of chunks. */
   readonly chunks: Uint8Array | Uint8Array<ArrayBuffer>[];
 }
 
@@ -124,7 +125,10 @@ interface ChunkOptions {
   readonly decoder: ReturnType<typeof decoderOf>;
 }
 
-/** Reads a large body into a list of chunks. Growing one buffer would copy the bytes many times and block the event loop. */
+/**
+ * Reads a large body, or a body of unknown length, into a list of chunks, and decompresses it. Growing one buffer would copy the bytes many times and
+ * block the event loop.
+ */
 async function readChunks(
   request: Request,
   { limits, upload, isCharged, decoder }: ChunkOptions,
@@ -220,7 +224,7 @@ export class Upload implements InRing<Upload> {
 
 export class Uploads {
   readonly #now: () => number;
-  /** The oldest first. */
+  /** Bodies that are being received, the oldest first. */
   readonly #uploads = new Ring<Upload>();
 
   constructor(now: () => number = () => performance.now()) {

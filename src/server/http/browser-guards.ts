@@ -8,7 +8,8 @@ import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
 /**
- * Refuses foreign host names. After DNS rebinding, the host name of a foreign page resolves to this server, and the page could read answers.
+ * Refuses foreign host names, except for health checks. After DNS rebinding, the host name of a foreign page resolves to this server, and the page
+ * could read answers.
  *
  * Always allowed are IP addresses and loopback names, which no foreign page can have, and the names in --allowed-hosts. Without --allowed-hosts, a
  * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and

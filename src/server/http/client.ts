@@ -5,7 +5,8 @@ import type { Client } from "../predictions/predictions.ts";
 import type { Peer } from "./listener.ts";
 
 /**
- * Called with true when the request begins to wait for a prediction, and with false when the wait ends. Meanwhile the idle timeout does not apply.
+ * Called with true when a request begins to wait, for example for a prediction, and with false when the wait ends. Meanwhile the idle timeout does
+ * not apply.
  */
 export type OnHold = (request: Request, isHeld: boolean) => void;
 

@@ -77,7 +77,7 @@ export class EventStream {
     this.#wake?.();
   };
 
-  /** The body of the response. It disposes `watched`, the prediction, when the stream ends. */
+  /** The body of the response. When the stream ends, it disposes `watched`, the subscription to the prediction. */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
     this.#watched = watched;
@@ -166,7 +166,7 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  /** The event of the next part to send; undefined if all were sent. Parts precede the output that they belong to. */
+  /** The event of the next part to send; undefined if none is left. Parts precede their output: parts of an output that was sent are skipped. */
   #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
     if (parts === undefined) return undefined;
     if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };

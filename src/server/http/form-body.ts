@@ -60,8 +60,8 @@ class Places {
 
 /**
  * Converts a form to JSON. The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, the form
- * has several inputs, and the numbers are their indices. A file becomes a data URL. For other parts, the schema decides between a JSON string and
- * JSON.
+ * has several inputs, and the numbers are their indices. A file becomes a data URL; a JSON file becomes JSON where the schema takes no text. For
+ * other parts, the schema decides between a JSON string and JSON.
  *
  * @param expected the kinds of JSON values that one input accepts
  * @param take called with bytes of memory that the conversion needs until it ends; throws if none is free
@@ -142,13 +142,16 @@ function elementOf({ items = anything, first = [] }: Expected, index: number): E
   return first[index] ?? items;
 }
 
-/** Text that is not JSON becomes a JSON string, even where the schema expects a number. Validation then refuses the string with a clear message. */
+/**
+ * Yields the value of a part. Text becomes a JSON string if the schema takes text, or if the text is not JSON: validation then refuses the string
+ * with a clear message.
+ */
 function* valueJson(value: Value, expected: Expected): Pieces {
   if (typeof value !== "string") yield value;
   else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
 }
 
-/** Whether the schema accepts any string. */
+/** Whether the schema accepts strings other than data URLs. */
 function takesText({ kinds, hasOnlyDataUrls = false }: Expected): boolean {
   return kinds.has("string") && !hasOnlyDataUrls;
 }

@@ -1,10 +1,10 @@
-/** Creates the bodies of JSON answers. Large bodies are streamed. */
+/** Creates the bodies of answers. Large JSON texts and files are sent in pieces. */
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
 import type { RequestContext } from "./request.ts";
 
-/** Length in characters from which answers are streamed. Shorter answers fit into the socket's send buffer. */
+/** Length in characters from which answers are sent in pieces. Shorter answers fit into the socket's send buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
 
 /** Bun 1.4 writes the headers and the body of an asynchronous answer in one system call if the body is shorter than this length in bytes. */
@@ -36,10 +36,13 @@ interface SharedText {
   readers: number;
 }
 
-/** Streams large JSON texts. Clients that read the same path share one copy of the text in memory until the slowest client has read it. */
+/**
+ * Sends large JSON texts and files in pieces. Clients that read the same path share one copy of the text in memory until the slowest client has read
+ * it.
+ */
 export class LargeAnswers {
   readonly #memory: MemoryAccount;
-  /** The texts that clients are reading now, by path. Each text belongs to an ended prediction and does not change. */
+  /** The texts that clients are reading now, or that hold() keeps, by path. A text does not change. */
   readonly #shared = new Map<string, SharedText>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 

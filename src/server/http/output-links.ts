@@ -10,7 +10,7 @@ import type { BucketValues } from "../queue/bucket-values.ts";
 
 export interface OutputLinksOptions {
   readonly values: Pick<BucketValues, "link">;
-  /** Seconds that ended predictions are retained. Links are valid until then. */
+  /** Seconds that ended predictions are retained. Links are valid until then, and at least `MIN_LINK_S` seconds. */
   readonly retainS: number;
   readonly memory: MemoryAccount;
 }

@@ -1,4 +1,4 @@
-/** Parses the request headers that set a prediction's wait, time limit, id and webhook. */
+/** Parses the request headers of predictions: wait, links to outputs, time limit, id and webhook. */
 import { type Webhook, type WebhookEvent, webhookEvents } from "../webhooks/webhook.ts";
 import { ProblemError } from "./problem.ts";
 import type { RequestContext } from "./request.ts";

@@ -51,7 +51,7 @@ export class RequestContext implements Origin {
   predictionStatus: Status | undefined = undefined;
   /** Bytes of the answer's body, if the Response does not have them as Content-Length. */
   answerBytes: number | undefined = undefined;
-  /** Whether the answer's body is a stream without a known length. */
+  /** Whether the answer's body is a stream. Its length is unknown unless `answerBytes` is set. */
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
@@ -168,11 +168,11 @@ export function originalOf(request: Request): Request {
 }
 
 export interface ContextOptions {
-  /** Starts a span for each request except probes; undefined for forwarded requests. */
+  /** Starts a span for each request except health probes and scrapes of metrics; undefined for forwarded requests. */
   readonly tracing?: Spans | undefined;
   /** Counts each request; undefined for forwarded requests, because the forwarding process counts them. */
   readonly metrics?: Metrics | undefined;
-  /** Logs each request at the level `info`; by default at `trace`. */
+  /** Logs each request except health probes at the level `info`. If false, and for probes, the level is `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
   readonly isAdmin?: boolean;

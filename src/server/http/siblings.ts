@@ -47,8 +47,8 @@ export class Siblings {
 
   /**
    * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to another server (a relative) that has it.
-   * @returns undefined if this process must answer: the prediction belongs to it, or its process has exited
-   * @throws SconceError `not_ready` if the process cannot be reached, or exits after the request's body was sent
+   * @returns undefined if this process must answer: the prediction belongs to it, or its process has exited and the request has no body
+   * @throws SconceError `not_ready` if the process cannot be reached
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
@@ -64,7 +64,10 @@ export class Siblings {
     return undefined;
   }
 
-  /** Sends the request to the Unix socket of another HTTP process. @returns undefined if that process has exited */
+  /**
+   * Sends the request to the Unix socket of another HTTP process. @returns undefined if that process has exited and the request has no body @throws
+   * SconceError `not_ready`
+   */
   async #send(socket: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;

@@ -3,7 +3,9 @@ import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 
-/** Larger bodies are parsed on a second thread, since parsing them would block the event loop for milliseconds. */
+/**
+ * Larger bodies are checked on a worker thread, since parsing them at once would block the event loop for milliseconds.
+ */
 export const LARGE_BYTES = 256 * 1024;
 
 /** Bytes of memory to count for each byte of a body: the body itself, and about two bytes of decoded inputs. */
@@ -27,7 +29,7 @@ export class Bodies implements Disposable {
   readonly #decoder: InputDecoder;
   readonly #large: LargeBodies | undefined;
 
-  /** @param large parses large bodies on other threads; undefined: this thread parses them */
+  /** @param large checks large bodies on other threads; undefined: this thread parses and checks them */
   constructor(decoder: InputDecoder, large?: LargeBodies) {
     this.#decoder = decoder;
     this.#large = large;

@@ -1,6 +1,6 @@
 /**
- * Finds the JSON types that a schema accepts in each part of an input, so that wrong values are refused before they are
- * parsed.
+ * Finds the JSON types that a schema accepts in each part of an input. Forms are converted to these types, and large
+ * bodies lose values of other types before they are parsed.
  */
 
 import * as z from "../../author/z.ts";

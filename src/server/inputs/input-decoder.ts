@@ -1,4 +1,4 @@
-/** Decodes JSON into inputs, and validates them by the model's schema. Its error lists every fault. */
+/** Decodes JSON into inputs, and validates them by the model's schema. Its error lists every fault, up to `MAX_FAULTS`. */
 
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
 import { InputError } from "../../author/input-error.ts";
@@ -193,7 +193,7 @@ function requireList(body: unknown, maxInputs: number): unknown[] {
   return body;
 }
 
-/** Maximum length of a body that an error shows. */
+/** Maximum characters of the corrected body that an error proposes. For a longer body, the error shows only the names of its fields. */
 const MAX_SHOWN = 200;
 
 /** Refuses `{"input": {…}}`, the body of Cog's and Replicate's API, and shows the body to send. @throws SconceError `inputs_invalid` */

@@ -1,4 +1,7 @@
-/** Finds elements of a JSON list without parsing them, so that a large list can be parsed in parts. */
+/**
+ * Finds elements of a JSON list without parsing them, so that a large list can be parsed in parts. Also finds syntax
+ * errors and values that are nested too deeply.
+ */
 
 /** Where the parts of a list are in its text. A part is a group of elements. */
 export interface ListScan {

@@ -95,7 +95,7 @@ export class LargeBodies {
   }
 
   /**
-   * Checks a body on a thread.
+   * Checks a body on a worker thread. If the check itself fails, this thread decodes and checks the body.
    * @param chunks their memory is transferred to the thread
    * @throws SconceError `body_invalid` or `inputs_invalid`, also if the check takes too long
    */
@@ -167,7 +167,10 @@ export class LargeBodies {
     return worker;
   }
 
-  /** Ends a check that has used its CPU time. On a busy machine the thread may have had less CPU time, so the timer is set again. */
+  /**
+   * Ends a check that has used its CPU time, or 10 times as much wall time. Otherwise sets the timer again: on a busy machine the thread gets less
+   * CPU time.
+   */
   #checkTimeout(worker: Worker, timeoutMs: number): void {
     const running = this.#running.get(worker);
     if (running === undefined) return;

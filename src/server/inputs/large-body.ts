@@ -15,10 +15,7 @@ import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
-/**
- * Groups from this size on are searched for values of a wrong JSON type, which are removed: parsing them takes much
- * memory.
- */
+/** Groups from this size on are first checked without their values of a wrong JSON type, since parsing these values takes much memory. */
 const LARGE_PART_BYTES = 4 * PART_BYTES;
 const SPACE = 0x20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. The values may take twenty times this memory. */

@@ -33,8 +33,8 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * A request for at most this fraction of the free memory succeeds above `fullAt`, too, so that large requests cannot
- * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
+ * A request for at most this fraction of the free memory succeeds above `fullAt`, too. Large requests then cannot
+ * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998). Files and tensors wait instead.
  */
 const OF_FREE = 1 / 256;
 
@@ -142,7 +142,7 @@ export class MemoryAccount {
     return (FILES * this.maxBytes) / this.#processes;
   }
 
-  /** Most bytes for the outputs of one prediction; more would never fit. */
+  /** Most bytes for the outputs of one prediction. More are refused even if nothing else is in memory. */
   get maxOutputBytes(): number {
     return (fullAt.outputs * this.maxBytes) / HELD_PER_OUTPUT_BYTE;
   }
@@ -152,7 +152,8 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether more bytes fit. Any number fits if others hold nothing but results, which can be evicted.
+   * Whether more bytes fit. Any number fits if others hold nothing but pictures, which have their own limit, and
+   * results, which can be evicted.
    * @param own bytes that the caller already holds
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
@@ -177,7 +178,9 @@ export class MemoryAccount {
     return charge;
   }
 
-  /** Calls the listener once, soon after memory is freed. */
+  /**
+   * Calls the listener once, soon after memory is freed. With several processes, the call may come without free memory.
+   */
   onceRoom(listener: () => void): void {
     this.#listeners.add(listener);
     this.#pollLater();
@@ -189,7 +192,7 @@ export class MemoryAccount {
   }
 
   /**
-   * Charges a file as soon as it fits, after the files that already wait.
+   * Charges a file as soon as it fits, after the files that already wait, or before them with `isNext`.
    * @throws the reason of the signal
    */
   async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Counters and histograms as numbers in shared memory. Each HTTP process has a row, so the counts of a killed process
- * remain.
+ * Counters and histograms as numbers in shared memory. Each HTTP process has a row, and their parent process the last
+ * one, so the counts of a killed process remain.
  */
 import { z } from "zod";
 import {

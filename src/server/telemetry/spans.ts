@@ -23,7 +23,7 @@ const MAX_LINKS = 128;
 
 /** Identifies a span of any process by the fields of W3C Trace Context. */
 export interface SpanIds {
-  /** Undefined without a `traceparent` header. */
+  /** Undefined without a span: the server makes no spans, and the client sent no `traceparent` header. */
   readonly traceId: string | undefined;
   readonly spanId: string | undefined;
   readonly isSampled?: boolean | undefined;

@@ -87,7 +87,7 @@ export class Progress {
 
   readonly #state = async (): Promise<string | undefined> => this.#live && this.#options.json(this.#live.record);
 
-  /** JSON with the unsent outputs that fit into one message. */
+  /** JSON with the unsent outputs that fit into one message; undefined if all are sent. */
   readonly #outputs = async (): Promise<string | undefined> => {
     const outputs = this.#live?.outputs ?? (await this.#lastOutputs());
     const texts: string[] = [];

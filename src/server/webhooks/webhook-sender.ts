@@ -31,7 +31,7 @@ export interface SenderOptions {
   readonly secrets: readonly string[];
   readonly userAgent: string;
   readonly memory: MemoryAccount;
-  /** Time limit of an attempt in milliseconds. */
+  /** Time limit of an attempt in milliseconds. Default: `TIMEOUT_MS`. */
   readonly timeoutMs?: number | undefined;
 }
 

@@ -174,7 +174,7 @@ export class Webhooks {
       },
     });
     this.#progress.set(id, progress);
-    // Deletes the entry here, because `ended` is not called if another process ends the prediction.
+    // Deletes the entry when the prediction is over: `ended` is not called if another process ends the prediction.
     live.onceOver(() => this.#progress.delete(id));
   }
 
@@ -251,7 +251,10 @@ export class Webhooks {
     warn(id, "given_up", new URL(webhook.url), why);
   }
 
-  /** The last message of a prediction; undefined if the store has evicted the prediction. */
+  /**
+   * The last message of a prediction; undefined if the store has evicted the prediction, or a new prediction has its
+   * id.
+   */
   async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
     const { id, createdAtMs } = waiting;
     const record = await this.#options.read(id);

@@ -1,4 +1,4 @@
-/** Adds the routes of OpenAI's API, the Open Inference Protocol (v2) and MCP. Each folder here translates the requests of one API to predictions. */
+/** Adds the routes of OpenAI's API, the Open Inference Protocol (v2) and MCP. Each subfolder translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName, ServeConfig } from "../../config.ts";
@@ -59,7 +59,7 @@ export function takesModelNames(path: string): boolean {
   return isOpenaiPath(path);
 }
 
-/** In the order of the routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
+/** The APIs in the order in which their routes are added: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
 /**

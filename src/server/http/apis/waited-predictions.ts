@@ -168,7 +168,7 @@ export class WaitedPredictions {
   }
 }
 
-/** Converts large inputs to bytes, which a second thread can parse. */
+/** Converts large inputs to bytes, which a worker thread can check. */
 function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
 }

@@ -121,7 +121,7 @@ const headers: Partial<Record<ProblemStatus, z.ZodRawShape>> = {
   503: retryAfter,
 };
 
-/** Describes the error answers with these codes, by HTTP status. Every route may also answer `bad_header` and `internal`. */
+/** Describes the error answers with these codes, by HTTP status. Adds `bad_header` and `internal`, which every route may answer. */
 export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"] {
   const byStatus = Map.groupBy(new Set<SampleCode>(["bad_header", ...codes, "internal"]), (code) =>
     problemStatus({ code }),

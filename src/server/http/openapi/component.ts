@@ -9,7 +9,7 @@ export interface Component {
 }
 
 /**
- * Converts a JSON Schema to components. Only references change: `#` becomes the component `name`, and each schema in `$defs` becomes a component. In
+ * Converts a JSON Schema to components. References change: `#` becomes the component `name`, and each schema in `$defs` becomes a component. In
  * tuples, `maxItems` replaces `items: false`, which some client generators do not support.
  *
  * @param schema a complete JSON Schema, whose references lead to `#` or into `$defs`

@@ -15,7 +15,7 @@ interface DocumentOptions {
   readonly apis?: readonly DescribedApi[];
 }
 
-/** Adds the answers to requests without a valid API key to a route. Health checks need no key. */
+/** Adds the answers for a missing, unknown or refused API key to a route, or marks a health check as a route without a key. */
 function withKey(route: RouteConfig): RouteConfig {
   if (route.path.startsWith("/health/")) return { ...route, security: [] };
   return { ...route, responses: { ...keyFaults, ...route.responses } };

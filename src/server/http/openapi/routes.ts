@@ -266,7 +266,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   };
 }
 
-/** Path of the first file in a sample output; undefined without a file. */
+/** Path of the first file within a sample output, with slashes as in URLs; undefined without a file. */
 function pathOfFile(sample: unknown): string | undefined {
   if (typeof sample !== "object" || sample === null) return undefined;
   for (const [name, value] of Object.entries(sample)) {

@@ -1,4 +1,4 @@
-/** The routes of the interactive documentation: Swagger UI, with files from this program. */
+/** The routes of the interactive documentation (Swagger UI, with files from this program) and of the icon. */
 import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };

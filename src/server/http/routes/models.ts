@@ -33,7 +33,7 @@ export interface ListedModel {
 
 export interface BrokenAppOptions extends GuardOptions {
   readonly basePath: string;
-  /** Counts refused requests that belong to no model. */
+  /** Counts the requests that the app refuses. */
   readonly metrics: Pick<Metrics, "rejected">;
 }
 

@@ -92,7 +92,7 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
 
 /** The path of the file in the output, from the URL. Clients that are generated from the OpenAPI document escape its slashes as `%2F`. */
 function fieldsOf(request: Request): string[] {
-  // The segments before are "", the kind of prediction, the id, the list and the index.
+  // The first five segments are "", the kind of prediction, the id, the list and the index.
   const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
   try {
     return decodeURIComponent(place).split("/").filter(Boolean);
@@ -137,7 +137,7 @@ export interface ByteRange {
 
 /**
  * Parses the header `Range` (RFC 9110, section 14).
- * @returns undefined for the whole file: without the header, with several ranges, or with an `If-Range` that names another file
+ * @returns undefined for the whole file: without a valid header, with several ranges, or with an `If-Range` that names another file
  * @throws ProblemError 416
  */
 function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {

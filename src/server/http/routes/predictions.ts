@@ -35,7 +35,7 @@ export interface PredictionRoutes {
   readonly decoder: Pick<InputDecoder, "expected">;
   /** Replaces files by links to a bucket; undefined without a bucket. */
   readonly links?: OutputLinks | undefined;
-  /** Whether the model is still loading. New predictions then wait. */
+  /** Whether the model is not loaded now. Accepted predictions then wait until it is. */
   readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
   readonly large: LargeAnswers;
@@ -255,7 +255,7 @@ interface AnswerOptions {
   /** Milliseconds of the `wait` preference that the server applies. Default: 0. */
   readonly waitMs?: number;
   readonly hasLinks?: boolean;
-  /** Whether the model is loading, so that the answer gets `Retry-After`. */
+  /** Whether the prediction waits until the model is loaded, so that the answer gets `Retry-After`. */
   readonly mustWait?: boolean;
 }
 

@@ -55,7 +55,7 @@ export interface Fault {
   readonly detail: string;
 }
 
-/** An error for a refused request, which would be refused again. */
+/** An error for a request that the server refused. The page does not repeat the request. */
 export class Refusal extends Error {
   readonly status: number;
   readonly faults: readonly Fault[];

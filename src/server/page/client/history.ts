@@ -84,7 +84,10 @@ function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
 /** Width and height in pixels. */
 const THUMBNAIL_SIDE = 96;
 
-/** A small picture of a run. Undefined if no value has a picture as a data URI: a page may not read pixels of pictures from other sites. */
+/**
+ * A small copy of the first picture in the values of a run. Undefined if this is no data URI: a page may not read pixels of pictures from other
+ * sites.
+ */
 export async function thumbnailOf(values: readonly Value[]): Promise<string | undefined> {
   const url = pictureIn(values.filter((value) => value !== undefined));
   if (url === undefined || !url.startsWith("data:")) return undefined;

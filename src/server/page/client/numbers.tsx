@@ -1,4 +1,4 @@
-/** Shows lists of numbers: short lists as bars, long lists as a line plot. */
+/** Charts of numbers: bars for short lists and named scores, and a plot with a thin line for each number for long lists. */
 import { alignedTexts, numberText } from "./value.ts";
 
 interface BarsProps {

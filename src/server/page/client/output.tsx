@@ -13,7 +13,7 @@ interface OutputProps {
   readonly schema: SchemaNode | undefined;
   readonly value: Json;
   readonly label: string;
-  /** The picture in the input, which is shown beside a picture in the output for comparison. */
+  /** The picture in the input, which is laid over a picture in the output for comparison; undefined without one. */
   readonly picture: string | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { SchemaNode } from "../../../base/json-schema.ts";
 import { controlOf, type FieldProps, Labelled } from "./labelled.tsx";
 import { type Choice, isRange } from "./schema.ts";
 
-/** A text whose maximum length is at most this gets a field of one line. */
+/** Maximum length of texts that get a field of one line. Texts with a format or a pattern always get one. */
 const LINE_LENGTH = 120;
 
 export function TextField({ value, onChange, ...at }: FieldProps) {

@@ -90,7 +90,7 @@ function membersOf({ fields, required }: SchemaNode, example?: JsonObject): Json
   return Object.fromEntries(members.filter((member): member is [string, Json] => member[1] !== undefined));
 }
 
-/** Whether the limits of a number suit a slider. JSON Schema gives every integer the limits of exact integers, which are too far apart. */
+/** Whether the limits of a number suit a slider. zod gives every integer the limits of exact integers, which are too far apart. */
 export function isRange({ minimum, maximum }: SchemaNode): boolean {
   return minimum !== undefined && maximum !== undefined && maximum - minimum < 1e6;
 }

@@ -19,7 +19,7 @@ import { rpcError } from "./rpc-error.ts";
 
 /** Runs, finds and cancels predictions for one MCP request. */
 export interface Call {
-  /** Starts a prediction, and waits until it ends or `waitMs` milliseconds have passed. */
+  /** Starts a prediction, and waits for its end, or at most `waitMs` milliseconds; undefined: no limit. */
   begin(args: unknown, waitMs: number | undefined, watcher: Watcher | undefined): Promise<Begun>;
   /** Finds the prediction of an MCP task; undefined for an unknown or expired id. */
   find(id: string): Promise<Begun | undefined>;

@@ -57,7 +57,7 @@ const refusedParameters = ["sequence_id", "classification", "shared_memory_regio
 
 /**
  * Parses a request for the model.
- * @param headerLength the header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON
+ * @param headerLength the header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON, 0 if it has no JSON
  * @throws ProblemError 400
  */
 export function readRequest(bytes: Uint8Array, headerLength: string | null, model: ModelInterface): InferRequest {

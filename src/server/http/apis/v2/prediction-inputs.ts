@@ -30,7 +30,7 @@ interface Column {
 }
 
 /**
- * Checks the tensors, and computes an upper bound of their memory. `values` creates the inputs later.
+ * Checks the tensors, and computes an upper bound of their memory. The result's function `values` creates the inputs later.
  * @throws ProblemError 400
  */
 export function prepareInputs(

@@ -130,7 +130,9 @@ const extensions = ["binary_tensor_data", "model_configuration", "model_reposito
 type Answer = (c: Context, version: string | undefined) => Response | Promise<Response>;
 type Route = readonly [method: "GET" | "POST", answer: Answer];
 
-/** Statuses that Triton uses instead of the server's usual statuses. Triton has no API keys: a key at its limit gets 429. */
+/**
+ * The HTTP status that Triton answers: 400 for the server's 422, and 503 for 429. Only an API key at its limit gets 429, since Triton has no keys.
+ */
 function statusOf(problem: Problem): ProblemStatus {
   const status = problemStatus(problem);
   if (status === 422) return 400;
