@@ -38,7 +38,7 @@ export const caseSchema = z.object({
   group: z.string(),
   /** Text about the program for the report of wrong results, such as its Python source or its exported graph. */
   source: z.string(),
-  /** What is compared: `values`, or only `shapes` if results are random. */
+  /** Kind of comparison: `values`, or only `shapes` if results are random. */
   compare: z.enum(["values", "shapes"]),
   /** Allowed difference, relative to the largest element of an output. Default: by dtype, in compare.ts. */
   tolerance: z.number().optional(),

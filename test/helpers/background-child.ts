@@ -1,6 +1,6 @@
 /**
- * Prints, as JSON, the scheduling policies of this process's threads and of its child: before they enter the background
- * (SCHED_IDLE), in it, after this process alone has left it, and after both have.
+ * Prints, as JSON, the scheduling policies of all threads of this process and its child: before and in the background
+ * (SCHED_IDLE), after only this process has left it, and after both have.
  * `started` has the policies of a process that `Background.start` starts. With the argument "bounded", programs that
  * this process starts do not get the capability CAP_SYS_NICE. With "starved", a busy thread takes the core until the
  * threads leave the background.

@@ -61,7 +61,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
   view.addEventListener<{ request: { url: string } }>("Network.requestWillBeSent", ({ data: { request } }) => {
     if (!/^(?:data|blob):/.test(request.url)) requests.push(request.url);
   });
-  // Failed HTTP requests are no errors of the page's code.
+  // Records errors that the browser logs, except failed HTTP requests, which are no errors of the page's code.
   view.addEventListener<{ entry: { source: string; text: string } }>("Log.entryAdded", ({ data: { entry } }) => {
     if (entry.source !== "network") errors.push(entry.text);
   });

@@ -125,7 +125,7 @@ export async function predictExample(
 }
 
 function unpackingOf({ lines }: RunningCli): string[] {
-  // Removes the time at the beginning of each line.
+  // Keeps the lines about unpacking, and removes the time at their beginning.
   return lines
     .filter((line) => /unpack/i.test(line))
     .map((line) => line.replace(/^\S+Z(?= )/, "").replace(/^ (?=ℹ)/, ""));

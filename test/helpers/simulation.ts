@@ -11,7 +11,10 @@ export class SimulatedClock implements Clock {
   #timers: { atMs: number; callback: () => void }[] = [];
   readonly #turnMs: number;
 
-  /** @param turnMs interval at which the event loop checks its timers; 0 for an event loop that is idle */
+  /**
+   * Makes a clock that shows 0 ms. @param turnMs interval at which the event loop checks its timers; 0 for an event
+   * loop that is idle
+   */
   constructor(turnMs = 0) {
     this.#turnMs = turnMs;
   }

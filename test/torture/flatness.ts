@@ -12,7 +12,10 @@ export class Flatness {
   readonly #bound: { readonly ratio: number; readonly bytes: number };
   readonly #samples: number[] = [];
 
-  /** @param bound largest median of the last quarter: `ratio` times the median of the second quarter, plus `bytes` */
+  /**
+   * Makes a check without samples. @param what name of the measured program, for the report @param bound largest median
+   * of the last quarter: `ratio` times the median of the second quarter, plus `bytes`
+   */
   constructor(what: string, bound: { readonly ratio: number; readonly bytes: number }) {
     this.#what = what;
     this.#bound = bound;

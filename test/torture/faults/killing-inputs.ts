@@ -7,10 +7,7 @@ import type { Tally } from "../tally.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict, Traffic } from "../traffic.ts";
 
-/**
- * Time limit for a batch in seconds. An engine process that shares its core with other programs must be able to die
- * within it.
- */
+/** Time limit for a batch in seconds: long enough that a crashing engine process on a busy core ends before it. */
 const BATCH_S = 3;
 
 /** The message with which an input fails, by the fault that the input requests. */

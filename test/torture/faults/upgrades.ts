@@ -140,7 +140,8 @@ async function killedAnywhere(
   await tally.inject(async () => {
     (killed === "newer" ? newer : older).kill("SIGKILL");
     await (killed === "newer" ? newer : older).exited;
-    // If the older server had ended when the newer was killed, no server is left, and another is started.
+    // Whether a server is left. If the older server had ended before the newer was killed, none is, and another is
+    // started.
     const answers = () =>
       client.fetch("/health/ready", { headers: { Connection: "close" } }).then(
         ({ ok }) => ok,
