@@ -37,7 +37,10 @@ class BufferPool {
   /** Makes all buffers pinned memory, which a GPU can copy from directly. Call this before `take`. */
   void use_pinned_memory();
   c10::Storage take(size_t bytes);
-  /** Takes back a buffer. A buffer that is still referenced, such as an input kept by weights, is not reused. */
+  /**
+   * Takes back a buffer. A buffer above `kMaxBytes`, or with other references, such as an input kept by weights, is not
+   * reused.
+   */
   void give(c10::Storage&& storage);
   void clear();
 

@@ -11,8 +11,9 @@
 namespace sconce {
 
 /**
- * Folds batch norms into the convolution or linear layer before them. Skips a batch norm that may train, or that may
- * scale another dimension than the layer's channels. Skips float16 and bfloat16, where folding changes the rounding.
+ * Folds batch norms into the convolution or linear layer before them, unless other nodes read the layer's output. Skips
+ * a batch norm that may train, or that may scale another dimension than the layer's channels. Skips float16 and
+ * bfloat16, where folding changes the rounding.
  * @param input_ranks ranks of the graph's inputs, in order; none for an unknown rank
  */
 void fold_batch_norms(const std::shared_ptr<torch::jit::Graph>& graph, const std::vector<std::optional<int64_t>>& input_ranks);

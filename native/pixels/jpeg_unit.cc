@@ -26,7 +26,7 @@ struct Image {
   std::array<size_t, 4> row_bytes{};
 };
 
-/** Most JPEGs in one batch. Larger batches are not faster. */
+/** Most JPEGs in one batch, and most idle buffers. Larger batches are not faster. */
 constexpr size_t kMaxBatch = 32;
 /** Buffers above this size are freed after each use. */
 constexpr size_t kMaxKept = size_t{16} << 20;

@@ -10,7 +10,10 @@ const LONG_MS = 2;
 /** A prediction counts as large if a batch has at least this many of its items. */
 const MANY = 4;
 
-/** A runner gets its next batch at least this many milliseconds before the running batch ends. Timers are no finer. */
+/**
+ * A runner gets its next batch at least this many milliseconds before the expected end of the running batch. Timers are
+ * no finer.
+ */
 const LEAST_LEAD_MS = 2;
 /** A runner gets its next batch at most this many milliseconds early, because items cannot join it afterwards. */
 const MOST_LEAD_MS = 20;

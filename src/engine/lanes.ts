@@ -13,7 +13,10 @@ export interface Queued extends Lengths {
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  /** Tensors whose padded bytes count for the limit of a batch. Undefined for a model without padded dimensions. */
+  /**
+   * Tensors whose padded bytes count for the limit of a batch, if the item has padded dimensions. Undefined for a model
+   * with `step`.
+   */
   readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
@@ -149,7 +152,10 @@ export class Lanes<T extends Queued> {
     });
   }
 
-  /** Takes the first item of a line. If items are left, the line and its prediction go after all others. */
+  /**
+   * Takes the first item of a line. If the line has more items, it goes to the end of its bucket. If the prediction has
+   * more items, it goes after all others.
+   */
   takeFirst(line: Line<T>): T {
     const { lane, bucket, items } = line;
     const item = items.shift();

@@ -17,7 +17,10 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly to: number;
   /** Place of the tensors in shared memory; undefined if they are in the frame. */
   readonly place: SharedPlace | undefined;
-  /** `waiting` for a batch, `dispatched` in a batch, or `alone` in a batch of one item. */
+  /**
+   * `waiting` for a batch, `dispatched` in a batch, or `alone`: running alone, because it may have crashed an engine
+   * process.
+   */
   state: "waiting" | "dispatched" | "alone";
   /** Number of engine processes that ended before the item had its result. */
   losses: number;
