@@ -10,36 +10,36 @@ export const errorCodes = [
   "store_unwritable", // the disk of the store of models is full or read-only
   "store_corrupt", // a blob is missing, or its content does not match its digest
   "registry_unavailable", // a registry cannot be reached, or several tries failed
-  "registry_denied", // a registry requires a login, or the user lacks the permission
+  "registry_denied", // a registry requires a login or a permission, or the stored credentials are invalid
   "registry_refused", // a registry answered with another error, or the host is no registry
   "registry_corrupt", // content from a registry has another digest or size than requested
-  "image_invalid", // an OCI image layout is damaged, or a part of the image is not available
+  "image_invalid", // an OCI image layout is damaged, or a file for an image is missing, unsuitable or changed meanwhile
   "weights_invalid", // weights cannot be loaded, or their tensors differ from the declaration
-  "tensor_invalid", // a tensor has another dtype, rank or size than declared
+  "tensor_invalid", // a tensor has another dtype, rank or size than declared, or its data do not fit its shape
   "run_failed", // the forward pass threw
   "engine_ended", // the engine process ended while it ran a batch of only this item
-  "out_of_memory", // the device had too little memory for a batch
+  "out_of_memory", // the device had too little memory for the weights or a batch
   "device_unavailable", // the device does not exist
   "target_unreachable", // a batch of one item takes longer than the latency target
-  "session_closed", // use of a session after `dispose()`
+  "session_closed", // the session or the engine was closed before the item ran
   "native_unavailable", // the addon or libtorch could not be loaded
   "cache_unusable", // the folder into which an executable unpacks libtorch cannot be used
   "file_refused", // the server must not fetch this URL (scheme, address, redirect)
   "file_unavailable", // fetching a URL failed (time limit, status, connection)
   "file_too_large", // a file has too many bytes, pixels or seconds
-  "file_invalid", // the field does not accept this kind of file
+  "file_invalid", // a URL is malformed, or the field does not accept the file's type or content
   "output_invalid", // the model's output does not match its declaration
   "input_refused", // the author's code refused an input with an InputError
   "item_failed", // the author's code threw for one item
-  "canceled", // the prediction was canceled before this item completed
+  "canceled", // the prediction was canceled before this item completed, or a command was interrupted
   "timed_out", // the prediction timed out before this item completed
-  "body_invalid", // a request's body is not JSON
+  "body_invalid", // a request's body is not JSON in UTF-8, or not a valid form or JSON-RPC message
   "inputs_invalid", // inputs do not match the schema; `faults` lists the wrong values
   "prediction_differs", // the client's id belongs to a prediction with another body
   "webhook_refused", // the webhook URL is invalid or not allowed
-  "queue_full", // the queue accepts no more items now
+  "queue_full", // the queue accepts no more items now, or the server's memory is full
   "key_limit", // the API key has reached its rate or its number of unfinished predictions
-  "not_ready", // the server is starting or draining
+  "not_ready", // the server or its engine process is starting, or the server is draining
   "address_in_use", // another process uses the port
   "processes_unavailable", // child processes cannot be started, or their socket folder cannot be created
   "predictions_unusable", // the database of predictions cannot be opened or read
@@ -78,7 +78,7 @@ export class SconceError extends Error {
   readonly fix: string | undefined;
   /** The wrong values in a request's body; set for `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
-  /** Seconds after which a client may retry; set for `queue_full` and `key_limit`. */
+  /** Seconds after which a client may retry; set for `key_limit`, mostly for `queue_full`, and while a model loads. */
   readonly retryAfterS: number | undefined;
   /** Label of the refused request in metrics, if the code alone does not decide it. */
   readonly refusal: Refusal | undefined;
@@ -127,7 +127,7 @@ export function oneLine(text: string, maxShown = 300): string {
   return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }
 
-/** The text that clients get for any error of the author's code. */
+/** The text that clients get for an error of the author's code, except an InputError. */
 export const MODEL_FAILED = "the model failed";
 
 /** Returns a SconceError unchanged. Wraps any other thrown value, which comes from the author's code. */

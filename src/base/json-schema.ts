@@ -21,8 +21,8 @@ const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "n
 const MAX_LEVELS = 16;
 
 /**
- * One schema of a document. A keyword that the schema lacks is read from the target of its `$ref`, `anyOf`, `oneOf` or
- * `allOf`, if exactly one target is not a null schema.
+ * One schema of a document. A keyword such as `title` or `default` that the schema lacks is read from the target of its
+ * `$ref`, `anyOf`, `oneOf` or `allOf`, if exactly one target is not a null schema.
  */
 export class SchemaNode {
   readonly schema: JsonSchema;
@@ -51,7 +51,10 @@ export class SchemaNode {
     return this.#parts;
   }
 
-  /** The alternatives that the schema allows, with references resolved. Each has at most one type. */
+  /**
+   * The alternatives that the schema allows, or the parts of its `allOf`, with references resolved. Each declares at
+   * most one type.
+   */
   get options(): readonly SchemaNode[] {
     this.#options ??= this.#findOptions(new Set());
     return this.#options;

@@ -8,11 +8,11 @@ export const failureReasons = [
   "input",
   "file",
   "model",
-  // Failure: the device has too little memory.
+  // Failure: the device or the server has too little memory.
   "memory",
-  // Failure: the engine process, which runs batches, ended.
+  // Failure: the engine process, which runs batches, ended or could not load the model.
   "engine",
-  // Failure: the server stopped.
+  // Failure: the server stopped, or a restarted server may not run the prediction of another version.
   "stop",
   // Failure: the outputs are too large.
   "size",
@@ -50,7 +50,7 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // The items had low priority: earlier inputs of the client failed, or the items are copies for a shadow model.
+  // The items had low priority: inputs of their prediction or client failed, or they are copies for a shadow model.
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",
@@ -85,8 +85,8 @@ export const refusals = {
   range: 416,
   inputs: 422,
   webhook: 422,
-  // Refused: the queue has too many inputs (`queue`), too many bytes (`bytes`), or would take longer than the request's
-  // time limit (`time`).
+  // Refused: the queue has too many inputs (`queue`), too many bytes (`bytes`), or would take longer than the request
+  // may wait (`time`).
   queue: 429,
   bytes: 429,
   time: 429,
@@ -118,7 +118,10 @@ export type WebhookResult = (typeof webhookResults)[number];
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 
-/** Results of copying a request to a shadow model. `equal` allows rounding errors; `dropped` copies met overload. */
+/**
+ * Results of copying a request to a shadow model. `equal` allows rounding errors. `dropped` copies did not run: the
+ * shadow was overloaded or not loaded, or the outputs were too long to compare.
+ */
 export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
 export type ShadowResult = (typeof shadowResults)[number];
 

@@ -16,7 +16,7 @@ export interface Option<T> {
   readonly description: string;
   readonly valueHint?: string;
   readonly alias?: string;
-  /** Value when neither the flag nor the environment variable is given. */
+  /** Value of an option that neither a flag, an environment variable nor the options file gives. */
   readonly default: T;
   /** The default as help shows it, if this differs from the value. */
   readonly described?: string;
@@ -36,7 +36,7 @@ export interface Option<T> {
   readonly fileForm?: "number" | "bytes" | "words";
   /** Whether the value is a file's path. In a TOML file, a relative path starts at the folder of the TOML file. */
   readonly isPath?: boolean;
-  /** Parses the text of a flag or environment variable. */
+  /** Parses the text of a flag, an environment variable or an entry of the options file. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }
 
@@ -118,7 +118,7 @@ export function bytes(described: string, parse: z.ZodType<number, string> = some
   return { valueHint: "bytes", fileForm: "bytes", default: anyBytes.parse(described), described, parse } as const;
 }
 
-/** Settings of an option with a list of web origins, as browsers send them: scheme, host and non-default port. */
+/** Settings of an option with a list of web origins: `*` for all, or scheme, host and non-default port. */
 export const origins = {
   valueHint: "origin,…",
   fileForm: "words",

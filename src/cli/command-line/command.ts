@@ -158,7 +158,7 @@ export function checkArguments<O extends OptionTable>(
 }
 
 /**
- * Opens the file of --config, or the default file; undefined if neither exists.
+ * Opens the file of --config, or the default file; undefined without --config if the default file does not exist.
  * @throws SconceError `usage` for a file that cannot be read
  */
 export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {

@@ -101,8 +101,7 @@ function parsed(content: string, path: string, faults: string[]): object {
 
 /**
  * The line of a syntax error, which Bun's errors do not state: parses longer and longer beginnings of the file, until
- * one
- * gives the same error.
+ * one gives the same error.
  */
 function faultLine(content: string, message: string): number {
   const lines = content.split("\n");

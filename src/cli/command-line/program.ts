@@ -113,7 +113,10 @@ function isHelp(arg: string): boolean {
   return arg === "--help" || arg === "-h";
 }
 
-/** Prints the help of the command that the arguments begin with. Without a command, prints the help of the program. */
+/**
+ * Prints the help of the command that the arguments begin with. Without a command, prints the help of the default
+ * command, or of the program if it has no default.
+ */
 async function printHelp(program: Program, [given = "", ...others]: readonly string[]): Promise<void> {
   const { name, commands } = program;
   const width = helpWidth(process.stdout);

@@ -134,7 +134,7 @@ function withFix({ mistake, error, python }: Finding): SconceError {
   return new SconceError(error.code, `${error.message}. In Python: ${python}`, { cause: error });
 }
 
-/** Logs findings that are warnings. @throws SconceError for a finding that refuses the model */
+/** Logs findings that are warnings. @throws SconceError for a refused model, or unsteady outputs if not allowed */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
   const refused = findings.find(({ effect }) => effect === "refused");
   if (refused !== undefined) throw withFix(refused);

@@ -59,14 +59,14 @@ export async function namedModel(
 }
 
 /**
- * Whether the reference is one of a store, not a folder, a weights file or a registry.
+ * Whether the reference is for a model store. Otherwise the model is packaged from a path, or pulled from a registry.
  * @throws SconceError for a folder without a model
  */
 export function isStored(given: string): boolean {
   return pathToBuild(given) === undefined && !isRemote(given);
 }
 
-/** Finds a model in the model store. @throws SconceError if the store lacks the model */
+/** Finds a model in the model store, or in the store at an absolute path. @throws SconceError if the store lacks it */
 export function storedModel(
   source: ModelSource,
   given: string | undefined,

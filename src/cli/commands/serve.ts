@@ -89,8 +89,8 @@ const REPEAT_MS = 1000;
 
 /**
  * Handles signals. The first SIGTERM or SIGINT finishes accepted requests, the second ends the process at once. SIGHUP
- * starts a newer server if upgrades are allowed. In a terminal it stops the server, because the terminal sends it when
- * the session ends.
+ * starts a newer server if upgrades are allowed. Otherwise, and in a terminal, which sends SIGHUP when the session
+ * ends, SIGHUP acts as SIGTERM.
  */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;

@@ -181,7 +181,8 @@ function repositoryOf(reference: string | undefined): string | undefined {
 }
 
 /**
- * Names for the models: the listed name, otherwise the repository, with the tag if the server has several builds of it.
+ * Names for the models: the listed name, otherwise the repository. Models with a weight and shadows also get the tag,
+ * as do several builds of a repository without listed names.
  * @throws SconceError `usage` for two equal names
  */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {

@@ -94,7 +94,7 @@ export class Admission {
 }
 
 /**
- * Refuses a request whose expected wait in the queue is longer than its client waits. Both are in milliseconds.
+ * Refuses a request whose expected wait in the queue is longer than the request may wait. Both are in milliseconds.
  * @throws SconceError `queue_full`
  */
 export function checkWait(waitMs: number, patienceMs: number): void {

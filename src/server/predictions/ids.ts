@@ -1,6 +1,6 @@
 /** Ids of predictions: a character for the HTTP process, the second of creation, 96 random bits against guessing. */
 
-/** First characters of ids. Index N stands for HTTP process N, at most 59. Ids that clients choose may use all. */
+/** First characters of ids: HTTP process N, at most 59, uses the one at index N. Ids of clients begin with any. */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** Random bytes of an id. */
 const BYTES = 12;

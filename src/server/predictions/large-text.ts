@@ -43,7 +43,7 @@ export class LargeText {
   }
 }
 
-/** Converts a string, or the pieces of a text as UTF-8. */
+/** Makes a text of UTF-8 pieces. A string is a text already. */
 export function textOf(made: string | readonly Uint8Array[]): Text {
   return typeof made === "string" ? made : new LargeText(made);
 }
@@ -97,7 +97,7 @@ export function byteLengthOf(text: Text): number {
   return text.pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-/** Cuts a piece to the maximum length, without copying bytes. */
+/** Splits a piece into pieces of at most PIECE_LENGTH, without copying bytes. */
 function* cellsOf(piece: Piece): Generator<{ piece: Piece }> {
   for (let at = 0; at < piece.length; ) {
     let end = at + PIECE_LENGTH;

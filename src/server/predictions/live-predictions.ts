@@ -33,7 +33,7 @@ import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.
 export interface ServiceLimits extends AdmissionLimits {
   /** Maximum inputs of one request, by kind of prediction. */
   readonly maxInputs: Readonly<Record<Kind, number>>;
-  /** Time limit of a prediction in milliseconds. */
+  /** Maximum time limit of a prediction in milliseconds. */
   readonly timeoutMs: number;
   /** Maximum bytes of all outputs of a prediction. */
   readonly maxResultBytes: number;
@@ -60,7 +60,7 @@ export interface LivePredictionsOptions {
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
   readonly hasOthers?: boolean | undefined;
-  /** Called when a prediction or an input fails, to write the error into the server's log. */
+  /** Writes the error of a prediction or an input into the server's log. */
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
   /** Called when a hook of the model writes a log line. */
   readonly onLog?: (where: string, text: string, about: Logged) => void;
@@ -73,7 +73,7 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /** Milliseconds until the time limit. Set for a request from the store, whose time limit began earlier. */
+  /** Milliseconds until the time limit. Set for a request that another process accepted: the time already runs. */
   readonly leftMs?: number;
   /** Whether to run no inputs, because the caller ends the prediction as failed. */
   readonly mustFail?: boolean;
@@ -305,7 +305,10 @@ export function nounOf(kind: Kind): string {
 /** Above this number, the ids of unread outcomes are forgotten: evidently clients do not read outcomes. */
 const MAX_UNREAD = 10_000;
 
-/** Ids of ended predictions whose outcome no client has read. A server that stops waits until they are read. */
+/**
+ * Ids of ended, stored predictions without a webhook whose outcome no client has read. A stopping server waits until
+ * clients have read them.
+ */
 class UnreadOutcomes {
   #ids = new OpenMap<string, true>(hashOf);
 

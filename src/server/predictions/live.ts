@@ -30,13 +30,13 @@ export interface LiveOptions {
 
 /** Operations on the running inputs, or the running demo, of a prediction. */
 export interface Work {
-  /** The JSON members of a failed prediction: the message, and the outputs so far. */
+  /** The JSON members of a failed prediction: the message, errors of inputs, and the outputs so far. */
   failure(errorMessage: string): Text;
   /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
   /** Called when the client stops waiting for the end, and has the id to read the outcome later. */
   notWaitedFor?(): void;
-  /** Frees all memory except the outcome. */
+  /** Removes waiting inputs from the queue, and frees all memory except the outcome. */
   release(): void;
 }
 

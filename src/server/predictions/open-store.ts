@@ -11,8 +11,8 @@ import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
- * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, with port 0, or if the default
- * folder cannot be written.
+ * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, or without --store if the port
+ * is 0 or the default folder cannot be written.
  * @param isOneOfSeveral whether the server has several models, so that `--store` names a folder with a database for
  * each
  * @throws SconceError `usage` if `--store` names a file where a folder is needed, or the reverse
@@ -58,7 +58,7 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 /**
  * Opens the store of predictions.
  * @param path the SQLite database; undefined for a store in memory
- * @param role `main` for the process that locks the database for the whole server
+ * @param role `main` or `heir` for the process that locks the database for the whole server
  * @param options.memory limits retained predictions; undefined for the process that only supervises others
  * @param options.signal ends the wait for the lock of an older server, during an upgrade
  * @throws SconceError `predictions_unusable`

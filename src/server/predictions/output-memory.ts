@@ -57,7 +57,7 @@ export class OutputMemory implements Disposable {
     this.#bytes -= bytes;
   }
 
-  /** Bytes that this prediction holds. If nobody else holds memory, its outputs fit whatever their size. */
+  /** Bytes that this prediction holds. If they are all that is held, `hasRoom` finds room for any output. */
   get #ownBytes(): number {
     const { charge, items, parts } = this.#live;
     return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);

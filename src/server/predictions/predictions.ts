@@ -14,7 +14,7 @@ import type { Kind, PredictionRecord } from "./record.ts";
 export interface Client {
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Address and name of the client, so that clients take turns in the queue; undefined if the connection is closed. */
+  /** The client's address or API key, by which clients take turns in the queue; undefined after a disconnect. */
   readonly sender: Sender | undefined;
   /** Weight of the client's API key in the queue: share 3 gets three turns for each turn of share 1. */
   readonly share: number;
@@ -38,7 +38,8 @@ export interface AskedPrediction {
   /** Time limit of the prediction that the client chose, in milliseconds. The server's limit also applies. */
   readonly timeoutMs: number | undefined;
   /**
-   * Milliseconds that the answer waits for the end. A disconnect meanwhile cancels a prediction whose id nobody has.
+   * Milliseconds that the answer waits for the prediction's end. A disconnect meanwhile cancels the prediction, unless
+   * the client chose the id or a webhook gets the outcome.
    */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;

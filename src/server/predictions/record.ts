@@ -39,7 +39,7 @@ export interface PredictionRecord {
   readonly logs: string;
   /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
-  /** The model version that ran it. Undefined in a Redis queue until the end, and in records of old releases. */
+  /** The model version that runs the prediction. Undefined in a Redis queue until the end, and for old releases. */
   readonly model?: ModelVersion | undefined;
 }
 

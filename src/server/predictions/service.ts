@@ -194,7 +194,10 @@ export class PredictionService implements Predictions {
     return promise;
   }
 
-  /** Runs a request that another process or replica accepted. Resolves when its inputs are queued. Never throws. */
+  /**
+   * Runs a request that another process or replica accepted, or ends it with an error, for example after repeated
+   * crashes. Resolves when its inputs are queued. Never throws.
+   */
   async begin({
     leftMs,
     deaths,

@@ -42,7 +42,7 @@ export function versionOf<V extends { readonly name: string; readonly weight: nu
   return chosen;
 }
 
-/** Creates predictions with one version. Reads the predictions of all versions. */
+/** Creates predictions with one version. Reads and cancels the predictions of all versions. */
 export class SplitPredictions implements Predictions {
   readonly #own: Predictions;
   readonly #all: readonly Predictions[];

@@ -67,9 +67,9 @@ export interface RetentionLimits {
 }
 
 /**
- * The role of a process that opens the store. `main` locks its file for the server. `member` is a later process of the
- * same server. `heir` is the main process of a newer server during an upgrade: it waits for the lock of the older
- * server.
+ * The role of a process that opens the store. `main` locks its file for the server. `member` opens the file without a
+ * lock: a later process of the server, or a check before an upgrade. `heir` is the main process of a newer server
+ * during an upgrade: it waits for the lock of the older server.
  */
 export type StoreRole = "main" | "member" | "heir";
 

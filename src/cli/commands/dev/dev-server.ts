@@ -263,8 +263,7 @@ export class DevServer {
       },
       batchTimeoutMs: heldAfterMs(this.#config),
       // A stopping HTTP process waits until all HTTP processes of its version are done. `dev` has only one, so it need
-      // not
-      // wait.
+      // not wait.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });

@@ -22,7 +22,7 @@ interface PlainChoices {
 interface PreparedFolder extends Disposable {
   readonly path: string;
   readonly fixedRows?: number | undefined;
-  /** The exported program, if the command line names one. */
+  /** The weights file that the command line names, perhaps an exported program; undefined for a folder. */
   readonly program?: string | undefined;
 }
 

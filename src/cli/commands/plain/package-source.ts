@@ -16,7 +16,7 @@ const dtypes: Readonly<Record<string, DType>> = {
   kBool: "bool",
 };
 
-/** The inputs of the package in call order; undefined if the source does not contain them. */
+/** The inputs of an AOTInductor package in call order, from its C++ source; undefined if the source lacks them. */
 export function inputsOfSource(source: string): TensorInput[] | undefined {
   const slots = [...source.matchAll(/inputs_info_\[\d+\]\.name = "(\w+)"/g)].map(([, slot = ""]) => slot);
   const spec = treeOf(source, "in_spec_");

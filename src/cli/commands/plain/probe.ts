@@ -12,8 +12,8 @@ export interface ProbeOptions {
   readonly device: string;
   readonly inputs: readonly TensorInput[];
   /**
-   * Names of a package's outputs; unnamed ones are `output0`, `output1` and so on. Undefined for TorchScript, whose
-   * names libtorch finds.
+   * Names of an AOTInductor package's outputs; unnamed ones are `output0`, `output1` and so on. Undefined for other
+   * weights, whose results contain the names.
    */
   readonly outputNames: readonly string[] | undefined;
   /** Largest batch that the weights accept. */

@@ -17,7 +17,7 @@ export async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * Returns the value of a file field: a URL unchanged, or the converted content of a file.
+ * Returns the value of a file field: the converted content of a path or `file:` URL. Other URLs stay unchanged.
  * @param name name of the field, for messages
  * @throws SconceError `usage` when the file does not exist, or `convert` fails
  */

@@ -1,4 +1,4 @@
-/** Makes an input, as a request would have it, from arguments `field=value`. */
+/** Makes an input, as a request would have it, from --json or the example, and from arguments `field=value`. */
 import { closest } from "../../../base/closest.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { isObject, parsedJson } from "../../../base/json.ts";
@@ -19,7 +19,7 @@ export interface InputParts {
   readonly fields: readonly string[];
 }
 
-/** Parses the arguments. @throws SconceError `usage` naming the field, its type and the given value */
+/** Makes the input. @throws SconceError `usage` naming the field, its type and the given value */
 export async function readInput({ model, schema, json, example, fields }: InputParts): Promise<unknown> {
   const whole = json === undefined ? (example ?? {}) : await withFiles(await readJson(json), schema, "--json");
   if (!isObject(whole)) throw usage(`--json must be an object with the fields of one input, not ${nameOf(whole)}`);

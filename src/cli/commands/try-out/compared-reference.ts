@@ -14,7 +14,7 @@ import { type ReferenceResult, referenceOf } from "./reference.ts";
 import type { SizedItem } from "./weights-facts.ts";
 
 export interface ComparedReference {
-  /** Number of batches that both the weights and PyTorch ran. */
+  /** Number of batches that the weights ran. A batch that only PyTorch refused is one of them, and a difference. */
   readonly compared: number;
   /** Number of batches that both the weights and PyTorch refused. */
   readonly refused: number;

@@ -41,11 +41,11 @@ const SIZE_RUNS = 10;
 export interface ExamineOptions {
   /** Whether to measure stages and batches. Otherwise each runs only as often as needed to find mistakes. */
   readonly isMeasured: boolean;
-  /** Batch size in --input, for weights that do not state it. */
+  /** The only batch size that the weights file or --input allows; undefined for a folder, or if several are allowed. */
   readonly fixedRows?: number | undefined;
   /** Whether to compare outputs with PyTorch, if there is a Python with torch. */
   readonly isCompared: boolean;
-  /** Exported program of which the weights were made, if it is not in the model's folder. */
+  /** The weights file that the command line names, perhaps an exported program; undefined for a folder. */
   readonly program?: string | undefined;
 }
 

@@ -231,7 +231,7 @@ async function pathsIn(
   return (name) => paths.get(name) ?? join(dir, name);
 }
 
-/** Adds the likely cause to an error: the package lacks this native code. */
+/** Adds the likely cause to an error: the bundle lacks the native code of npm packages. */
 function withMissingCode(native: readonly string[], { code, message }: SconceError): SconceError {
   const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
   return new SconceError(code, `${oneLine(message, 200)}; ${why}`);

@@ -12,7 +12,7 @@ export class StatedRows {
   readonly #givenRows: number | undefined;
   #fixed: FixedBatch | undefined;
 
-  /** @param givenRows batch size in --input, which only weights without a stated batch size have */
+  /** @param givenRows fixed batch size of a weights file; used only if the file does not state it, so from --input */
   constructor(source: Pick<SourceModel, "model" | "pathOf">, findings: Findings, givenRows: number | undefined) {
     this.#source = source;
     this.#findings = findings;

@@ -20,7 +20,7 @@ export class TimeLimit implements Disposable {
     this.#limitMs = limitMs;
   }
 
-  /** The model with the limit on each of its functions. */
+  /** The model with the limit on `setup`, `preprocess`, `predict`, `postprocess` and `postprocessPart`. */
   model(model: Model): Model {
     const { setup, preprocess, predict, postprocess, postprocessPart } = model;
     return new Model({

@@ -16,7 +16,7 @@ interface Numbered {
   readonly id: string;
 }
 
-/** Settled when the request is written, or its write has failed. */
+/** Ends the wait for the write of a request: `resolve` after the write, `reject` after its failure. */
 export interface Waiting {
   resolve(): void;
   reject(error: unknown): void;

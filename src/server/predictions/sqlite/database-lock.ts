@@ -9,7 +9,7 @@ import { databaseFault, unusable } from "./database-fault.ts";
 const SLOW_MS = 10_000;
 
 /**
- * Locks the database until the process exits; then the kernel releases the lock.
+ * Locks the database until the caller releases the lock or the process exits.
  * @param options.waits whether to wait for a process that has the lock, until `signal` is aborted
  * @throws SconceError `predictions_unusable`
  */

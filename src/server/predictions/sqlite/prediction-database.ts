@@ -89,7 +89,7 @@ const PAGE_BYTES = 4096;
 const SWEEP_ROWS = 256;
 /** Maximum free pages that a step of maintenance returns to the disk. */
 const VACUUM_PAGES = 512;
-/** Number of free pages that the file keeps for later rows. */
+/** Minimum number of free pages that the file keeps for later rows. A large file keeps a quarter of its pages. */
 const SPARE_PAGES = 1024;
 
 export class PredictionDatabase {

@@ -96,8 +96,8 @@ function makePrivate(path: string): void {
 }
 
 /**
- * Creates the tables, or adds columns that an old release did not have. Throws for a database of another program or a
- * newer sconce.
+ * Creates the tables, or adds columns that an old release did not have. Throws for a damaged database, and for a
+ * database of another program or a newer sconce.
  */
 function prepareSchema(database: Database, path: string): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
@@ -119,7 +119,7 @@ function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Adds columns to databases of old releases, which ignore them.
+      // Adds columns to the database of an old release. Old releases ignore the new columns.
       for (const [table, column] of laterColumns) {
         const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
         if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);

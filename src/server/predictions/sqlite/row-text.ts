@@ -23,7 +23,7 @@ export type CreateRow = {
   /** Name of the file with a large body; null if the row has the body. */
   readonly file: string | null;
   readonly body: string;
-  /** JSON of `Origin`, the ids of the HTTP request; empty if unknown. */
+  /** JSON of `Origin`, the facts about the HTTP request; empty if unknown. */
   readonly origin: string;
   /** Digest of the request; empty if the server chose the id. */
   readonly digest: string;

@@ -59,7 +59,7 @@ export class SqliteWriter {
    * Set from a failed write until the next attempt. Until then, only new requests are written: clients wait for them.
    */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Milliseconds from a failed write to the next attempt; 0 after a success. */
+  /** Milliseconds from a failed write to the next attempt; 0 while writing works. */
   #retryMs = 0;
   /** Number of the next change at the last failure. After all earlier changes are written, writing works again. */
   #faultyUpTo = 0;
@@ -280,7 +280,10 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  /** Fails new requests after a failed write. Outcomes stay in memory, readable for clients, until they are written. */
+  /**
+   * Refuses the requests of a failed write, and queues its other changes again. Outcomes stay in memory, readable for
+   * clients, until they are written.
+   */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
     this.#faultyUpTo = this.#queue.nextNumber;
