@@ -84,7 +84,7 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
 export const log: ConsolaInstance = createConsola({
   stdout: output,
   stderr: output,
-  // Only lines on a terminal have dates: the first date to be formatted delays the start by 8 ms.
+  // consola formats dates only on a terminal: the first formatted date delays the start by 8 ms.
   formatOptions: { date: process.stderr.isTTY },
 });
 
@@ -136,8 +136,8 @@ export function configureLog({ level, format, hasTimes = current.hasTimes }: Log
   if (format === "json") log.setReporters([jsonReporter]);
 }
 
-// In JSON mode, turns console output of a model's code into log lines. Runs once, before demos replace `console` to
-// capture their output.
+// In JSON mode, turns `console.warn`, `error` and `trace` of a model's code into log lines. Runs once, before demos
+// replace `console` to capture their output.
 for (const method of ["warn", "error", "trace"] as const) {
   const original = console[method].bind(console);
   console[method] = (...values: unknown[]) => {

@@ -18,7 +18,7 @@ const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
 const SATURATED = 0.95;
 /** Maximum number of loads if --rates is not given. The command adds higher loads while the server keeps up. */
 const MAX_LOADS = 12;
-/** Seconds for which the capacity is measured. */
+/** Maximum seconds for which the capacity is measured. A shorter --seconds replaces it. */
 const CAPACITY_S = 3;
 /** Maximum number of requests without an answer. */
 const MAX_OPEN = 4096;

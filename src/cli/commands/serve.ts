@@ -88,9 +88,9 @@ ${ofFile}The server first pulls a model of a registry, unless the store has the 
 const REPEAT_MS = 1000;
 
 /**
- * Handles signals. The first SIGTERM or SIGINT finishes accepted requests, the second ends the process at once. SIGHUP
- * starts a newer server if upgrades are allowed. Otherwise, and in a terminal, which sends SIGHUP when the session
- * ends, SIGHUP acts as SIGTERM.
+ * Handles signals. The first SIGTERM or SIGINT finishes accepted requests; another after REPEAT_MS ends the process at
+ * once. SIGHUP starts a newer server if upgrades are allowed. Otherwise, and in a terminal, which sends SIGHUP when the
+ * session ends, SIGHUP acts as SIGTERM.
  */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;

@@ -24,7 +24,7 @@ import { declaredModel, folderArgv } from "./folder-source.ts";
 
 /** Number of HTTP processes: the new one, and the old one that finishes its requests. */
 const COUNT = 2;
-/** Time limit in seconds for a call of the model's code during loading. */
+/** Maximum seconds for a call of the model's code during loading. A shorter --timeout replaces it. */
 const MOST_LOAD_S = 60;
 
 interface Generation {
@@ -117,7 +117,7 @@ export class DevServer {
     return this.#changed();
   }
 
-  /** Finishes accepted requests, then stops all processes. */
+  /** Finishes the requests of the current version, then stops all processes. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#changes[Symbol.dispose]();

@@ -46,7 +46,7 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly programOf: (name: string) => string | undefined;
   /** The model's examples, with data URIs in place of files. The first is `example`. */
   readonly examples: readonly unknown[];
-  /** The model, with the time limit on each of its functions. */
+  /** The model, with the time limit on the functions that a trial calls. */
   readonly model: Model;
   /**
    * The declared batch size; otherwise the largest that the weights state, up to 32. It is 1 if the weights state none.
