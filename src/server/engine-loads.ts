@@ -48,7 +48,9 @@ interface Entry {
   /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom: boolean;
   failedAtMs: number;
-  /** Whether a prediction came while the model was being unloaded, so that it must be loaded again. */
+  /**
+   * Whether a prediction or a client asked for the model while it was being unloaded, so that it must be loaded again.
+   */
   isNeeded: boolean;
   /** Whether a client has asked for an unload since the last load. */
   isUnloadAsked: boolean;
@@ -211,7 +213,9 @@ export class EngineLoads {
     return false;
   }
 
-  /** Unloads a model. @returns false if an HTTP process has a prediction of it */
+  /**
+   * Unloads a loaded model. @returns whether the model is unloaded now; false if an HTTP process has a prediction of it
+   */
   async #tryUnload(entry: Entry): Promise<boolean> {
     if (entry.state !== "ready") return entry.state === "unloaded";
     entry.state = "unloading";

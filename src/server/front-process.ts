@@ -38,15 +38,18 @@ const frontStart = roleStart.extend({
   /** Unix socket on which this process listens instead of the port. */
   unix: z.string().optional(),
   index: z.int(),
-  /** Whether other HTTP processes already answer at the port. */
+  /** Whether this process starts again while other HTTP processes answer at the port. */
   isRestart: z.boolean(),
   wasReady: z.boolean().optional(),
   count: z.int(),
   /** Unix sockets of all HTTP processes, by index. */
   sockets: z.array(z.string()),
-  /** File with the counters of unfinished work that all HTTP processes share. */
+  /** File with the counters of unfinished work and memory, and the process ids, that all HTTP processes share. */
   counters: z.string(),
-  /** File with counters of requests that no model answers; with a single model, also with the model's counters. */
+  /**
+   * File with counters of the event loop and of requests that no model answers; with a single model, also with the
+   * model's counters.
+   */
   counts: z.string(),
   /** File with the counters of API keys that all HTTP processes share; undefined without keys. */
   keys: z.string().optional(),

@@ -51,9 +51,11 @@ export type EngineQuestion = z.infer<typeof engineQuestion>;
 
 /** Another server that has predictions of the same clients, such as the older server of an upgrade. */
 const relative = z.object({
-  /** Unix sockets of its HTTP processes, by index. */
+  /** Unix sockets of the server's HTTP processes, by index. */
   sockets: z.array(z.string()),
-  /** Reference of an earlier build, whose predictions it finishes; undefined for the other server of an upgrade. */
+  /**
+   * Reference of an earlier build, whose predictions the server finishes; undefined for the other server of an upgrade.
+   */
   build: z.string().optional(),
 });
 export type Relative = z.infer<typeof relative>;

@@ -99,7 +99,10 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
 /** On 16 cores, 8 HTTP processes answered 1.4 times as many tiny requests as 4. More processes were not measured. */
 const MAX_DEFAULT_FRONTS = 8;
 
-/** The number of HTTP processes (fronts). Each has one JavaScript thread, and more threads that decode pictures. */
+/**
+ * The number of HTTP processes (fronts): --fronts, else half of the cores, but 1 below 8 cores or with --no-isolate.
+ * Each has one JavaScript thread, and more threads that decode pictures.
+ */
 export function frontsOf(
   { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
   cores = availableParallelism(),

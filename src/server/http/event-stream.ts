@@ -46,8 +46,8 @@ export class EventStream {
   /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
   /**
-   * The next part to send: the name of the log of parts, and a position in it. After a restart the log has a new name, and its parts are sent from
-   * the start.
+   * The next part to send: the name of the log of parts, and a position in it. When the prediction runs again, the log has a new name, and its parts
+   * are sent from the start.
    */
   #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;

@@ -50,12 +50,12 @@ export class LargeAnswers {
     this.#memory = memory;
   }
 
-  /** Whether memory is free for an answer of `length` characters. True if another client is reading the same path, because both share its memory. */
+  /** Whether memory is free for an answer of `length` characters. True if the text of the path is in memory already, because clients share it. */
   hasRoomFor(path: string, length: number): boolean {
     return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
-  /** Streams the text of `path` if another client is reading it. @returns undefined if no client is reading it */
+  /** Streams the text of `path` if it is in memory already, for another client. @returns undefined if it is not in memory */
   join(path: string): { readonly body: ReadableStream<Uint8Array>; readonly text: LargeText } | undefined {
     const text = this.#shared.get(path)?.text;
     return text && { body: this.stream(path, () => text), text };
@@ -65,7 +65,7 @@ export class LargeAnswers {
    * Streams the bytes of the text from `begin` to `end`. The text is created at the first read, since many clients disconnect before. All streams
    * together send one piece per turn of the event loop, so that other requests run between pieces.
    *
-   * @param open creates the text if no other client is reading this path
+   * @param open creates the text if it is not in memory already
    */
   stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
     // Cleared after its call, since the closure keeps the record of the prediction in memory.

@@ -27,7 +27,7 @@ const body = '{"status":"live"}';
 const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
 const answer = `${head}\r\n\r\n${body}`;
 
-/** A socket to the client or to the main thread. A forwarded connection has both. */
+/** The data of a socket to the client or to the main thread. A forwarded connection has one socket to each. */
 interface End {
   /** Bytes received on this socket and not yet sent on the other socket. */
   unsent: Buffer;

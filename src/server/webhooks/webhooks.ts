@@ -273,7 +273,7 @@ export class Webhooks {
   }
 }
 
-/** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
+/** Checks a new webhook. @throws SconceError `webhook_refused`, also on a server without --webhook-secret, or `queue_full` */
 export function admitWebhook(webhooks: Webhooks | undefined, webhook: Webhook): void {
   if (webhooks === undefined) {
     const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";

@@ -133,7 +133,7 @@ function listed({ fields }: ModelTensors): string {
   return fields.map((field) => `\`${field.name}\` (${datatypeOf(field)})`).join(", ");
 }
 
-/** An example request whose only row is the model's example. Undefined if a tensor cannot be written as short JSON. */
+/** An example request whose only row is the model's example. Undefined without an example, or if a tensor cannot be written as short JSON. */
 function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): unknown {
   const valueIn = ({ name }: TensorField) => (isWhole || !isObject(example) ? example : example[name]);
   const given = fields.filter((field) => valueIn(field) !== undefined);
