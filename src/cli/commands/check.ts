@@ -20,7 +20,7 @@ import { withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const check = command({
-  details: `The command packages nothing. It checks the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. It measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. It runs the example again and in a batch, and compares the outputs. Like build, it also tries both ends of each dynamic size, and padding beside the example's values negated, scaled and at random. It prints the guards of an exported program.
+  details: `The command packages nothing. First, check tests the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. Then check runs the example alone, again and in a batch, and compares the outputs. Like build, check tries both ends of each dynamic size, and padding with the example's values negated, scaled and at random. The report has the time and memory of each stage and of batches of 1, 2, 4 and so on, a proposed batchSize, and the guards of an exported program.
 
 The command finds common mistakes of an export, and prints the Python fix of each. A batch may be fixed, or missing in an output. The network may be in training mode, have weights of a GPU or of another dtype, or call unknown operators. The names of tensors may be wrong. Outputs may change at random, with a buffer, or with other items of the batch. Outputs of a tuple have no names, so the command does not detect outputs that are declared in the wrong order.
 

@@ -24,9 +24,9 @@ import { missingModels } from "./served-list.ts";
 const actions = ["check", "show"] as const;
 
 export const configCommand = command({
-  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file. It also finds faults in the files that the options file names, and models that are not in the model store. The exit code is 1 if there is a fault.
+  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file. Other findings are faults in the files that the options file names, and models that are not in the model store. The exit code is 1 if there is a fault.
 
-\`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. It masks secrets and passwords.`,
+\`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. Secrets and passwords are masked.`,
   example: `sconce config check
 sconce config show production.toml`,
   options: {},

@@ -11,7 +11,7 @@ import { cache, credentials, data, models } from "../doctor/storage.ts";
 
 export const doctor = command({
   details:
-    "The command prints a line for each check: ✓ good, ! works but could be better, ✗ serving would not work. The end of the line has a fix. The command also loads libtorch and the addon. It exits with 1 if serving would not work.",
+    "The command prints a line for each check: ✓ good, ! works but could be better, ✗ serving would not work. The end of the line has a fix. The command also loads libtorch and the addon. The exit code is 1 if serving would not work.",
   example: `sconce doctor
 sconce doctor --json | jq -r '.checks[] | select(.state != "ok").fix'`,
   options: {

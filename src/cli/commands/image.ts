@@ -21,7 +21,7 @@ const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
 
 export const image = command({
-  details: `The command needs no container engine. It prints the image's name for skopeo and podman. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model adds only the layer of the model. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
+  details: `The command needs no container engine, and prints the image's name for skopeo and podman. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model adds only the layer of the model. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
 
 Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are SOURCE_DATE_EPOCH, or 1970.`,
   example: `sconce image digits:v1 -o images

@@ -15,7 +15,7 @@ sconce inspect digits | jq .config.inputSchema`,
 export function inspectCommand(source: ModelSource, example: string): Command {
   return command({
     details:
-      "Sizes are in bytes. The config has the example, the batch size, and the tensors of one item. It has the JSON Schemas of inputs, outputs and parameters. It also has the version of torch at build time, and the processor features that compiled weights need. A model pulled for --role front has no weights. Data URIs in the example are shortened.",
+      "Sizes are in bytes. The config has the example, the batch size, the tensors of one item, and the JSON Schemas of inputs, outputs and parameters. Further fields are the version of torch at build time, and the processor features that compiled weights need. A model pulled for --role front has no weights. Data URIs in the example are shortened.",
     example,
     options: {
       full: option({ description: "Print the example's data URIs in full", ...flagOff }),

@@ -27,7 +27,7 @@ export function predictCommand(source: ModelSource, example: string): Command {
 
 A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI. -o saves the file.
 
-An ndarray() field also accepts the path of a file: JSON with lists, NumPy (.npy), or the raw bytes of the elements. It also accepts a data URI with the raw bytes. Models built from a weights file have such fields.
+An ndarray() field also accepts the path of a file: JSON with lists, NumPy (.npy), or the raw bytes of the elements. Another form is a data URI with the raw bytes. Models built from a weights file have such fields.
 
 The output goes to standard output: indented on a terminal, otherwise on one line. Standard error gets the parts of an output as they come, the console output of the model's code, and the logs of --demo.`,
     example,

@@ -32,7 +32,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
 
 To upgrade, start a new server on the port of the running server, as the same user. When the new server is ready, it takes over the port. The new server must serve every model of the running server, unless --replace is set. SIGHUP makes a running server start such a new server with the same command line.
 
-The file sconce.toml in the working folder, or the file of --config, has options under their long names: port = 8080. models = ["digits"] lists models. models = "FILE" stands for --models. Relative paths begin at the folder of the file.
+The file sconce.toml in the working folder, or the file of --config, has options under their long names, such as \`port = 8080\`. The line \`models = ["digits"]\` lists models. The line \`models = "FILE"\` stands for --models. Relative paths begin at the folder of the file.
 
 ${ofFile}The server first pulls a model of a registry, unless the store has the model. A front (--role front) pulls no weights. If the registry is unreachable, the server uses the copy in the store. ${credentialsHelp}`,
     example,

@@ -5,7 +5,7 @@ import { command } from "../command-line/command.ts";
 
 export const tag = command({
   details:
-    "If the tag exists, it moves from its old model. TARGET may name another repository: the command copies no files. It prints the new reference.",
+    "If the tag exists, it moves from its old model. TARGET may name another repository: the command copies no files. The output is the new reference.",
   example: "sconce tag digits digits:production",
   options: {},
   positionals: [

@@ -40,7 +40,7 @@ export const inputForm = "--input x=float32[N,784]";
 
 export const inputOption = listOption<GivenInput>({
   description:
-    "An input tensor of TorchScript weights, which do not describe their inputs: x=float32[N,784]. Repeat it in the order of forward's arguments. The first size is the batch; a name such as N stands for any size",
+    "An input tensor of TorchScript weights, which do not describe their inputs: x=float32[N,784]. Repeat the option in the order of forward's arguments. The first size is the batch; a name such as N stands for any size",
   valueHint: "tensor",
   variable: "SCONCE_MODEL_INPUT",
   parse: z.string().transform((text, { addIssue }) => {
