@@ -4,7 +4,7 @@ import { scaledSize } from "./grey-picture.ts";
 
 /** Patches per row and per column. */
 const grid = 8;
-/** Longer side of the heat map, in pixels. Smaller pictures are enlarged. */
+/** Longer side of the heat map, in pixels. Pictures of other sizes are scaled. */
 const shownSide = 256;
 
 /** Copies of a grey picture. Each copy has another patch in the colour of the paper. */

@@ -7,7 +7,10 @@ const file = z.looseObject({ truncation: z.looseObject({ max_length: z.int().min
 
 /** A text may be cut before each of these characters: no word piece contains one together with its left neighbour. */
 const cut = /[\s,.;:!?\u3400-\u4DBF\u4E00-\u9FFF]/g;
-/** Characters in a part of a text. Parts are tokenized one by one until there are enough pieces. */
+/**
+ * Number of characters after which a text is cut, at the next possible place. The parts are tokenized one by one until
+ * there are enough pieces.
+ */
 const partLength = 2048;
 /** Maximum number of characters that are read, even if the text gives few pieces. */
 const maxLength = 100_000;

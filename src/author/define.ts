@@ -149,12 +149,12 @@ export interface ModelDeclaration<
   readonly preprocess: (input: z.output<I>, context: HookContext<NoInfer<S>, z.output<PS>>) => Awaitable<TensorsOf<In>>;
   /**
    * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
-   * sessions. The first dimension of every tensor is the batch dimension. Batches run one at a time. After an error the
-   * batch runs again in halves, so that only the bad item fails. The session of a single weights file is called
-   * `model`. With `instances` above 1, each instance loads its own copy of a stateful module, but all share the
-   * variables of this file. `preprocess` and `postprocess` run in other processes and share no variables with
-   * `predict`. `async *predict` yields the stacked rows of a part of each item, for `postprocessPart`, and returns the
-   * stacked outputs.
+   * sessions. The first dimension of every tensor is the batch dimension. Each instance runs one batch at a time. After
+   * an error the batch runs again in halves, so that only the bad item fails. The session of a single weights file is
+   * called `model`. With `instances` above 1, each instance loads its own copy of a stateful module, but all share the
+   * variables of this file. In a server, `preprocess` and `postprocess` run in other processes and share no variables
+   * with `predict`. `async *predict` yields the stacked rows of a part of each item, for `postprocessPart`, and returns
+   * the stacked outputs.
    */
   readonly predict?: (
     batch: ModelTensorsOf<In>,
@@ -182,8 +182,8 @@ export interface ModelDeclaration<
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => Awaitable<readonly StepResult<NoInfer<Running>, TensorsOf<Out>, TensorsOf<Rows>>[]>;
   /**
-   * Turns one row of each tensor that `predict` yielded, or `step` returned as `part`, into a part of the output, or
-   * into `undefined` if the item has no part this time. An error fails only that input.
+   * Turns one row of each tensor of a part, which `predict` yielded or `step` returned, into a part of the output.
+   * Returns `undefined` if the item has no part this time. An error fails only that input.
    */
   readonly postprocessPart?: Returning<
     P,

@@ -31,7 +31,9 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   }
 }
 
-/** Schemas whose faults are limited already, because decoders may share a schema. */
+/**
+ * Schemas whose faults are limited already. Decoders may share a schema, and its `parse` must be replaced only once.
+ */
 const limited = new WeakSet<z.core.$ZodType>();
 
 type Payload = z.core.ParsePayload;

@@ -115,8 +115,9 @@ export class Image extends ModelFile {
   }
 
   /**
-   * Width and height in pixels after EXIF rotation, read from the header alone.
-   * @throws SconceError `file_too_large` above the field's `maxPixels`; `file_invalid` for a file that is not an image
+   * Width and height in pixels after EXIF rotation, read without decoding.
+   * @throws SconceError `file_too_large` above the field's `maxPixels`, or for a JPEG with too many scans;
+   * `file_invalid` for a file that is not an image, or a JPEG that is cut off
    */
   async size(): Promise<Size> {
     const { width, height } = await this.#header();

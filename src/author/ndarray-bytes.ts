@@ -95,7 +95,10 @@ function expectedBytes(spec: TensorSpec, given: number): string {
   return `which has ${known} bytes${fix}`;
 }
 
-/** A dtype with elements of this size: preferably of the same kind, then a float, then an integer. */
+/**
+ * A dtype with elements of this size: preferably of the same kind, then a float, then an integer; undefined without
+ * one.
+ */
 function dtypeOf(dtype: DType, bytes: number): DType | undefined {
   const kinds = [dtype.replace(/^b?(float|int|uint)\d+$/, "$1"), "float", "uint", "int"];
   return kinds.map((kind) => `${kind}${8 * bytes}`).find(isDType);

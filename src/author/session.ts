@@ -1,4 +1,4 @@
-/** Sessions for an author's `predict`: loaded weights with methods to call. */
+/** Sessions for an author's `predict`, `begin` and `step`: loaded weights with methods to call. */
 import type { HookCaller } from "./hook-context.ts";
 import type { ArrayOf, DType, ModelTensor, Tensor } from "./tensor.ts";
 
@@ -24,7 +24,8 @@ export type CallResult =
 
 /**
  * A tensor that a session returned. Its elements stay on the session's device until code reads them. A later `call`
- * takes it without a copy. If its elements were not read, the end of `predict` frees it.
+ * takes it without a copy. If its elements were not read, the end of `predict` or of a step frees it, except a tensor
+ * in a returned state.
  */
 export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
   /** The device with the elements: `cpu`, or `cuda:N`. Reading moves the elements to the CPU. */
@@ -37,7 +38,7 @@ export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
   readonly data: ArrayOf<D>;
   /** The same as `data`, without blocking the process. */
   read(): Promise<ArrayOf<D>>;
-  /** Keeps the tensor beyond the end of `predict`, until `dispose` or until no code refers to it. */
+  /** Keeps the tensor beyond the end of `predict` or of a step, until `dispose` or until no code refers to it. */
   keep(): this;
   /** Frees the memory on the device. A second call does nothing. */
   dispose(): void;

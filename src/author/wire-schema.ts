@@ -6,7 +6,7 @@ import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 import { defOf } from "./zod-internals.ts";
 
-/** Default descriptions of a file field: one for the JSON Schema of inputs, one for that of outputs. */
+/** Default descriptions of a file field: one for JSON Schemas of inputs, one for JSON Schemas of outputs. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
 
 /**

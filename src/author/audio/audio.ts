@@ -16,8 +16,8 @@ export interface SampleOptions {
    */
   readonly rate?: number;
   /**
-   * Number of channels of the result. 1 is the mean of all channels; 2 repeats the channel of a mono file. Default: the
-   * file's number of channels.
+   * Number of channels of the result. 1 is the mean of all channels. 2 repeats the channel of a mono file, or takes the
+   * first two of more channels. Default: the file's number of channels.
    */
   readonly channels?: number;
 }

@@ -1,4 +1,4 @@
-/** Explains disk errors, and refuses writes that would fill the disk. */
+/** Explains disk errors of the model store, and refuses writes that would fill its disk. */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../../base/bytes.ts";
 import { codeOf, SconceError } from "../../base/errors.ts";

@@ -16,7 +16,7 @@ export function readModelsFrom(folder: string): void {
   process.env[modelsVariable] = folder;
 }
 
-/** Folder of the model store. */
+/** Folder of the model store: the folder of `readModelsFrom`, otherwise `storeLocation()`. */
 export function modelsLocation(): string {
   return process.env[modelsVariable] || storeLocation();
 }

@@ -1,4 +1,7 @@
-/** The folder into which an executable unpacks its libraries: its location, and checks of owners and permissions. */
+/**
+ * The cache folder for native libraries, which executables unpack or `sconce` compiles: its location, and checks of
+ * owners and permissions.
+ */
 import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";

@@ -24,7 +24,9 @@ const compiled = join(root, "build", "Release", addonName);
 export const platformPackage = `@sconce/${process.platform}-${process.arch}${process.platform === "linux" ? "-gnu" : ""}`;
 
 /**
- * The addon compiled in this checkout, otherwise one of the platform package. @throws SconceError `native_unavailable`
+ * The addon compiled in this checkout. Otherwise the addon for this machine's libtorch from the platform package, or
+ * from the folder `addons` beside an executable.
+ * @throws SconceError `native_unavailable`
  */
 export function findAddon(): AddonFile {
   if (existsSync(compiled)) return { path: compiled, libtorch: join(dirname(compiled), "libtorch"), isLinked: true };

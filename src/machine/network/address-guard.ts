@@ -1,4 +1,4 @@
-/** Checks the addresses of URLs that clients send, before the server connects to them. */
+/** Checks the addresses of URLs that clients or registries send, before a connection to them. */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { SconceError } from "../../base/errors.ts";

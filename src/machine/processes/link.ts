@@ -37,7 +37,10 @@ export interface Link {
 export type Role = (start: unknown, link: Link) => Promise<void>;
 export type Roles = Readonly<Record<string, Role>>;
 
-/** The role in a command line without the program's name; undefined if there is none. */
+/**
+ * The role in a command line without the program's name: the first argument, as in `[engine]`. Undefined without a
+ * role.
+ */
 export function roleOf([first = ""]: readonly string[]): string | undefined {
   return /^\[([a-z-]+)\]$/.exec(first)?.[1];
 }

@@ -7,8 +7,8 @@ const NICENESS = 15;
 const LAST = 19;
 
 /**
- * Lowers the priority of this process, for work that may wait. On Linux the priority is that of each thread; new
- * threads and children inherit it. Users without privileges cannot raise it again.
+ * Lowers the priority of this process on Linux, for work that may wait. Each thread has a priority; new threads and
+ * child processes inherit it. Users without privileges cannot raise it again.
  */
 export function lowerPriority(): void {
   if (process.platform !== "linux") return;

@@ -16,7 +16,7 @@ export class Questions {
   readonly #open = new Map<number, (answer: unknown) => void>();
   #count = 0;
 
-  /** Sends a question. @returns its answer */
+  /** Sends a question. @returns its answer; undefined after `end` */
   ask(message: unknown, send: (question: Question) => void): Promise<unknown> {
     const { promise, resolve } = Promise.withResolvers<unknown>();
     const number = this.#count++;

@@ -1,4 +1,7 @@
-/** A private folder for the Unix sockets and shared counters of one running server. */
+/**
+ * A private temporary folder of one running program, for Unix sockets and shared counters of a server, or for unpacked
+ * libraries.
+ */
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { createConnection, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";

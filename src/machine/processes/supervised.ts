@@ -30,7 +30,8 @@ export interface SupervisedOptions {
   /** Called with each message. For a question, the result is the answer. */
   onMessage?(message: unknown): unknown;
   /**
-   * Called each time the process has ended, before the next start.
+   * Called when the process has ended: before each restart, and after `stop`. Not called when the first start is given
+   * up.
    * @param reason predicate such as "was ended by SIGKILL", to follow "the engine process"
    * @param cause undefined for a process that `stop` ended
    */

@@ -74,7 +74,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   return { size: statSync(outfile).size, librariesSize, modelSize };
 }
 
-/** Largest total of embedded files in bytes. Bun stores their sizes in 32 bits, and above this fails silently. */
+/** Largest total of embedded files in bytes. Bun stores sizes in 32 bits, and fails silently above 4 GiB. */
 const MAX_INSIDE_BYTES = 4e9;
 
 function requireFitting(librariesSize: number, model: PackagedModel): void {

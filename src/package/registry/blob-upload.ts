@@ -216,8 +216,8 @@ class Upload {
 }
 
 /**
- * Number of received bytes, from a header such as `Range: 0-1023`. The reference registry sends `0-0` when it has no
- * bytes.
+ * Number of received bytes, from a header such as `Range: 0-1023`; undefined without it. The reference registry sends
+ * `0-0` when it has no bytes.
  */
 function receivedBytes({ headers }: RegistryAnswer): number | undefined {
   const last = /^(?:bytes=)?0-(\d+)$/.exec(headers.get("range") ?? "")?.[1];

@@ -5,7 +5,10 @@ import { SconceError } from "../../base/errors.ts";
 /** Marks a failure that is worth a retry. `error` is the failure itself, for the caller after the last try. */
 export class Interruption extends Error {
   readonly error: SconceError;
-  /** Shortest delay before the next try in milliseconds, from the registry's `Retry-After` header. */
+  /**
+   * Minimum delay before the next try in milliseconds, from the registry's `Retry-After` header; 0 without it. `Retry`
+   * waits at most 30 s.
+   */
   readonly afterMs: number;
 
   constructor(error: SconceError, afterMs = 0) {
@@ -17,7 +20,10 @@ export class Interruption extends Error {
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
-  /** Delay before the second try, in milliseconds. It doubles with each further try, up to 30 s. */
+  /**
+   * Delay before the second try, in milliseconds, times a random factor from 0.75 to 1.25. It doubles with each further
+   * try, up to 30 s.
+   */
   readonly firstDelayMs: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A temporary folder for one build or download. A build's folder is removed after the build. A download's folder stays
- * after a failure, so that the next pull can resume.
+ * A temporary folder for one build, container image or download. A build's folder is removed after the build. A
+ * download's folder stays after a failure, so that the next pull can resume.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
