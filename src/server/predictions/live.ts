@@ -134,7 +134,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.#work = work;
   }
 
-  /** Records the start: the first input was sent to the engine, or the demo began. */
+  /** Records the start: the first batch with an input started, or the demo began. */
   started(): void {
     if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();

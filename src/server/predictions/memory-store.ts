@@ -7,7 +7,7 @@ import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
 
-/** Bytes counted for a record in addition to its texts, the same in every store. In memory a record takes about 340. */
+/** Bytes counted for a record besides its texts, the same in every store. In memory a record takes about 340 bytes. */
 const RECORD_BYTES = 704;
 
 interface Options {

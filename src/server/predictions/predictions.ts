@@ -14,7 +14,10 @@ import type { Kind, PredictionRecord } from "./record.ts";
 export interface Client {
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
-  /** The client's address or API key, by which clients take turns in the queue; undefined after a disconnect. */
+  /**
+   * The client's API key or address, and its name behind a proxy, by which clients take turns in the queue. Undefined
+   * without a key after a disconnect.
+   */
   readonly sender: Sender | undefined;
   /** Weight of the client's API key in the queue: share 3 gets three turns for each turn of share 1. */
   readonly share: number;
@@ -74,9 +77,8 @@ export interface Predictions {
   /**
    * Creates a prediction with all inputs of the request, or throws. An unfinished prediction is in the store before its
    * client gets the id.
-   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops,
-   * `predictions_unwritable` if the store fails, `prediction_differs` if the client chose the id of a prediction with
-   * another body
+   * @throws SconceError errors of `admit`; `body_invalid`, `inputs_invalid`, `predictions_unwritable` if the store
+   * fails, `prediction_differs` if the client chose the id of a prediction with another body
    */
   create(request: NewPrediction): Promise<PredictionRecord>;
   /**

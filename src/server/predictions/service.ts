@@ -25,7 +25,10 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly version: ModelVersion | undefined;
   /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /** Whether it is known which call of the model's code ended the last process, so that no prediction is suspected. */
+  /**
+   * Whether the hook calls are known that may have ended the last process. These calls then run one by one, and no
+   * prediction fails for repeated deaths.
+   */
   readonly isCauseKnown?: boolean;
 }
 
@@ -283,8 +286,8 @@ export class PredictionService implements Predictions {
         bytes,
         charge,
         isWaitedFor: waitMs > 0,
-        // On an idle server only clients with a larger share are identified: their long predictions may meet others
-        // later.
+        // On an idle server, `sender` is set only for a client with a larger share: its long prediction may still run
+        // when others wait.
         sender: flow.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );

@@ -87,7 +87,10 @@ export interface PredictionStore {
   interrupted(id: string): void;
   /** Stores an outcome, whether or not its request was stored. Does nothing if the id has an outcome already. */
   finish(record: EndedRecord): void;
-  /** Reads a prediction: an ended one when its outcome is written, or an unfinished one of another process. */
+  /**
+   * Reads an ended prediction, or an unfinished one whose request is stored. Waits until the outcome of a stored
+   * request is written, or writing it has failed.
+   */
   get(id: string): Promise<PredictionRecord | undefined>;
   /**
    * Resolves when an outcome is on disk, or writing it has failed. Clients must not see it before: after a kill, the

@@ -5,7 +5,7 @@ import { checksumOf } from "../checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 
-/** The oldest row in a table of ended predictions: one outcome, or a pack of several. */
+/** One of the oldest rows in a table of ended predictions: one outcome, or a pack of several. */
 export interface Oldest {
   readonly seq: number;
   readonly count: number;
