@@ -17,6 +17,11 @@ const CLIENTS = 128;
 /** Inputs of the floods. A batch of them takes 16 ms: the inputs sleep, or hold a core. */
 const FLOODS = { sleeps: { sleepMs: 1 }, computes: { computeMs: 1 } };
 type FloodKind = keyof typeof FLOODS;
+/**
+ * Requests before the long form measures. Until then JavaScriptCore compiles the server's code, on threads that compete
+ * with the server for the cores.
+ */
+const WARM_UP = { requests: 100_000, clients: 32 };
 const PHASE_MS = { short: 500, long: 8000 };
 const ROUNDS = { short: 1, long: 3 };
 /**
@@ -37,6 +42,7 @@ export const models: Fault = {
     const flooded = await server.child("engine");
     await predict(server.url, [{ x: 1 }], `${QUIET}/predictions`);
     const quiet = server.children("engine").find((pid) => pid !== flooded) ?? 0;
+    if (injection.isLong) await warmUp(server.url);
     for (const kind of ["sleeps", "computes"] as const) await flood(injection, server, kind);
     await kill(injection, server, { flooded, quiet });
     await reload(injection, server);
@@ -49,6 +55,16 @@ async function listFile() {
   const path = dir.join("models.toml");
   await Bun.write(path, '[[model]]\nmodel = "torture"\nname = "quiet"\n');
   return { path, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
+}
+
+async function warmUp(url: URL): Promise<void> {
+  const inputs = Array.from({ length: 8 }, (_, x) => ({ x }));
+  let count = 0;
+  const client = async (model: string) => {
+    for (; count < WARM_UP.requests; count++)
+      await predict(url, count % 2 === 0 ? inputs : [{ x: 1 }], `${model}/predictions`);
+  };
+  await Promise.all(Array.from({ length: WARM_UP.clients }, (_, i) => client(i % 2 === 0 ? FLOODED : QUIET)));
 }
 
 async function flood({ tally, isLong }: Injection, server: TestedServer, kind: FloodKind): Promise<void> {
