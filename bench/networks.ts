@@ -21,7 +21,7 @@ export interface Network {
   readonly requests: readonly Input[];
   /** The inputs of `requests` with data URIs in place of URLs, because the raw loop fetches nothing. */
   readonly inputs: readonly Input[];
-  /** A few inputs with their correct outputs. */
+  /** A few inputs with their expected outputs. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];
   /**
    * Allowed error e: |given - expected| <= e * (1 + |given|). The default covers the rounding of float32 in batches

@@ -1,6 +1,6 @@
 /**
- * Checks types, style (Biome) and the imports between the folders of `src`, without tests. Changes no file. The exit
- * code is the number of failed checks.
+ * Checks types, style (Biome) and the imports between the folders of `src`, without tests. Changes no source file. The
+ * exit code is the number of failed checks.
  */
 
 import { join } from "node:path";

@@ -10,7 +10,7 @@ import { targets } from "../test/fuzz/targets.ts";
 import { fuzzPixels } from "./fuzz/pixels.ts";
 import { root } from "./setup/step.ts";
 
-/** Milliseconds after which an input counts as stuck. */
+/** Milliseconds between checks. An input that is still running at the next check counts as stuck. */
 const STUCK_MS = 30_000;
 
 const { values, positionals } = parseArgs({

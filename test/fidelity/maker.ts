@@ -16,7 +16,7 @@ export interface Making {
   readonly out: string;
   /** Folder with additional Python packages. */
   readonly packages?: string | undefined;
-  /** Folder with the torch to use instead of the torch that `npm run setup` installed. */
+  /** Folder with the torch to use instead of the torch that `npm run setup` found or installed. */
   readonly torch?: string | undefined;
 }
 

@@ -100,8 +100,8 @@ type Span = readonly [beginMs: number, endMs: number];
 const isIn = (spans: readonly Span[], ms: number) => spans.some(([begin, end]) => ms >= begin && ms <= end);
 
 /**
- * Kills a server at a random moment of an upgrade. All acknowledged predictions must end, each with the output of one
- * of the builds.
+ * Kills a server at a random moment of an upgrade. All acknowledged predictions must end, each with the output of the
+ * build that it names.
  */
 async function killedAnywhere(
   { tally, random }: Injection,
