@@ -154,7 +154,10 @@ export const BYTES_PER_PIXEL = 14;
  */
 export const BYTES_PER_LINE = 64;
 
-/** The gate of this process. Its default limit of 512 MiB is enough for two photographs of 16 megapixels at once. */
+/**
+ * Limits decoding and encoding in this process. The default of 512 MiB is enough for two photographs of 16 megapixels
+ * at once.
+ */
 export const decodings = new ByteGate(512 * 2 ** 20);
 
 /** Milliseconds without progress until tasks count as stuck. Decoding 50 megapixels takes a second or two. */

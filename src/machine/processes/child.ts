@@ -1,4 +1,4 @@
-/** Starts a child process that runs one role of the server, and exchanges messages with it. */
+/** Starts a child process that runs one role of the server, such as `engine`, and exchanges messages with it. */
 import { isLogJson, log, logOptions } from "../../base/log.ts";
 import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";
@@ -7,7 +7,7 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
-  /** JSON value for the role. It goes as a message, because every user of the machine can read command lines. */
+  /** JSON value that the role gets. It goes as a message, because every user of the machine can read command lines. */
   readonly start: unknown;
   /** Command line to run; the role is appended. Default: this program. */
   readonly program?: readonly string[];

@@ -60,7 +60,7 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
     throw new SconceError("usage", `${roleArgument(name)} is a process that the server starts by itself; run serve`);
   }
   // Ignores signals, which terminals and service managers send to all processes of the server. Only the supervisor
-  // reacts: it drains.
+  // reacts: it lets requests finish, then stops its child processes.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
   process.on("disconnect", dieNow);
   const link = new SupervisorLink();

@@ -9,7 +9,7 @@ import { questionMessages } from "./questions.ts";
 export const toChild = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("start"),
-    /** JSON value for the role. */
+    /** JSON value that the role gets. */
     start: z.unknown().optional(),
     supervisorPid: z.int(),
     log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats), hasTimes: z.boolean().optional() }),

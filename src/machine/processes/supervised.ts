@@ -18,7 +18,7 @@ export interface SupervisedOptions {
   readonly role: string;
   /** Name in logs and errors, e.g. "front process 2". Default for the role `engine`: "engine process". */
   readonly name?: string;
-  /** Called at each start. @returns JSON value for the role */
+  /** Called at each start. @returns JSON value that the role gets */
   start(): unknown;
   /** Command line to run; the role is appended. Default: this program. */
   readonly program?: readonly string[];

@@ -11,7 +11,7 @@ export interface ProgramContents {
 
 /** Contents of an executable with all commands, which uses the model store. */
 export interface CommandLineContents extends ProgramContents {
-  /** sconce's own sources, which `compile` and `init` of the executable need. */
+  /** sconce's own sources, which commands of the executable need, such as `compile` and `init`. */
   readonly sources: SourceArchive;
 }
 
