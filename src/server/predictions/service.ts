@@ -25,10 +25,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly version: ModelVersion | undefined;
   /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /**
-   * Whether the hook calls are known that may have ended the last process. These calls then run one by one, and no
-   * prediction fails for repeated deaths.
-   */
+  /** Whether the hook calls that may have ended the last process are known; then no prediction fails for its deaths. */
   readonly isCauseKnown?: boolean;
 }
 
@@ -197,10 +194,7 @@ export class PredictionService implements Predictions {
     return promise;
   }
 
-  /**
-   * Runs a request that another process or replica accepted, or ends it with an error, for example after repeated
-   * crashes. Resolves when its inputs are queued. Never throws.
-   */
+  /** Queues, or ends with an error, a request that another process or replica accepted. Never throws. */
   async begin({
     leftMs,
     deaths,
