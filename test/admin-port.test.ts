@@ -193,7 +193,7 @@ describe("at its start, a server", () => {
   test("without keys on all addresses says how to restrict it, in lines with times", async () => {
     const lines = await linesOf();
     expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
-    // All lines begin with the time, also warnings.
+    // Every line begins with the time, also a warning.
     expect(lines.filter((line) => !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z \S/.test(line))).toEqual([]);
   });
 

@@ -55,7 +55,6 @@ const documentSchema = z.looseObject({
   paths: z.record(z.string(), z.looseObject({ get: operation, post: operation })),
 });
 
-/** A client that sends an API key with each request. */
 class KeyClient extends Client {
   readonly #secret: string;
 

@@ -69,7 +69,7 @@ describe("code that never returns is named once the time limit has passed:", () 
     await writeModel(dir, modelText({ setup: "() => { globalThis.setupBegan(); return new Promise(() => {}); }" }));
     const lines: unknown[] = [];
     const { reporters } = log.options;
-    // The log is JSON lines even if the test runs on a terminal.
+    // In JSON format a slow step is a log line, even if the test runs on a terminal.
     configureLog({ level: "info", format: "json" });
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();

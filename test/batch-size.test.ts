@@ -1,4 +1,4 @@
-/** Weights that are compiled for a largest batch: `serve` refuses larger batches, and `tune` does not try them. */
+/** Compiled weights with a maximum batch size: `serve` refuses larger batches, and `tune` does not try them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";

@@ -1,4 +1,4 @@
-/** Properties that the batching rule has under every random load. */
+/** Properties of the batching rule that hold under random loads. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";

@@ -72,8 +72,8 @@ test("predictions that failed before go last, but alternate with others, so they
   const isLate = simulation.batches.map(({ items }) => items.length < 8 && items.every(({ isBad }) => isBad));
   const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
   const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
-  // At first the failing predictions are unknown, and their batches are halved at once, so the first 12 gaps are
-  // short. Later such batches are more than 8 batches apart.
+  // While the failing predictions are unknown, their batches are halved at once, so the first 12 gaps are short. Later,
+  // more than 8 batches lie between two batches of a failing prediction.
   const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
   expect(
     gaps

@@ -82,7 +82,8 @@ test.each([4, 7, 9])(
     const idle = simulation.batches.map(
       ({ startedAtMs }, i) => startedAtMs - (simulation.batches[i - 1]?.endedAtMs ?? 0),
     );
-    // The first batches teach the policy how early it must dispatch.
+    // The first ten batches teach the policy how early it must dispatch a batch, so that the runner is never idle
+    // afterwards.
     expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
   },
 );

@@ -55,7 +55,7 @@ async function segmentsOf(request: string): Promise<number> {
     const bytes = new TextEncoder().encode(request);
     expect(Number(send(descriptor, ptr(bytes), bytes.length, 0))).toBe(bytes.length);
     const buffer = new Uint8Array(100_000);
-    // Reads until the end of the answer, where `recv` gives 0. It gives -1 while no data has arrived.
+    // Reads until the end of the answer, where `recv` returns 0. While no data has arrived, `recv` returns -1.
     while (Number(recv(descriptor, ptr(buffer), buffer.length, MSG_DONTWAIT)) !== 0) await new Promise(setImmediate);
     // The struct tcp_info of linux/tcp.h; its field tcpi_data_segs_in begins at byte 152.
     const [info, size] = [new Uint32Array(64), Uint32Array.of(256)];

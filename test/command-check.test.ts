@@ -1,4 +1,4 @@
-/** `sconce check`: the export mistakes that it finds, the Python that fixes them, and its measurements. */
+/** `sconce check`: mistakes in exports and in the model's code, the Python that fixes exports, and its measurements. */
 import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";

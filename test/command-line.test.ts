@@ -35,7 +35,7 @@ async function usageFault(args: readonly string[]): Promise<string> {
   return stderr;
 }
 
-/** The error of a wrong call of `serve`. */
+/** Standard error of a wrong call of `serve`, which must exit with 2. */
 async function faultHere(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
   const { code, stderr } = await runHere(["serve", ...args], env);
   expect(code).toBe(2);

@@ -21,7 +21,6 @@ afterEach(() => home[Symbol.asyncDispose]());
 
 const run = (...args: string[]): Promise<CliResult> => cliHere(args, { env: { SCONCE_HOME: home.path } });
 
-/** The tags of each repository in the store. */
 async function tags(): Promise<Record<string, readonly string[]>> {
   const summaries: ModelSummary[] = await store.list();
   return Object.fromEntries(summaries.map((summary) => [summary.repository, summary.tags]));

@@ -1,4 +1,4 @@
-/** Compressed request bodies. */
+/** Compressed request bodies are decompressed, within limits of size and memory. */
 import { describe, expect, test } from "bun:test";
 import * as zlib from "node:zlib";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";

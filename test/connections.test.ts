@@ -92,7 +92,8 @@ test("liveness is answered on each socket of a port while the main thread is blo
   const child = Bun.spawn([process.execPath, "--no-install", script, port], { stdout: "pipe" });
   try {
     await child.stdout.getReader().read();
-    // The kernel spreads new connections over the sockets of the port, so twenty requests reach each of them.
+    // The kernel spreads new connections over the sockets of the port, so twenty requests suffice to reach every
+    // socket.
     const asked = Array.from({ length: 20 }, () => fetch(`http://127.0.0.1:${port}/health/live`, { keepalive: false }));
     const texts = (await Promise.all(asked)).map((answer) => answer.text());
     expect(new Set(await Promise.all(texts))).toEqual(new Set(['{"status":"live"}']));

@@ -1,4 +1,4 @@
-/** Predictions whose progress clients follow as server-sent events. */
+/** Server-sent events with the progress of a prediction. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";

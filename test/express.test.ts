@@ -1,4 +1,7 @@
-/** The express runner: small new predictions overtake the long batches of large predictions. */
+/**
+ * An express runner beside the other runners of a device: its batches of small new predictions overtake the long
+ * batches of large ones.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { TensorSpec } from "../src/author/tensor.ts";
 import type { Item } from "../src/engine/engine.ts";
@@ -14,8 +17,8 @@ beforeAll(async () => {
 }, 600_000);
 
 /**
- * Simulates a device: a batch of 16 items takes 168 ms, a single item 18 ms. Its first batch has run, and many items
- * of one prediction wait.
+ * Simulates a device: by default a batch of 16 items takes 168 ms, a single item 18 ms. Its first batches have run, and
+ * many items of one prediction wait.
  */
 async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: number } = {}) {
   const { msPerBatch = 8, fits = Infinity, fitsBeside = Infinity } = options;

@@ -13,7 +13,7 @@ const { dependencies } = z
   .object({ dependencies: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
 
-/** Paths of the files of `src` whose code, without comments, matches. */
+/** Paths of the files of `src` whose code, without comments, matches the pattern. */
 async function filesWith(pattern: RegExp): Promise<string[]> {
   const files: string[] = [];
   for await (const path of new Bun.Glob("src/**/*.ts").scan(root)) {

@@ -1,6 +1,4 @@
-/**
- * `RoundRobin` alternates between owners. `OutputTurns` makes outputs, and alternates between their lists of inputs.
- */
+/** `RoundRobin` gives items of several owners in turn. `OutputTurns` makes outputs of several predictions in turn. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";

@@ -1,4 +1,4 @@
-/** Request bodies become inputs, with schemas that no test model has. */
+/** Request bodies become inputs, for kinds of schemas that no model in test/models has. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";

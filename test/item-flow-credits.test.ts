@@ -213,7 +213,8 @@ test("a list with one failed input still fills its batches", () => {
   engine.listener?.dispatched([bad, ...good]);
   engine.listener?.failed(bad, new SconceError("run_failed", "bad"));
   for (const item of good) engine.listener?.finished(item, {});
-  // The earlier items were prepared before the failure; the flow prepares the following items after it.
+  // The flow has prepared these items after the failure. Once they are dispatched, it prepares at least a full batch
+  // more.
   engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
   expect(flow.credits.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
   flow.end(list);

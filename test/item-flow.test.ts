@@ -1,4 +1,6 @@
-/** The item flow yields to the event loop, however slow the model's code is. */
+/**
+ * The item flow, which prepares inputs and makes outputs, yields to the event loop, however slow the model's code is.
+ */
 import { expect, spyOn, test } from "bun:test";
 import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";

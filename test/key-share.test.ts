@@ -1,4 +1,4 @@
-/** The share of an API key, for a prediction that comes to an idle server. */
+/** The setting `share` of an API key: how many `preprocess` calls of a prediction run at once on an idle server. */
 import { expect, test } from "bun:test";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { hold } from "./helpers/hold.ts";

@@ -23,7 +23,6 @@ afterAll(async () => {
   await gated[Symbol.asyncDispose]();
 });
 
-/** Starts `sconce serve` on a free loopback port. */
 function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
   return startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home, ...env } });
 }

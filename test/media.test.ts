@@ -88,8 +88,8 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
   test.each([0x01, 0xd0, 0xd7])("with its size behind marker %d, which has no length", async (marker) => {
     const jpeg = await read("baseline.jpg");
     const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
-    // A picture of 1 × 1 pixels. A reader finds it if it takes the two bytes behind the marker for the length of a
-    // segment.
+    // A second picture, of 1 × 1 pixels, which only a decoder finds that takes the two bytes behind the marker for a
+    // length.
     const frame = Buffer.from("ffc0000b080001000101011100ffda0008010100003f00ffd9", "hex");
     const file = Buffer.alloc(4 + segments.readUInt16BE(4) + frame.length);
     segments.copy(file);

@@ -22,7 +22,6 @@ import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
 
-/** How much a series grows while the task runs. */
 async function growth(
   series: string,
   task: () => Promise<unknown>,

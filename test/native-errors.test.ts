@@ -1,4 +1,7 @@
-/** Wrong tensors give a coded error that names tensor and value, and the session can still be used. */
+/**
+ * Wrong tensors and weights give a coded error that names the fault, and after a failed batch the session can still be
+ * used.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

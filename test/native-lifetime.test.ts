@@ -1,4 +1,4 @@
-/** Lifetimes around sessions: concurrent sessions, transferred buffers, and disposed sessions. */
+/** Memory and order of sessions: transferred buffers, concurrent sessions, disposed sessions, and released memory. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
@@ -168,7 +168,7 @@ describe("dispose", () => {
 test("memory of large batches is released once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, made.path("totals.pt")], {
-    // With the memory settings that the engine process has.
+    // The engine process has the same memory settings.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",

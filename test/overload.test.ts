@@ -50,7 +50,7 @@ test("once a client has left a full queue, other waiting clients are asked to re
   const failed = { status: "failed", error_message: expect.stringContaining("the queue is too long") };
   expect(await told).toMatchObject(failed);
   expect((await hooks.until(1))[0]?.data).toMatchObject(failed);
-  // Other predictions are not retained. They count as refused requests, not as failed predictions.
+  // Predictions without a webhook leave no record. They count as refused requests, not as failed predictions.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
   expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(
     waiting.length + leavers.length - left,

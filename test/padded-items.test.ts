@@ -42,7 +42,7 @@ describe("an item with padded dimensions", () => {
 
   test("is refused if a size is negative or not an integer", () => {
     const check = itemCheck({ x: float32("height", pad("width", 0)) });
-    // Made without `tensor`, which refuses such shapes.
+    // Makes a tensor without `tensor`, which refuses such shapes.
     const made = (shape: number[], count: number): Tensor => ({
       dtype: "float32",
       shape,
@@ -67,7 +67,7 @@ describe("an item with padded dimensions", () => {
     expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
   });
 
-  /** A runner with four outputs, in which the longest item of the batch decides each dimension `tokens`. */
+  /** A runner with four outputs, whose padded dimensions are as long as the longest item of the batch. */
   const runner: Runner = {
     async run(items) {
       const longest = Math.max(...items.map(([first]) => first?.shape[0] ?? 0));

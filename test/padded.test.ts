@@ -209,7 +209,7 @@ describe("with two padded dimensions", () => {
   test("a batch is as large as its limit of bytes allows, and a single item always runs", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[1, 1]]);
-    // Five items of 100 MB, then one of 400 MB.
+    // Five items of 100 MB, then one of 400 MB, since an element has 4 bytes.
     addGrids(simulation, [...Array<[number, number]>(5).fill([5000, 5000]), [10_000, 10_000]]);
     await simulation.clock.drain();
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2, 2, 1, 1]);

@@ -22,7 +22,6 @@ const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(awai
 const named = (events: readonly ServerEvent[], name: string) =>
   events.filter(({ event }) => event === name).map(({ data }) => data);
 const words = ["grüße", "to", "you"];
-/** The next events of a stream, at most `count`. */
 async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<ServerEvent[]> {
   const taken: ServerEvent[] = [];
   while (taken.length < count) {

@@ -48,7 +48,6 @@ function expire(): void {
   database = open();
 }
 
-/** Commits changes to the database. */
 function write(change: (queue: ChangeQueue) => void): Written {
   const queue = new ChangeQueue(retention);
   change(queue);

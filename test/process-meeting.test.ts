@@ -1,5 +1,6 @@
 /**
- * What the processes of a server share: a folder and counters. And how processes notice that one of them is blocked.
+ * The folder and the counters that the processes of a server share, and how the processes notice that one of them is
+ * blocked.
  */
 import { expect, test } from "bun:test";
 import { chmod, mkdir, readdir, stat } from "node:fs/promises";

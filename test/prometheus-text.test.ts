@@ -1,4 +1,4 @@
-/** Joins the metrics of several processes into one text for Prometheus. */
+/** The metrics of several processes are joined into one text for Prometheus. */
 import { expect, test } from "bun:test";
 import type { Family } from "../src/server/metrics/counts.ts";
 import { prometheusText } from "../src/server/metrics/prometheus-text.ts";

@@ -97,7 +97,7 @@ async function readAll(url: string, records: Records, counts: Counts): Promise<v
       if (record === undefined || isLost) counts.missing += 1;
       else {
         const { itemsDone, startedAtMs } = record;
-        // The progress of the running prediction may be gone.
+        // The damage may have lost the progress of the running prediction.
         const isBare = id === running && startedAtMs === undefined;
         expect(record).toEqual(isBare ? { ...expected, startedAtMs, itemsDone, logs: "" } : expected);
         counts.right += 1;

@@ -1,4 +1,4 @@
-/** Replicas that share predictions through Redis: each can answer for all. */
+/** Replicas share predictions through Redis: each replica answers for the predictions of all. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -10,7 +10,7 @@ import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts"
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
   let store: TestStore;
-  /** A replica that answers clients and runs nothing, and one that does both. */
+  /** `front` answers clients and runs no predictions; `both` answers clients and runs predictions. */
   let front: TestServer;
   let both: TestServer;
 

@@ -1,4 +1,7 @@
-/** Registries that send false data or violate the protocol: no model of theirs gets a name in the store. */
+/**
+ * Registries that send false data, violate the protocol or leave out optional parts: a false model gets no name in the
+ * store.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { truncate, writeFile } from "node:fs/promises";
 import { digestOf } from "../src/package/store/blobs.ts";

@@ -11,9 +11,9 @@ type Fault =
   | { readonly cutAfter: number }
   /** Reads this number of bytes of the body, then stops reading. */
   | { readonly stallAfter: number }
-  /** Keeps the chunk, but answers as if it had received the chunk before. */
+  /** Keeps the chunk, but answers 416 with the end of the kept bytes, as if the chunk began at a wrong position. */
   | "out of step"
-  /** Keeps the chunk, but answers 416 with the position behind it, as if the client had sent a wrong chunk. */
+  /** Discards the request's body, and answers 416 with a reason. */
   | "refuse"
   /** Discards the upload. */
   | "forget";

@@ -32,7 +32,6 @@ afterAll(async () => {
 
 const run = (home: string, ...args: string[]) => cli(args, { env: { SCONCE_HOME: home, HOME: dir.path } });
 
-/** The tags of each repository in a store. */
 async function tagsOf(of: ModelStore): Promise<Record<string, readonly string[]>> {
   return Object.fromEntries((await of.list()).map(({ repository, tags }) => [repository, tags]));
 }
@@ -106,7 +105,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("PUT", /blobs/).length).toBe(3);
     expect(proxy.of("POST", /mount=/).length).toBe(6);
     expect((await pullFrom(other, `${registry.host}/third/digits:v1`)).digest).toBe(digest);
-    // The noted repository lacks the blobs, so the push sends them.
+    // The store notes a repository that does not have the blobs, so the push sends them.
     one.noteCopy(await one.resolve("digits:v1"), `${proxy.host}/nowhere/digits`);
     expect(await pushTo(one, "digits:v1", `${proxy.host}/fourth/digits:v1`)).toMatchObject({ sentBlobs: 3 });
   });

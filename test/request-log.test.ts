@@ -1,4 +1,4 @@
-/** Request ids appear in the answer, and in each log line that the request causes. */
+/** Request ids in answers and log lines, and the log line of each request. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
@@ -161,13 +161,15 @@ describe("the log", () => {
     await post("small", 1);
     await post("middle", 1000);
     const large = await post("large", 5000);
-    // Two HTTP processes answer by turns. The process without the prediction forwards the request to the other.
+    // Each of two HTTP processes answers some requests. A process without the prediction forwards the request to the
+    // other.
     for (let i = 0; i < 8; i++) await send(`read-${i}`, large);
     await post("events", 3, { Accept: "text/event-stream" });
     for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
       await send(path, path);
     await send("head", "/openapi.json", { method: "HEAD" });
-    // A process that forwards a request knows the status, too. A stream has the status at its end.
+    // A log line has the status of the prediction, also if the process forwards the request. The line of a stream has
+    // the status at its end.
     expect(statuses).toEqual(new Set(["success"]));
     expect(sizes.map(([name, , logged]) => [name, logged])).toEqual(sizes.map(([name, size]) => [name, size]));
     expect(sizes.find(([name]) => name === "large")?.[1]).toBeGreaterThan(64 * 1024);

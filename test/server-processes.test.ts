@@ -126,7 +126,7 @@ describe("a server", () => {
     // would delay all answers.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [own]]);
-    // Not ready while the engine process is stopped.
+    // The server is not ready while a signal stops its engine process.
     process.kill(engine, "SIGSTOP");
     await until(async () => (await client.fetch("/health/ready")).status === 503);
     expect(await problemOf(await client.fetch("/health/ready"))).toMatchObject({

@@ -1,6 +1,6 @@
 /**
- * What the set-up promises. Its steps run in copies of the scripts, in temporary folders, with scripts in place of
- * the tools.
+ * The set-up of a checkout. Its steps run in copies of the scripts, in temporary folders, with scripts in place of the
+ * tools.
  */
 
 import { afterEach, expect, test } from "bun:test";

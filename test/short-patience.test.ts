@@ -1,4 +1,4 @@
-/** The server gets more load than it can serve, and clients leave after two to three batch times. */
+/** The server gets more load than it can serve, and clients leave after two to three times the duration of a batch. */
 import { expect, test } from "bun:test";
 import { goodputOf } from "./helpers/overloaded-flow.ts";
 

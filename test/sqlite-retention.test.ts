@@ -152,7 +152,7 @@ describe("ended predictions above the limits are removed", () => {
     }
     await store.flush();
     const sizeOf = async (suffix: string) => (await stat(dir.join(`predictions.db${suffix}`))).size;
-    // About 60 MB were written to the database, and twice as much to the write-ahead log.
+    // All rounds together have about 50 MB of bodies and outcomes.
     expect(await sizeOf("")).toBeLessThan(8_000_000);
     expect(await sizeOf("-wal")).toBeLessThan(32_000_000);
     await store.close();

@@ -1,4 +1,4 @@
-/** State that a module keeps between batches does not reach other batches, even if several run at once. */
+/** Modules that keep state between batches: the tensors of a batch stay unchanged, and instances share no state. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";

@@ -1,4 +1,4 @@
-/** Uncaught errors in a process that runs a model's code: whose fault they are. */
+/** Uncaught errors in a process that runs a model's code: whether sconce or the model is at fault. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { isOwnFault } from "../src/author/stray-errors.ts";

@@ -1,4 +1,7 @@
-/** A server takes over the port of a running server only if it serves every model of that server. */
+/**
+ * A server takes over the port of a running server only if it serves every model of that server, or after --replace or
+ * a reload.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { lossOf, type Offer, offerOf } from "../src/server/offer.ts";

@@ -38,7 +38,8 @@ describe("outputs of an example", () => {
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
 
   test("that differ between runs are refused: dropout, state, a random preprocess", async () => {
-    // Dropout of four numbers gives the same outputs twice in one of 16 builds. Then the outputs of the batch differ.
+    // Dropout gives the same outputs twice in one of 16 builds. In such a build the batch differs, with the same kind
+    // of message.
     expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
     const preprocess =

@@ -82,7 +82,7 @@ class Server {
     if (list.isWaitedFor && afterMs < patienceMs) this.answeredAfterMs.push(afterMs);
   }
 
-  /** Lets the oldest clients leave, each while the engine reports a batch. */
+  /** Lets the oldest clients leave one by one. After each, the engine reports that it has dispatched a batch. */
   leaveOldest(count: number): void {
     for (const { list } of [...this.#waiting.values()].slice(0, count)) {
       this.turns.leave(list, this.nowMs);
@@ -110,7 +110,7 @@ test.each([[200], [1000]])(
   (perSecond) => {
     const server = new Server();
     expect(server.overload(perSecond)).toBeGreaterThan(0.95);
-    // Most of the other predictions are refused at once; the rest is refused while its clients still wait.
+    // Of the predictions without an answer, most are refused at once; the rest is refused while its clients still wait.
     expect(Math.max(...server.refusedAfterMs)).toBeLessThan(3000);
     expect(server.refusedAtOnce).toBeGreaterThan(server.refusedAfterMs.length / 2);
     const late = server.answeredAfterMs.toSorted((a, b) => a - b).at(-50) ?? Infinity;

@@ -25,7 +25,7 @@ test("no request fails during an upgrade and its rollback under load, and each i
   await using first = serve(store, "v1", place);
   const client = await clientOf(first);
   const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3, pauseMs: 30 });
-  // A prediction that runs when the upgrade begins.
+  // This prediction runs when the upgrade begins.
   const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
   await gate.arrived("a");
   const chosen = crypto.randomUUID();
@@ -81,7 +81,7 @@ test("if the newer server does not start, the older one continues unchanged, and
   expect(second.lines.at(-1)).toContain("v2 is broken");
   expect(await first.line("The newer server did not start, and this one goes on")).toContain("v2 is broken");
   expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-  // Another upgrade can succeed.
+  // After a failed upgrade, another one succeeds.
   await using third = serve(store, "v2", place);
   await third.line("Listening on");
   await until(async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y === 1003);

@@ -107,7 +107,6 @@ test("files that are too large or no pictures fail alone, with the reason", asyn
 
 type Picture = Pick<Pixels, "width" | "height" | "data">;
 
-/** Upscales pictures in one prediction. */
 async function enlarge<const I extends readonly Image[]>(images: I): Promise<{ [K in keyof I]: Pixels }> {
   const prediction = await server.client.predict(images.map((image) => ({ image: image.toDataUri() })));
   if (prediction.status !== "success") throw new Error(prediction.error_message);
@@ -121,7 +120,7 @@ async function sample(name: string): Promise<Image> {
   return new Image({ bytes: await file.bytes(), mediaType: file.type });
 }
 
-/** A test picture with stripes and steps. Each `seed` gives another. */
+/** A test picture with stripes and steps, a different one for each `seed`. */
 function picture(width: number, height: number, seed = 0): Promise<Image> {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return Image.fromPixels({ data, width, height, channels: 3 });

@@ -37,8 +37,8 @@ beforeAll(async () => {
 }, 120_000);
 
 /**
- * Checks dtype, shape and elements. Integers, infinities and zeros with their sign must be equal; other floats may
- * differ by the rounding of sums.
+ * Checks dtype, shape and elements. 64-bit integers, infinities, NaN and zeros with their sign must be equal; other
+ * numbers may differ by 1e-6, for rounded sums.
  */
 function expectSame(given: Tensor | undefined, expected: Tensor): void {
   expect({ dtype: given?.dtype, shape: given?.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape });
@@ -66,7 +66,7 @@ test("every program gives the same outputs as PyTorch, and refuses the same size
         ]);
         continue;
       }
-      // The second run counts: after its first run, libtorch's executor would optimize the program.
+      // The second run counts, because libtorch's executor may optimize a program after its first run.
       await session.call("forward", inputs);
       const result = await session.call("forward", inputs);
       const given = z.array(z.custom<Tensor>()).parse(Array.isArray(result) ? result : [result]);

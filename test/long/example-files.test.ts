@@ -1,6 +1,6 @@
 /**
- * Unreachable files, and files that are no pictures, as inputs of the examples. Only that input fails, with its index
- * and a reason.
+ * Unreachable files, and files that are no pictures, in inputs of the examples. Only the input with such a file fails,
+ * with its index and a reason.
  */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { join } from "node:path";

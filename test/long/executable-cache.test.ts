@@ -28,7 +28,7 @@ let unpacked: string;
 /** Messages of two executable files that started at once: one of them unpacks. */
 let first: string[][];
 
-// Unpacked once for all tests, because unpacking takes three seconds of processor time.
+// The cache is unpacked once for all tests, because unpacking takes three seconds of processor time.
 beforeAll(async () => {
   digits = await digitsExecutable();
   home = await tempDir();
@@ -37,7 +37,7 @@ beforeAll(async () => {
   for (let i = 0; i < 3; i++) {
     await using server = startExecutable(digits.path, [], env);
     await server.line("Unpacking");
-    // Not a wait for a condition: the kill must come at a random moment. A start takes one or two seconds.
+    // The test sleeps because the kill must come at a random moment. A start takes one or two seconds.
     await Bun.sleep(Math.random() * 1000);
     server.kill("SIGKILL");
     await server.exited;

@@ -1,6 +1,6 @@
 /**
- * The outputs of a model's example: a build compares them with PyTorch, and each start of the server compares them
- * with the outputs of the build.
+ * The outputs of a model's example: `build --compare` compares them with PyTorch's, and each start of the server
+ * compares them with the outputs of the build.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";

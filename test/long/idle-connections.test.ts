@@ -1,4 +1,4 @@
-/** Connections stay open past the idle timeout while they are busy, and not if their body arrives byte by byte. */
+/** A busy connection stays open past --idle-timeout. A connection whose body arrives byte by byte is closed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hold } from "../helpers/hold.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";

@@ -48,7 +48,7 @@ const space = fc.stringMatching(/^[ \t\n\r]{0,3}$/);
 const listText = fc
   .tuple(fc.array(fc.jsonValue({ maxDepth: 4 }), { maxLength: 60 }), space, space, fc.constantFrom(undefined, 1, "\t"))
   .map(([list, before, after, indent]) => `${before}${JSON.stringify(list, null, indent)}${after}`);
-/** Random invalid JSON: a character is added, removed or replaced. */
+/** JSON lists, most of them made invalid: a character is inserted, or up to two are removed or replaced. */
 const brokenText = fc
   .tuple(listText, fc.nat(), fc.constantFrom("", ",", "]", "[", "{", "}", '"', "\\", "1", "é", "\u0000"), fc.nat(2))
   .map(([text, at, insert, cut]) => {
@@ -98,7 +98,10 @@ test("a list is split only between elements", () => {
 });
 
 describe("threads that validate large bodies", () => {
-  /** A model whose input schema never ends for -1, and blocks its thread for 1.3 s for -2. */
+  /**
+   * A model whose input schema never returns for x = -1 in a thread other than the main one, and blocks its thread for
+   * 1.3 s for x = -2.
+   */
   const text = modelText({
     name: '"slow"',
     input:
@@ -261,7 +264,7 @@ describe("memory for a body with wrong inputs", () => {
   ])("is a few times the body (%s)", async (_, expression, expected) => {
     const { body, peak, message } = await peakOf(expression);
     expect(message).toContain(expected);
-    // The second term is the memory of the process itself.
+    // 64 MiB are for the process itself.
     expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
   });
 });

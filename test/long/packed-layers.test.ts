@@ -169,7 +169,7 @@ describe("an input whose size the layers refuse", () => {
 test("packed weights are freed with their session, and the system gets the memory back", async () => {
   const script = require.resolve("../helpers/packed-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
-    // With the memory settings that the engine process has.
+    // The engine process has the same memory settings.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",
@@ -179,7 +179,7 @@ test("packed weights are freed with their session, and the system gets the memor
   expect(disposed).toBeLessThan(opened / 2);
 }, 60_000);
 
-/** Runs batches of two sizes `count` times in a process. @returns the names of oneDNN's operations, for each time */
+/** Runs batches of two sizes `count` times in a process. @returns the names of oneDNN's operations in each pass */
 async function passesOf(count: number): Promise<string[][]> {
   const script = require.resolve("../helpers/packed-reorders-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)], {
@@ -199,7 +199,7 @@ test("weights are not rearranged again for batch sizes that have run", async () 
 }, 60_000);
 
 test("packed and plain layers run by turns until the faster form is chosen", async () => {
-  // The first time is left out, because it rearranges the weights.
+  // The first pass is left out, because it also rearranges the weights.
   const [, ...passes] = await passesOf(16);
   const arePacked = passes.map((done) => Bun.deepEquals(done, passes[0]));
   const [packed, plain] = [Array(4).fill(true), Array(4).fill(false)];

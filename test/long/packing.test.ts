@@ -1,4 +1,4 @@
-/** `npm run fidelity -- packing` measures networks as an engine process runs them. */
+/** `npm run fidelity -- packing` measures networks with the memory settings of an engine process. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { packedTimes } from "../fidelity/packing.ts";

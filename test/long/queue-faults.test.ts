@@ -247,7 +247,7 @@ async function unready({ client }: TestServer, reason = "the queue of the replic
   });
 }
 
-/** Sends a prediction until the server accepts it. @returns the answer with its end */
+/** Sends a prediction until the server accepts it, and waits for its end. @returns the answer */
 async function accepted({ client }: TestServer): Promise<unknown> {
   for (;;) {
     const response = await client.post([{ x: 1 }], { Prefer: "wait" });

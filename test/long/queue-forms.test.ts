@@ -37,7 +37,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await Promise.all([store, redis, sentinel, cluster].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** Two replicas. The front accepts predictions, and the worker runs them. */
+  /** Two replicas: `front` accepts predictions, and `worker` runs them. */
   async function replicas(model: string, queue: string) {
     await using stack = new AsyncDisposableStack();
     const [front, worker] = await Promise.all(

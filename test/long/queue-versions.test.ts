@@ -46,7 +46,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   const serve = (version: Version, config: Partial<ServeConfig> = {}) =>
     store.serve(`lab:${version}`, { queue: redis.url, ...config });
 
-  /** Number of inputs that have ended, over all queues. It shows inputs that ran although no client sent them. */
+  /** Number of inputs that have ended, over all queues. More than the clients sent means that inputs ran twice. */
   async function endedInputs(): Promise<number> {
     const keys = await redis.client.keys("*:totals");
     const ended = await Promise.all(keys.map((key) => redis.client.hget(key, "ended")));

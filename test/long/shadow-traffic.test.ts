@@ -1,4 +1,7 @@
-/** A shadow that hangs, and a shadow beside versions that share the traffic. */
+/**
+ * Shadows, which are builds that get copies of predictions: a shadow that hangs, and a shadow beside versions that
+ * share the traffic.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";

@@ -27,7 +27,7 @@ describe("a process that is killed", () => {
       for await (const request of store.takeOver((source) => source.owner === owner)) left.set(request.id, request);
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
-        // Every fifth prediction never began, so its process died without running it.
+        // Every fifth prediction never began, so the death of its process does not count for it.
         if (Number(id.split("-")[1]) % 5 === 4) expect(deaths).toBe(0);
       }
       for (const id of created) {

@@ -1,5 +1,5 @@
 /**
- * Upgrades at a bad moment: a process of the newer server is killed during its setup, or the older server is already
+ * Upgrades at a bad moment: processes of the newer or the older server are killed, or the older server is already
  * stopping.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";

@@ -66,7 +66,7 @@ function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });
 }
 
-/** A test picture with stripes and steps. Each `seed` gives another. */
+/** A test picture with stripes and steps, a different one for each `seed`. */
 function picture(height: number, width: number, seed: number): Tensor {
   const data = Uint8Array.from({ length: height * width * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return { dtype: "uint8", shape: [height, width, 3], data };
