@@ -16,7 +16,7 @@ import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
 const engineStart = modelStart.extend({
   argv: roleStart.shape.argv,
-  /** Whether the server has other models, so that log lines name this one. */
+  /** Whether the server has other models, so that log lines name the model. */
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),

@@ -29,7 +29,7 @@ interface ModelAppOptions {
   readonly predictions?: Predictions | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
-  /** The models that requests to this app may name; by default only this one. */
+  /** The models that requests to this app may name; by default only its own model. */
   readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
 }
 

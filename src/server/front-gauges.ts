@@ -71,7 +71,10 @@ function familiesOf(front: FrontModel): Family[] {
   ];
 }
 
-/** The gauges of the queue in Redis. All replicas report the same values, except `sconce_queue_connected`. */
+/**
+ * The gauges of the queue in Redis. All servers that share the queue report the same values, except
+ * `sconce_queue_connected`.
+ */
 function queueGauges({ isConnected, facts }: Replica): Family[] {
   return [
     max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),

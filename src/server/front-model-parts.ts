@@ -69,7 +69,7 @@ export interface ModelParts {
   readonly replica: Replica | undefined;
   /** The predictions in Redis, for the routes. Undefined without `--queue`, and with `--role worker`. */
   readonly queued: Predictions | undefined;
-  /** The engine; undefined, like `flow` and `service`, for a replica that runs no predictions. */
+  /** The engine; undefined, like `flow` and `service`, with --role front, which runs no predictions. */
   readonly running: RunningModel | undefined;
   readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;
@@ -188,7 +188,7 @@ async function replicaOf(
 ): Promise<Replica | undefined> {
   const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
   if (url === undefined) return undefined;
-  // Loading the Redis client takes a tenth of a server's start, so only replicas load it.
+  // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
   const { Replica } = await import("./queue/replica.ts");
   return new Replica({ ...parts, config, url, name, repository: packaged.repository });
 }

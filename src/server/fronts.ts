@@ -42,7 +42,7 @@ export interface FrontsOptions {
   readonly relatives: RelativesNews;
   /** Name of the server in the stores of predictions. */
   readonly server: string;
-  /** The server from which this one takes over the port; undefined without an upgrade. */
+  /** The server from which this server takes over the port; undefined without an upgrade. */
   readonly older?: Pick<OlderServer, "relative" | "portSockets"> | undefined;
   /**
    * Reference of an earlier build. The HTTP processes then open no port, and only finish the predictions of this build.

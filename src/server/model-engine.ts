@@ -33,7 +33,7 @@ export interface ModelEngineOptions extends ServedOptions {
   readonly events: EngineEvents;
   /** Prefix for names of the process's sockets. Each engine of a server has another prefix. */
   readonly socketName: string;
-  /** Whether the server has other models, so that log lines must name this one. */
+  /** Whether the server has other models, so that log lines must name the model. */
   readonly isOneOfSeveral?: boolean;
 }
 

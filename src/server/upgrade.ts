@@ -1,4 +1,7 @@
-/** Upgrades on one host: a newer server starts beside a running one, and takes over its port and its stores. */
+/**
+ * The older server's side of an upgrade on one host: a newer server starts beside this one, and takes over its port and
+ * its stores.
+ */
 import { version } from "../../package.json";
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -101,7 +104,7 @@ export class Upgradable implements Disposable {
     this.#isBusy = false;
   }
 
-  /** Tells the newer server that this one has ended. */
+  /** Tells the newer server that this server has ended. */
   end(): void {
     this.#newer?.end();
   }

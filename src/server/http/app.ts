@@ -1,4 +1,4 @@
-/** Creates the Hono app that serves one model. */
+/** Creates the Hono app that serves one model, and the checks of requests that all apps share. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";

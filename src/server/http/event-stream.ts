@@ -22,7 +22,7 @@ export interface EventStreamOptions {
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
   readonly isLoading?: (() => boolean) | undefined;
-  /** Called once, when the prediction has ended. The client may then still read events. */
+  /** Called once if the prediction ends before the stream. The client may then still read events. */
   readonly onPredictionEnd: () => void;
   /** Called once, when the stream has ended. @param hasLeft whether the client disconnected before the last event */
   readonly onStreamEnd: (hasLeft: boolean) => void;
@@ -46,8 +46,8 @@ export class EventStream {
   /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
   /**
-   * The next part to send: the name of the log of parts, and a position in it. When the prediction runs again, the log has a new name, and its parts
-   * are sent from the start.
+   * The next part to send: the name of the log of parts, and a position in it. A process that runs the prediction again has a log with a new name,
+   * whose parts are sent from the start.
    */
   #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;

@@ -1,4 +1,6 @@
-/** GET /demo: the page on which people try the model, from files that are part of this program. */
+/**
+ * GET /demo, the page on which people try the model, and the page that lists the models of a server. Both use files that are part of this program.
+ */
 import type { Context, Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";

@@ -57,7 +57,8 @@ export interface ServerRoutes extends ControlOptions {
 }
 
 /**
- * The app for a model that could not be opened, or for a replica that only works on a queue. Answers `refusal` at all paths without a route.
+ * The app for a model that could not be opened, or for a server that only works on a queue (--role worker). Answers `refusal` at all paths without a
+ * route.
  * @param server adds health checks, metrics and control of the whole server
  */
 export function createBrokenApp(options: BrokenAppOptions, refusal: ProblemError, server?: ServerRoutes): Hono {

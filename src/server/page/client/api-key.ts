@@ -1,4 +1,4 @@
-/** The API key of the user, in this browser tab's sessionStorage. Closing the tab deletes it. */
+/** Asks the user for an API key, and keeps it in this browser tab's sessionStorage. Closing the tab deletes the key. */
 
 const STORED = "sconce-api-key";
 

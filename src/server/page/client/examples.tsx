@@ -1,4 +1,4 @@
-/** Buttons that fill the form with the example inputs of the model's author. */
+/** Buttons that fill the form with the example inputs of the model's author, if there are at least two. */
 import { isPicture, pictureIn, plainIn, type Value } from "./value.ts";
 
 interface ExamplesProps {

@@ -46,7 +46,7 @@ function ObjectField(props: FieldProps) {
   );
 }
 
-/** The fields of an object, and a button for each optional field that has no value yet, which adds the field. */
+/** The fields of an object. Buttons add optional fields that have no value yet, and remove optional fields without a default. */
 export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
   const object = isObject(value) ? value : {};
   const { required } = schema;

@@ -1,4 +1,4 @@
-/** The list of runs (demo predictions) that this browser started. */
+/** The list of runs (demo predictions) that this browser started or opened by a link. */
 import type { Entry } from "./history.ts";
 
 interface HistoryPanelProps {

@@ -1,4 +1,4 @@
-/** Runs (demo predictions) that this browser started, in its localStorage. */
+/** Runs (demo predictions) that this browser started or opened by a link, in its localStorage. */
 import type { Run } from "./api.ts";
 import { fileIn, mediaTypeOf, pictureIn, plainIn, sizeOf, sizeText, type Value } from "./value.ts";
 

@@ -1,4 +1,4 @@
-/** Shows a file as a picture, a sound or a video, with its name, media type, dimensions and size. */
+/** Shows a file as a picture, a sound or a video, with its name, media type, dimensions, size, and a link to save it. */
 import { useState } from "preact/hooks";
 import { Sound } from "./sound.tsx";
 import { mediaTypeOf, sizeOf, sizeText } from "./value.ts";

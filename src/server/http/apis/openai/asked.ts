@@ -1,4 +1,4 @@
-/** Reads the JSON of requests to the OpenAI API, and runs their inputs as one prediction. */
+/** Reads the JSON of a request to the OpenAI API, and runs its inputs as one prediction. */
 import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
