@@ -20,14 +20,14 @@ export function modelOptions(source: ModelSource) {
 }
 
 export function modelPositional({ reference }: ModelSource): Positional {
-  const remote = "HOST[:PORT]/repo[:tag] or …@sha256:… of a registry";
+  const remote = "HOST[:PORT]/repo[:tag] or …@sha256:… (a model of a registry)";
   const folder = "the absolute path of a folder";
   return {
     name: "model",
     description:
       reference === undefined
         ? `${remote}; or ${folder} with a model store. Default: the model inside`
-        : `repo[:tag] or repo@sha256:… of the store; the default tag is latest; ${remote}; a weights file; or ${folder} with a model store, model.ts or weights. Default: the last build of this folder, else the only model of the store`,
+        : `repo[:tag] or repo@sha256:… (a model of the store; the default tag is latest); ${remote}; a weights file; or ${folder} with a model store, model.ts or weights. Default: the last build of this folder, else the only model of the store`,
     required: false,
   };
 }

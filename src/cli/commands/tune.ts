@@ -29,7 +29,7 @@ export function tuneCommand(source: ModelSource, example: string): Command {
   const { batchSize, device, instances, threads, packLayers, latencyTarget, verify } = serveOptions;
   const { fetchTimeout, allowPrivateUrls } = serveOptions;
   return command({
-    details: `The command runs full batches of the model's example with different settings, and prints the fastest setting first. The last line has the simplest setting within 5 % of the fastest, as options of serve. LATENCY MS is the time of two batches: an input that just misses a batch waits for the end of this batch. With --latency-target, the last line keeps the target. The command does not vary settings that options give, does not measure preprocess and postprocess, and stores nothing.`,
+    details: `The command runs full batches of the model's example with different settings, and prints the fastest setting first. The last line has the simplest setting within 5 % of the fastest, as options of serve. LATENCY MS is the time of two batches: an input that just misses a batch waits for the end of this batch. With --latency-target, the last line has a setting that meets the target. The command does not vary settings that options give, does not measure preprocess and postprocess, and stores nothing.`,
     example,
     options: {
       ...source.libraryOptions,
