@@ -203,7 +203,8 @@ export const servingOptions = {
     ...flagOn,
   }),
   param: listOption<string>({
-    description: "Value of a parameter of the model. The command inspect lists the parameters. A value that is no text is JSON",
+    description:
+      "Value of a parameter of the model. The command inspect lists the parameters. A value that is no text is JSON",
     valueHint: "name=value",
     described: "the model's",
     parse: z.string().regex(/^\w+=/, "must be name=value"),
