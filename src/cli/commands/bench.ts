@@ -36,7 +36,7 @@ const failedSchema = z.looseObject({ status: z.literal("failed"), error_message:
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
 
 export const bench = command({
-  details: `The command sends the model's examples, one or more in each request, and measures latency as clients see it. Run the command on another machine, because it would share the processor with the server.
+  details: `The command sends the model's examples, one or more in each request, and measures latency as clients see it. Run the command on another machine than the server's, because on the same machine they share the processor.
 
 First, busy connections measure the capacity of the server. Then the command sends requests at 10 to 120 % of the capacity, and at higher rates while the server keeps up. With \`--rates\`, the command sends requests at these rates only, and measures no capacity unless \`--connections\` is set. Use \`--rates\` for a server in use.
 
