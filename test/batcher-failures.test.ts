@@ -73,7 +73,7 @@ test("predictions that failed before go last, but alternate with others, so they
   const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
   const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
   // While the failing predictions are unknown, their batches are halved at once, so the first 12 gaps are short. Later,
-  // more than 8 batches lie between two batches of a failing prediction.
+  // two batches of failing predictions are more than 8 batches apart.
   const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
   expect(
     gaps

@@ -54,7 +54,7 @@ test("even if the device takes no time, the event loop turns before all inputs a
     failed: (_, error) => reject(error),
   });
   flow.run(list);
-  // The event loop has turned while most inputs are unprepared.
+  // `run` returns while most inputs are unprepared, so the event loop turns.
   expect(prepared).toBeLessThan(COUNT / 2);
   await done;
   expect(prepared).toBe(COUNT);

@@ -1,4 +1,4 @@
-/** Numbers, pauses and events of the model's page, tested without a browser. */
+/** Code of the model's page, tested without a browser: texts of numbers, pauses, parts of outputs, and events. */
 import { describe, expect, spyOn, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/json-schema.ts";

@@ -15,7 +15,7 @@ let meter: TestServer;
 
 beforeAll(async () => {
   dir = await tempDir();
-  // The model `page` reads digits with the network of the example digits.
+  // The model `page` gets the weights of the example digits, and imports a file of the example.
   const folder = join(dir.path, "test/models/page");
   await cp(modelFolder("page"), folder, { recursive: true });
   await cp(join(digits, "digits.pt2"), join(folder, "reader.pt"));

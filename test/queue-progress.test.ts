@@ -34,7 +34,7 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const first = said("öne\n");
     await queue.reportProgress(first);
     claims.progressReported(first);
-    // Two reports failed before: the first did not arrive, and the answer to the second was lost.
+    // The next two reports fail: the first does not arrive, and the answer to the second is lost.
     expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
     await queue.reportProgress(said("three\n"));
     const last = said("four\n");

@@ -158,7 +158,8 @@ async function readRequests({ queue, link }: Opened, counts: Counts): Promise<vo
       counts.named += 1;
       continue;
     }
-    // The damage may keep the entry of an ended prediction, so ended predictions can appear, too.
+    // The damage may undo the removal of an ended prediction's entry, so ended predictions can appear among the
+    // requests.
     const i = Math.max(...[[running, running], ended, canceled, waiting].map((ids) => ids.lastIndexOf(id)));
     const { kind, count, timeoutMs, body, origin } = requestFor(id, i);
     expect({ ...request, body: Buffer.from(request.body).toString() }).toMatchObject({

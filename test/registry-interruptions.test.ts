@@ -220,8 +220,8 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   });
 
   test("starts again if the registry has discarded the upload", async () => {
-    // The registry has received the third request, but the client gets no answer and sends the chunk again.
-    // Docker-registry then ends the upload.
+    // The registry has received the third request, but the client gets no answer. Docker-registry then no longer knows
+    // the upload, so the push starts again.
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });

@@ -71,7 +71,8 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
     const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
     expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
-    // The printed reference can be pulled. A model without a tag is pushed under its generated tag.
+    // The push prints a reference with the digest, which can be pulled. A model that is pulled by its digest gets its
+    // generated tag.
     const home = dir.join("by-digest");
     const pulled = await run(home, "pull", stdout.trim(), "--as", "read/by-digest");
     const { digest } = await store.resolve("digits");

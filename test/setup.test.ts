@@ -350,7 +350,7 @@ async function run(
   { cwd, path, env = {} }: CommandOptions,
 ): Promise<{ code: number; output: string }> {
   const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
-  // npm gives its settings to child processes in such variables, also those of this checkout.
+  // npm passes its settings, also those of this checkout, to child processes in variables `npm_config_NAME`.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
   const full = { ...Object.fromEntries(inherited), ...changed };
   const child = Bun.spawn(command, { cwd, env: full, stdout: "pipe", stderr: "pipe" });

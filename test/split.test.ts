@@ -193,7 +193,8 @@ describe("serve ten --split v1=50,v2=50", () => {
   });
 
   test("makes one prediction for two clients that send the same chosen id at the same time", async () => {
-    // With a store on disk, a version knows a prediction only once its file has the request.
+    // With a store on disk, a version knows a prediction only once the request is in the file, so another version could
+    // accept the same id.
     const put = async (id: string, asking: string) => {
       const init = { method: "PUT", headers: { ...json, "X-Client-Id": asking }, body: JSON.stringify([{ x: 1 }]) };
       const answer = await client.fetch(`/predictions/${id}`, init);

@@ -122,7 +122,7 @@ describe("ended predictions above the limits are removed", () => {
     second.finish(endOf("a3"));
     await second.close();
 
-    // Time without a process counts, unless the clock was set back.
+    // Time without a process counts towards the age, since the system clock went forward.
     wallMs += 2 * day;
     const third = await open(dir, clocked);
     expect([await third.get("a1"), await third.get("a3")]).toEqual([undefined, undefined]);

@@ -99,7 +99,7 @@ describe("an item that may have ended the engine process", () => {
     submit(50);
     await until(() => ends.length > 4);
     expect(groups.slice(0, 2)).toEqual(["20", "20"]);
-    // The item 40 must run alone. Whatever ran before, its steps have no neighbour.
+    // The item 40 must run alone, so no other item takes part in its steps.
     const at = groups.indexOf("40");
     expect(groups.slice(at, at + 2)).toEqual(["40", "40"]);
     expect(ends.toSorted()).toEqual([12, 22, 32, 42, 52]);

@@ -157,8 +157,8 @@ describe("removing a model", () => {
       config: modelConfig({ name: "new" }),
       layers,
       onProgress: () => {
-        // At this moment the build has found that the store has its weights, and the other model with these weights
-        // is removed.
+        // At this moment the build has found its weights in the store, and the test removes the other model with these
+        // weights.
         if (removed.length === 0) removed = store.remove(`old@${old.digest}`).removed;
       },
     });

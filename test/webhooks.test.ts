@@ -35,7 +35,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Resolves once the receiver has answered every message, so that it can be closed. */
+/** Resolves once no message waits to be sent, so that the receiver can be closed. */
 const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
 
 const told = (url: string, events?: string) => ({

@@ -67,8 +67,8 @@ test(`after each of ${TRIALS} single changed bits, the store never returns a wro
 }, 600_000);
 
 /**
- * Reads all predictions of the changed files, and counts how each reads. @throws if a value is wrong, or an error has
- * no code
+ * Reads all predictions of the changed files, and counts right, missing and damaged values and coded errors. @throws if
+ * a value is wrong, or an error has no code
  */
 async function readAll(path: string, counts: Record<"refused" | "right" | "missing" | "named" | "failed", number>) {
   let store: Awaited<ReturnType<typeof open>>;

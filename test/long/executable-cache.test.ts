@@ -41,7 +41,7 @@ beforeAll(async () => {
     await Bun.sleep(Math.random() * 1000);
     server.kill("SIGKILL");
     await server.exited;
-    // If unpacking ended before the kill, the libraries are removed, so that the next start unpacks again.
+    // The test removes the libraries if unpacking ended before the kill, so that the next start unpacks again.
     const names = await readdir(unpacked);
     for (const name of names.filter((each) => each.startsWith("libtorch-")))
       await rm(join(unpacked, name), { recursive: true });

@@ -5,7 +5,7 @@ import { checked } from "../fidelity/checker.ts";
 import { type Outcome, wrong } from "../fidelity/verdict.ts";
 import { fidelityCases } from "../helpers/fidelity-cases.ts";
 
-// Python imports torch, which takes seconds on a busy machine.
+// The import of torch in Python takes many seconds on a busy machine.
 setDefaultTimeout(300_000);
 
 /**

@@ -17,8 +17,8 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
-  // With the sources, `sconce image` makes the program of the prepared images again, so it finds that program's layer
-  // in their layout.
+  // The prepared layout has a layer with the server program. `sconce image`, run from the sources, makes the same
+  // program and uses that layer again.
   await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "-t", "digits:v1"],

@@ -17,7 +17,7 @@ const digits = join(root, "examples/digits");
 const libtorch = readLibtorch();
 
 let dir: TempDir;
-/** The command line as one file. `npm test` has compiled it. */
+/** Path of the command line as one file, which `npm test` has compiled. */
 let sconce: string;
 let addons: Readonly<Record<string, string>>;
 

@@ -31,8 +31,8 @@ beforeAll(async () => {
 afterAll(() => opened.disposeAsync());
 
 /**
- * Each weights file with its network, and the number of layers that can be packed (a shared layer counts once).
- * `most` is the allowed error; sums in bfloat16 have 8 bits.
+ * Each weights file with its network, and the number of layers that can be packed (a shared layer counts once). `most`
+ * is the allowed error; a number in bfloat16 has 8 significant bits.
  */
 const files: readonly { file: string; network: string; packed: number; most?: number }[] = [
   { file: "Residual.pt", network: "Residual", packed: 8 },

@@ -41,7 +41,7 @@ describe("a process that is killed", () => {
       for await (const { id } of next.takeOver((source) => source.owner === owner)) next.finish(endOf(id));
       await next.close();
     }
-    // All predictions have ended, so only files with outcomes are left.
+    // All predictions have ended, so the store has none to take over, and only files with outcomes.
     const last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));

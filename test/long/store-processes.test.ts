@@ -71,7 +71,7 @@ describe("concurrent builds", () => {
     const names = Array.from({ length: 8 }, (_, index) => `model-${index % 4}`);
     const outputs = await Promise.all(
       names.map(async (name, index) => {
-        // Eight processes for four repositories, so pairs of them build the same content at the same time.
+        // Each of the eight processes builds three models under its own name. All models share one layer.
         const child = build(store.home, index < 4 ? name : `${name}-too`, 3);
         const text = await new Response(child.stdout).text();
         expect(await child.exited).toBe(0);
