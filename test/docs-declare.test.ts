@@ -24,8 +24,8 @@ testPageModels("docs/declare.md", {
   "guide/species.ts": {
     input: { photograph: white },
     check(output) {
-      // The test's network returns the first 1000 numbers of its input as scores. A white picture has equal numbers, so
-      // the first five indices win.
+      // In a white picture all pixels of a channel are equal, so the test's network gives equal scores, and the first
+      // five indices win.
       const { best } = z.object({ best: z.array(z.object({ index: z.int(), score: z.number() })) }).parse(output);
       expect(best.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
       const means = [0.485, 0.456, 0.406].map((mean, i) => (1 - mean) / ([0.229, 0.224, 0.225][i] ?? 1));

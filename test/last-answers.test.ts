@@ -58,7 +58,7 @@ test("an incomplete request does not keep a stopping server until the end of the
   const head =
     "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
   socket.write(`${head}Expect: 100-continue\r\n\r\n[`);
-  // The server has answered the earlier request, so it has received the head of the incomplete one.
+  // The server has answered 100 Continue, so it has received the head of the incomplete request.
   await answered.promise;
   await server.stop();
   socket.destroy();

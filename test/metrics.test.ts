@@ -235,7 +235,7 @@ describe("an input", () => {
     const counts = await Promise.all(
       stages.map((stage) => fresh.client.metric(`sconce_stage_seconds_count{stage="${stage}"}`)),
     );
-    // The input has no file, so two stages have no time.
+    // The input has no file, so the stages `fetch` and `preprocess_wait` are not timed.
     expect(Object.fromEntries(stages.map((stage, i) => [stage, counts[i]]))).toEqual({
       ...Object.fromEntries(stages.map((stage) => [stage, 1])),
       fetch: 0,
