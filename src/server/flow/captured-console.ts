@@ -1,4 +1,4 @@
-/** Captures the `console` output of a demo's code into the logs of this demo. */
+/** Writes the `console` output of the author's code into the logs of the demo prediction that it runs for. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 
@@ -12,8 +12,8 @@ const methods = ["log", "info", "warn", "error", "debug", "trace"] as const;
 let isInstalled = false;
 
 /**
- * Runs `task`; each `console` call inside it goes to `write`. After `write` returns false, later calls are dropped
- * without formatting.
+ * Runs `task`. Its calls of `console.log`, `warn` and the like, also after an `await`, go to `write` as text. After
+ * `write` returns false, later calls are dropped without formatting.
  */
 export function withConsole<T>(write: (text: string) => unknown, task: () => T): T {
   install();

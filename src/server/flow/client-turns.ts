@@ -3,7 +3,7 @@
  * of a client.
  *
  * A client can choose its name but not its address, so all names of an address share the turns of the address. An API
- * key counts as an address; its `share` is its number of turns per turn of another address.
+ * key counts as an address; its `share` is its number of turns per turn of an address with share 1.
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
@@ -15,7 +15,7 @@ class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   ring: Ring<ClientLists> | undefined = undefined;
   before: ClientLists | undefined = undefined;
   after: ClientLists | undefined = undefined;
-  /** Sequence number of the last turn of this client. */
+  /** Sequence number of the client's last turn, or of its arrival in the queue. */
   turn = 0;
   readonly key: string;
   readonly address: AddressClients;
@@ -53,7 +53,7 @@ export class ClientTurns {
   readonly #addresses = new Ring<AddressClients>();
   readonly #byAddress = new OpenMap<string, AddressClients>(hashOf);
   readonly #byClient = new OpenMap<string, ClientLists>(hashOf);
-  /** Predictions without a known sender count as predictions of one client. */
+  /** The client of all predictions without a known sender. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
 
@@ -124,7 +124,10 @@ export class ClientTurns {
     this.#endTurn(client, false);
   }
 
-  /** Ends the turn of a client and, after `share` turns, of its address. */
+  /**
+   * Ends the turn of a client and, after `share` turns, of its address. Both move behind the others. In a queue that is
+   * served from its end (`isNewestFirst`), they move to the start.
+   */
   #endTurn(client: ClientLists, isNewestFirst: boolean): void {
     const { address } = client;
     client.turn = this.#nextNumber();
@@ -142,7 +145,7 @@ export class ClientTurns {
     for (const address of this.#addresses) for (const client of address) yield* client;
   }
 
-  /** Count of predictions that are served before a new prediction of this sender. */
+  /** Estimated count of predictions that are served before a new prediction of this sender. */
   ahead(sender: Sender | undefined): number {
     const client = this.#clientOf(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
@@ -171,8 +174,8 @@ export class ClientTurns {
 }
 
 /**
- * Count of predictions that a round robin serves before a new one: the `own` predictions of its client, and `own+1` turns
- * of each other client. The other clients together have `rest` predictions.
+ * Count of predictions that a round robin serves before a new one: the `own` predictions of its client, and up to
+ * `own+1` of each of the `others`. The others together have `rest` predictions.
  */
 function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));

@@ -23,7 +23,7 @@ const LEAST_DIFFERENCE = 1e-6;
 
 /**
  * Largest absolute difference between elements of `expected` and of each tensor in `rows`. Infinity for different
- * shapes, or if only one of two elements is finite.
+ * shapes, or if only one of two elements is finite. Undefined tensors are skipped.
  */
 export function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
   let difference = 0;
@@ -47,8 +47,8 @@ export function beyondRounding(expected: Tensor | undefined): (difference: numbe
 }
 
 /**
- * Like `beyondRounding`, but float32 and float64 may differ by 1e-4 only: the outputs come from the same operators on
- * the same processor.
+ * Like `beyondRounding`, but with a limit of 1e-4 of the largest number for float32 and float64: both outputs come from
+ * the same operators on the same processor.
  */
 export function beyondReference(expected: Tensor | undefined): (difference: number) => boolean {
   return beyond(expected, { ...tolerances, float32: 1e-4, float64: 1e-4 });
@@ -63,7 +63,8 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
 }
 
 /**
- * Whether rounding explains a difference of two numbers in JSON lists. `largest` is the largest absolute number there.
+ * Whether rounding explains a difference of two numbers in JSON. `largest` is the largest absolute number of their
+ * list.
  */
 export function isRounding(difference: number, largest: number): boolean {
   return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);

@@ -1,4 +1,7 @@
-/** Estimates how long a new prediction waits, from the rate at which inputs began while the server was full. */
+/**
+ * Estimates the wait in a queue of inputs or predictions, from the rate at which they left it while the server was
+ * full.
+ */
 
 /** After this much busy time, in milliseconds, an old count has half its weight. */
 const HALF_LIFE_MS = 5000;
@@ -26,7 +29,9 @@ export class DrainRate {
     return this.#busySinceMs !== undefined;
   }
 
-  /** Notes that `count` items began. @param isIdle whether no item waits now */
+  /**
+   * Notes that `count` items began. @param isIdle whether the busy time ends: no item waits, or the server is not full
+   */
   begun(count: number, nowMs: number, isIdle: boolean): void {
     const passedMs = this.#passedMs(nowMs);
     const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));

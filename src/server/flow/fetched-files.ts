@@ -1,6 +1,6 @@
 /**
- * Fetches the files of an input. The memory account (`--max-memory`) counts their bytes until the caller disposes the
- * result.
+ * Fetches the files of an input, or of all inputs of a demo. The memory account (`--max-memory`) counts their bytes
+ * until the caller disposes the result.
  */
 
 import type { ModelFile } from "../../author/file.ts";
@@ -26,10 +26,10 @@ export interface FetchOptions {
 }
 
 /**
- * Fetches all files of an input. A single file waits for memory. If memory is short for several files, they are freed,
- * and fetched again when no other input waits for memory.
+ * Fetches all files. A single file waits for memory. If memory is short for several files, all are freed. They are
+ * fetched again, one by one, when no other input with several files waits for memory.
  * @returns the memory charges of the files; the caller disposes them
- * @throws SconceError of the first failed fetch, or of the field that does not take a file
+ * @throws SconceError of the first failed fetch, or of a field that does not accept the content of its file
  */
 export async function fetchFiles(files: readonly ModelFile[], options: FetchOptions): Promise<FileMemory> {
   if (files.length < 2) return fetchAll(files, options, true);
@@ -64,12 +64,12 @@ async function fetchAll(
   try {
     const contents: FetchedFile[] = [];
     if (isPatient && files.length > 1) {
-      // This loop bypasses `gate`, because inputs inside it may wait for the memory that this input holds.
+      // Fetches the files outside `gate`: fetches inside `gate` may wait for the memory that this input holds.
       for (const index of files.keys()) contents.push(await fetchOne(index));
     } else {
       contents.push(...(await Promise.all(files.map((_, index) => gate.run(owner, () => fetchOne(index))))));
     }
-    // Fills the files only after the last fetch: a retry fetches all of them again.
+    // Sets the content of the files only after the last fetch, because a retry fetches all of them again.
     for (const [index, content] of contents.entries()) {
       try {
         files[index]?.fill(content);

@@ -204,7 +204,8 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
 /**
  * Bytes to charge before a file is read. A compressed file also needs its decompressed bytes twice: in chunks, and
  * joined.
- * @param room limit for a file of unknown length
+ * @param declared Content-Length; 0 if unknown
+ * @param room limit for a charge whose size is a guess: of an unknown length, or of a compressed file
  */
 function expectedBytes(
   declared: number,
@@ -280,7 +281,10 @@ function tooLarge(url: URL, maxBytes: number): SconceError {
   return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
 }
 
-/** An error for clients. It omits the message of the cause, which names the server's address. */
+/**
+ * An error for clients: `cause` itself if it is a SconceError. The message of another cause is left out, because it
+ * names the host's address.
+ */
 function unavailable(url: URL, what: string, cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   const code = codeOf(cause);

@@ -1,6 +1,6 @@
 /**
- * Limits the inputs between the server's queue and their outputs, by count and bytes. Quarantined clients, whose items
- * often fail, have separate limits.
+ * Limits the inputs that have begun and have no output yet, by count and bytes. Quarantined clients, whose items often
+ * fail, have separate limits.
  */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
@@ -36,7 +36,7 @@ interface FlowCreditsOptions {
   readonly onRoom: () => void;
 }
 
-/** Counts the inputs of all usual predictions, or of all quarantined ones. */
+/** Counts the inputs of all quarantined predictions, or of all other (usual) predictions. */
 class Credits {
   readonly #flow: FlowCredits;
   readonly #maxBytes: number;
@@ -88,14 +88,14 @@ export class FlowCredits {
   readonly #charge: Charge;
   readonly usual: Credits;
   readonly quarantined: Credits;
-  /** Whether overload limits the engine's queue to one batch of items. */
+  /** Whether the server is overloaded. The engine's queue then has at most one batch of items per runner. */
   isUrgent = false;
   /** Under overload no input begins before this time of `performance.now()`. */
   #heldUntilMs = -Infinity;
   #holdMs = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
-  /** Count of inputs in a batch. */
+  /** Count of inputs that have left the engine's queue and have no result. */
   running = 0;
   /** Expected bytes of the next item; undefined before the first item if its size is not declared. */
   #expectedBytes: number | undefined;
@@ -180,7 +180,10 @@ export class FlowCredits {
     this.#holdTensors(lane, tensorBytes);
   }
 
-  /** Counts an item whose batch started. @returns false if an earlier batch of the item failed */
+  /**
+   * Counts an item that leaves the engine's queue: its batch starts, or its prediction now waits behind all others.
+   * @returns false if the item has left the queue before
+   */
   dispatched(item: ListItem): boolean {
     if (!this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
@@ -242,7 +245,7 @@ export class FlowCredits {
 
   /**
    * Counts a row of `bytes` bytes that `postprocess` has not finished.
-   * @param change 1 when the row begins to wait or its promise begins, -1 when that ends
+   * @param change 1 when the row begins to wait or its promise begins, -1 when the wait or the promise ends
    */
   finishing(list: ItemList, bytes: number, change: 1 | -1): void {
     const credits = this.#without(list);
@@ -259,7 +262,10 @@ export class FlowCredits {
     credits.count(list, 1);
   }
 
-  /** Subtracts everything that an ended prediction holds. */
+  /**
+   * Subtracts the inputs and memory of an ended prediction, but not rows that `postprocess` still has: `finishing`
+   * subtracts these later.
+   */
   clear(list: ItemList): void {
     this.#move(list, -list.unsent, -list.running);
     this.#holdTensors(list, -list.tensorBytes);

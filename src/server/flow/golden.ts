@@ -1,6 +1,6 @@
 /**
  * The tensors of a model's example input, and the outputs that the build computed for it. A server computes the outputs
- * again at warm-up, and compares.
+ * again before warm-up, and compares.
  */
 
 import { arrayTypes, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
@@ -28,7 +28,10 @@ const headerSchema = z.object({ inputs: z.array(tensorSchema), outputs: z.array(
 
 const LINE_END = 0x0a;
 
-/** Format: a line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and without gaps. */
+/**
+ * Encodes the example as a line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and
+ * without gaps.
+ */
 export function encodeGolden({ inputs, outputs }: Golden): Uint8Array {
   const shapes = (tensors: readonly Tensor[]) => tensors.map(({ dtype, shape }) => ({ dtype, shape }));
   const header = `${JSON.stringify({ inputs: shapes(inputs), outputs: shapes(outputs) })}\n`;

@@ -20,7 +20,7 @@ export interface HooksOptions {
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
-/** A call that takes this many milliseconds switches the interrupt on. */
+/** A call that takes this many milliseconds switches the interrupt on for later calls. */
 const SLOW_MS = 100;
 /** After this many quick calls the interrupt is off, because it costs some microseconds a call. */
 const QUICK_CALLS = 1000;
@@ -38,15 +38,15 @@ export class Hooks {
   readonly #lag: HooksOptions["lag"];
   readonly #limit: { readonly timeout: number } | undefined;
   readonly #running: RunningHooks | undefined;
-  /** Error messages of inputs that blocked an earlier process, by prediction and index. */
+  /** Error messages of inputs whose hook call blocked an earlier process, by prediction and index. */
   readonly #guilty = new Map<string, string>();
   readonly #suspects = new Set<string>();
   readonly #now: () => number;
   #isLimited = true;
   #quickCalls = 0;
   /**
-   * Resolves when the previous call has ended. Calls run one by one until all suspects (calls that may have blocked the
-   * last process) have run.
+   * Resolves when the previous call has ended, or its promise has lasted for the time limit. Calls run one by one while
+   * `#suspects` (calls of which one blocked the last process) is not empty.
    */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -60,7 +60,9 @@ export class Hooks {
     if (suspects.length > 1) for (const call of suspects) this.#suspects.add(textOf(call));
   }
 
-  /** Tells the event-loop monitor that code of a hook has run. */
+  /**
+   * Tells the event-loop monitor that the hook's code has just run. If the thread was blocked, the log names the hook.
+   */
   ran(hook: Hook): void {
     this.#lag?.ran(hook);
   }
@@ -88,7 +90,7 @@ export class Hooks {
     return this.#limited("tokens", run);
   }
 
-  /** Calls a hook while no other hook runs. If the process is then blocked, this call is the cause. */
+  /** Calls a hook after the previous call has ended. If the process is then blocked, the cause is known. */
   async #alone<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): Promise<Awaited<T>> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();

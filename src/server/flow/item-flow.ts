@@ -43,8 +43,8 @@ const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFet
 /** Most milliseconds spent on beginning inputs in one turn of the event loop: a batch may have ended meanwhile. */
 const MAX_HOLD_MS = 2;
 /**
- * Most inputs of one prediction that fetch files or have a pending `preprocess` promise. If all hang, other predictions
- * continue.
+ * Most inputs of one prediction that fetch files, or have a pending `preprocess` promise. If all hang, other
+ * predictions continue.
  */
 const MAX_SLOW_OF_ONE = 32;
 /** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
@@ -54,7 +54,7 @@ const MAX_SLOW_SHARE = 4;
  * them.
  */
 const MAX_UNFETCHED = 1024;
-/** Milliseconds between two looks at a full queue while no batch ends. */
+/** Milliseconds between two checks for overload while the server is full and no batch ends. */
 const LOOK_MS = 50;
 
 export class ItemFlow implements EngineListener<ListItem> {
@@ -62,7 +62,10 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
   readonly credits: FlowCredits;
-  /** Limit for the items of one prediction in the engine and in pending `postprocess` promises. */
+  /**
+   * Limit for the items of one prediction in the engine plus its unfinished output rows. It applies while there are
+   * such rows.
+   */
   #maxFinishingOfOne = 0;
   /** Largest batch size, times the number of runners. */
   #batchItems = 1;
@@ -303,13 +306,16 @@ export class ItemFlow implements EngineListener<ListItem> {
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
   }
 
-  /** Lets no input begin in the first part of a batch, because it would only wait longer for the next batch. */
+  /** Lets no input begin for a pause after a batch has started: its item would only wait longer for the next batch. */
   #hold(items: readonly ListItem[], nowMs: number): void {
     const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
     setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
   }
 
-  /** Calls `#begin` later. While a device hangs, no batch ends, but clients leave. */
+  /**
+   * Calls `#begin` after `LOOK_MS`. While a device hangs, no batch ends, but the server must still refuse overdue
+   * predictions.
+   */
   #lookLater(): void {
     this.#lookTimer ??= setTimeout(() => {
       this.#lookTimer = undefined;
@@ -344,7 +350,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     return isOpen || canFetch || list.fetched.length > 0;
   }
 
-  /** Prepares an input whose files are fetched, or else begins the next input of the prediction. */
+  /**
+   * Prepares an input whose files are fetched. Without one, begins the next input: fetches its remote files, or
+   * prepares it.
+   */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {

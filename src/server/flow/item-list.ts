@@ -15,8 +15,8 @@ import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
 /**
- * Why a prediction is refused before its first input begins. `overload`: newer predictions displaced it. `late`: its
- * first input cannot end before the deadline.
+ * Why a prediction is refused before its first input begins. `overload`: it waited too long, or newer predictions
+ * displaced it. `late`: its first input cannot end before the deadline.
  */
 export type Refusal = "overload" | "late";
 
@@ -29,7 +29,7 @@ export interface ItemListOptions {
   readonly isWaitedFor?: boolean;
   /** The sender; undefined if it is unknown, or not needed now. */
   readonly client?: Sender | undefined;
-  /** Id of the prediction; undefined for the inputs of a demo. */
+  /** Id of the prediction; undefined for inputs that `predictAll` runs, such as the inputs of a demo. */
   readonly predictionId?: string;
   /** Tracing span of the prediction; undefined without tracing. */
   readonly span?: PredictionSpan | undefined;
@@ -50,9 +50,9 @@ export interface OutputReceiver {
    * such an output.
    */
   readonly textForm?: TextForm | undefined;
-  /** Called before the model's code runs for an input. */
+  /** Called for each input, before its `preprocess` runs. */
   begun?(): void;
-  /** Called when a batch with an input of the prediction starts. */
+  /** Called for each input that leaves the engine's queue for a batch, and when a failed batch runs again. */
   dispatched?(): void;
   /**
    * Called with the output of an input.
@@ -86,13 +86,16 @@ export class ItemList implements InRing<ItemList> {
   turn = 0;
   /** Time of `performance.now()` at which the prediction was queued. */
   queuedAtMs = 0;
-  /** Entry in the order of arrival; undefined after the first input has begun. */
+  /**
+   * Entry in the order of arrival, until the first input begins. Undefined later, and if no client waits for the
+   * prediction.
+   */
   arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not begun. */
   next = 0;
   /** Count of inputs whose files are being fetched. */
   fetching = 0;
-  /** Indexes of inputs whose files are fetched. */
+  /** Indexes of inputs whose files are fetched, and which wait for `preprocess`. */
   readonly fetched: number[] = [];
   /** Indexes of inputs whose files wait to be fetched. */
   readonly unfetched = new Fifo<number>();
@@ -105,7 +108,7 @@ export class ItemList implements InRing<ItemList> {
   ready = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
-  /** Count of inputs in a batch. */
+  /** Count of inputs that have left the engine's queue and have no result. */
   running = 0;
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;
@@ -163,7 +166,7 @@ export class ItemList implements InRing<ItemList> {
     return new InputCaller(this, this.#receiver, index);
   }
 
-  /** Prediction and index of an input; undefined for an input of a demo. */
+  /** Prediction and index of an input; undefined for an input without a prediction id. */
   place(index: number): InputPlace | undefined {
     return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
@@ -278,7 +281,8 @@ class InputCaller implements HookCaller {
 }
 
 /**
- * Entry of a prediction in the order of arrival. An object can be in one ring, and the `ItemList` itself is in another.
+ * Entry of a prediction in the order of arrival. The `ItemList` cannot be the entry: it is in the list of its client,
+ * and an object can be in one `Ring` only.
  */
 export class Arrival implements InRing<Arrival> {
   ring: Ring<Arrival> | undefined = undefined;
@@ -291,13 +295,13 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
-/** State of the output parts of an item. Each row that `predict` yields becomes a part. */
+/** State of the output parts of an item. `postprocessPart` makes a part of each set of rows that the model yields. */
 export interface ItemParts {
   /** Count of parts so far. */
   sequence: number;
   /** Resolves when all rows so far have become parts. */
   last: Promise<void>;
-  /** Error of `postprocessPart`, which fails the item at the end of its batch. */
+  /** Error of `postprocessPart`, with which the item fails when the model has run; undefined without an error. */
   error: SconceError | undefined;
 }
 
@@ -314,7 +318,7 @@ export class ListItem implements Item {
   /** When `preprocess` ended, in `performance.now()` milliseconds. */
   readonly readyAtMs: number;
   dispatchedAtMs: number;
-  /** Parts that `predict` yielded in the current run of the item. */
+  /** Parts of the item's current run; undefined before the model yields the first rows. */
   parts: ItemParts | undefined = undefined;
   /** Tracing span of the item's batch; undefined without tracing. */
   batch: BatchSpan | undefined = undefined;

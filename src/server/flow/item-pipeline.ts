@@ -40,7 +40,7 @@ export interface FinishOptions {
 
 /** Receives the parts of one output. */
 export interface PartReceiver {
-  /** Whether nobody needs the output any more. The generator then stops at its next `yield`. */
+  /** Whether nobody needs the output any more. A generator of `postprocess` then stops at its next `yield`. */
   readonly isOver: boolean;
   part(text: Encoded): void;
 }
@@ -54,9 +54,9 @@ export interface PartsReceiver {
 export interface DemoReceiver {
   /** Charges the memory of an output. @throws SconceError if a limit is exceeded */
   readonly take: (bytes: number) => void;
-  /** For a model without a demo: called with each output as soon as it is made. */
+  /** For a model without a `demo` function: called with each output as soon as it is made. */
   readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
-  /** For a model without a demo: receives the parts of outputs. */
+  /** For a model without a `demo` function: receives the parts of outputs. */
   readonly parts?: PartsReceiver | undefined;
 }
 
@@ -130,8 +130,8 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `preprocess` for an input whose remote files have their content. Returns a promise only for an asynchronous
-   * `preprocess`.
+   * Decodes the data URIs of an input, and calls `preprocess`. Remote files must have their content. Returns a promise
+   * if `preprocess` is asynchronous, or if calls run one by one after a blocked process.
    * @param caller has a signal for the end of the prediction, created on demand
    * @throws SconceError of a data URI, or an error of `preprocess` as a SconceError
    */
@@ -145,7 +145,10 @@ export class ItemPipeline {
     return this.#preprocess(input, caller, place);
   }
 
-  /** Awaits a hook's promise, and tells the event-loop monitor that the hook's code ran after its first `await`. */
+  /**
+   * Awaits a hook's promise. Then tells the event-loop monitor that the hook has just run, because code after an
+   * `await` may block the thread too.
+   */
   async #awaited<T>(hook: HookName, given: Promise<T>): Promise<T> {
     try {
       return await given;
@@ -177,6 +180,7 @@ export class ItemPipeline {
 
   /**
    * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
+   * @returns the output or a promise of it; with `textForm`, a large output as JSON text
    * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
    */
   finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
@@ -237,7 +241,8 @@ export class ItemPipeline {
   }
 
   /**
-   * Runs the model's demo. Without a demo, the outputs are also the demo outputs.
+   * Calls the author's `demo` function. For a model without one, runs the inputs, and returns the outputs also as demo
+   * outputs.
    * @returns outputs and demo outputs as JSON texts, one for each input
    * @throws SconceError `output_invalid`, or an error of the demo as a SconceError
    */

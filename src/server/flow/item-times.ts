@@ -14,7 +14,8 @@ export class ItemTimes {
   /** Mean time from the end of `preprocess` to the output rows, in milliseconds, without quarantined clients. */
   meanMs = 0;
   /**
-   * Mean time from dispatch in a batch to the output rows, in milliseconds. It includes a wait for the batch before.
+   * Mean time from dispatch in a batch to the output rows, in milliseconds, without quarantined clients. It includes a
+   * wait for the batch before.
    */
   runMs = 0;
 

@@ -8,7 +8,7 @@ import { Turn } from "../../base/turn.ts";
 /** Most numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
 const MAX_AT_ONCE = 8192;
 const CHARACTERS_PER_NUMBER = 128;
-/** Most values that wait or are being converted. */
+/** From this many values, waiting or being converted, the queue counts as full. */
 const MAX_WAITING = 4;
 /** Depth to which the search for large values goes. */
 const MAX_DEPTH = 8;
@@ -29,7 +29,7 @@ export class LargeJson {
 
   /**
    * Converts a value after all earlier values.
-   * @param files bytes for the placeholders that `withholding` left in the value
+   * @param files content of files, by the placeholders that stand for it in `value`
    * @returns the text of `JSON.stringify` as UTF-8 in pieces, because one large text would be copied and scanned
    * several times
    */

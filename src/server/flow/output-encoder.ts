@@ -74,8 +74,9 @@ export class OutputEncoder {
   }
 
   /**
-   * Encodes a value of this kind as JSON text. A large value becomes text in several turns of the event loop.
-   * @throws SconceError `output_invalid` when it does not fit its declared schema
+   * Encodes a value as JSON text, by the declared schema of its kind. A large value becomes text in several turns of
+   * the event loop.
+   * @throws SconceError `output_invalid` when it does not fit the schema
    */
   encodeAs(kind: "output" | "part" | "demoOutput", value: unknown): Encoded | Promise<Encoded> {
     const wire = this.#wires[kind];
@@ -95,7 +96,7 @@ export class OutputEncoder {
   }
 }
 
-/** Converts a value to its JSON form. */
+/** Checks a value against its schema, and converts it to its JSON form. */
 type Wire = (value: unknown) => unknown;
 
 function wireOf(schema: z.ZodType, name: string): Wire {

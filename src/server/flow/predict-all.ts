@@ -1,6 +1,6 @@
 /**
- * Runs inputs of a demo or of the command line through the model. The inputs share batches with inputs of clients. The
- * outputs are the values that the model made, not JSON texts.
+ * Runs inputs through the model for an author's `demo` function, a shadow model, the command line or a test. The inputs
+ * share batches with inputs of clients. The outputs are the values that the model made, not JSON texts.
  */
 
 import { ModelFile } from "../../author/file.ts";
@@ -25,8 +25,8 @@ export interface PredictAllOptions {
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
   readonly parts?: PartsReceiver | undefined;
   /**
-   * The inputs of the client's request. An error of such an input names its index. A demo may also send inputs that it
-   * made.
+   * The inputs of the client's request. An error of such an input names its index; other inputs, which a `demo`
+   * function made, have none.
    */
   readonly requested?: readonly unknown[];
   /** Whether the inputs run after the inputs of all other clients. */

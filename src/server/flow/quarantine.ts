@@ -20,7 +20,7 @@ export interface Sender {
 const NEWEST_WEIGHT = 1 / 16;
 /** A client with a larger share of failed items is quarantined. */
 const MAX_FAILED_SHARE = 1 / 4;
-/** Another client counts as present for this many milliseconds after its last item. */
+/** Another client counts as present for this many milliseconds after its last new prediction. */
 const OTHERS_MS = 2000;
 /** Clients are checked for this many milliseconds after the last failed item of any client. */
 const WATCH_MS = 60_000;
@@ -42,7 +42,9 @@ export class Quarantine {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }
 
-  /** Whether the new items of a client are quarantined. */
+  /**
+   * Whether a new prediction of a client is quarantined. For a client without many failed items, notes its presence.
+   */
   holds(client: Sender | undefined): boolean {
     const share = client && (this.#shares.get(keyOf(client)) ?? this.#shares.get(client.address));
     if (share !== undefined && share > MAX_FAILED_SHARE) return this.#now() - this.#othersAtMs < OTHERS_MS;
@@ -67,7 +69,7 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // Forgets when the last client that is not quarantined ran an item, because it may be this client.
+    // Forgets when the last client that is not quarantined sent a prediction, because it may be this client.
     if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);

@@ -13,7 +13,7 @@ interface RowFinisherOptions {
   /** Counts the rows that `postprocess` has not finished. With many such rows, no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
-  /** Called when an input gets its result after `finish` returned. */
+  /** Called when an input gets its result after `finish` or `fail` returned, or its prediction has ended. */
   readonly onFinished: (list: ItemList) => void;
 }
 
@@ -86,7 +86,7 @@ export class RowFinisher {
     });
   }
 
-  /** Makes the output after all parts whose rows came earlier. */
+  /** Makes the output after all parts whose rows came earlier. Fails the item if a part failed. */
   #finishAfter(parts: ItemParts, item: ListItem, rows: Rows): void {
     const { credits, onFinished } = this.#options;
     const { lane, index } = item;

@@ -1,6 +1,6 @@
 /**
- * Runs a model's demo: fetches the files, then calls the model's code with a `console` that writes into the demo's
- * logs.
+ * Runs a demo prediction: fetches the files, then calls the author's `demo` function with a `console` that writes into
+ * the logs of the prediction.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
@@ -15,13 +15,13 @@ export interface DemoOptions extends DemoReceiver {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
   readonly signal: AbortSignal;
-  /** Called when the files are fetched, before the model's code runs. */
+  /** Called when the files are fetched, before the `demo` function or a hook runs. */
   readonly onBegun?: () => void;
   /** Writes a log line. @returns false when the logs are full */
   readonly write: (text: string) => boolean;
 }
 
-/** Runs a task outside the demo, because work shared by several demos must not write into the logs of one. */
+/** Runs a task with the normal `console`, because work shared by several demos must not write into the logs of one. */
 const outside = AsyncLocalStorage.snapshot();
 
 /** Runs a demo. @throws SconceError of a file, of a failed input, or with the message of the demo's error */

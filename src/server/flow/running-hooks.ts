@@ -1,6 +1,6 @@
 /**
  * Records running calls of `preprocess` and `postprocess` in a file. If a call blocks the HTTP process, the next
- * process reads which call it was.
+ * process reads which calls were running.
  */
 import { writeFileSync } from "node:fs";
 
@@ -26,8 +26,8 @@ export class RunningHooks {
   /** Calls that blocked an earlier process. Their inputs fail without another call. */
   readonly guilty: readonly RunningHook[];
   /**
-   * Calls that ran when the last process was blocked. A single one is guilty. Empty if the last process was not
-   * blocked.
+   * Calls that may have blocked the last process: its running synchronous calls, or else its pending promises. A single
+   * one is also in `guilty`. Empty if the last process was not blocked.
    */
   readonly suspects: readonly RunningHook[];
   readonly #bytes: Uint8Array;

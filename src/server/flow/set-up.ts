@@ -45,7 +45,7 @@ export interface SetUpOptions {
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
-  /** Calls the model's functions, with their time limit. */
+  /** Calls the author's hooks, with their time limit. */
   readonly hooks?: Hooks | undefined;
   /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
@@ -95,7 +95,10 @@ export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<
   return { engine, runners, pipeline, facts };
 }
 
-/** Opens a model, checks its example's outputs, and warms it up. @throws SconceError as `setUp` */
+/**
+ * Opens a model, compares the outputs of its example with those of the build if given, and warms it up. @throws
+ * SconceError as `setUp`
+ */
 export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   const { model, settings, onShrink } = options;
   const own = model.settings;
@@ -285,7 +288,7 @@ export async function predictOne(
   return wholeText(pipeline.encoder.encode(output));
 }
 
-/** Calls the model's `teardown`, after the last call of another hook. */
+/** Calls the model's `teardown`, and logs its error. No other hook may run later. */
 export async function tearDown(model: Model): Promise<void> {
   try {
     await model.teardown();
@@ -324,7 +327,7 @@ export interface PreparedExample {
   readonly tensors: Tensors;
 }
 
-/** The model's example, and the tensors that the model makes of it. */
+/** Decodes the model's example, fetches its files, and makes its tensors with `preprocess`. */
 export async function prepareExample(model: Model, pipeline: ItemPipeline, example: unknown): Promise<PreparedExample> {
   const input = decodeExample(model, example);
   return { input, tensors: await prepareInput(pipeline, input) };

@@ -1,6 +1,6 @@
 /**
- * Trial runs of a model's example. Its outputs must be equal in a second run, in a batch with another item, and in a
- * batch with a longer item.
+ * Trial runs of a model's example. Except for rounding, its outputs must be equal in a second run, in a batch with
+ * another item, and in a batch with a longer item.
  */
 
 import type { Model } from "../../author/define.ts";
@@ -35,12 +35,13 @@ export interface TriedOutput {
   /** Largest difference of an element between two runs of the example alone. */
   readonly again: number;
   /**
-   * Largest difference of an element between a run alone and a run in a batch; undefined for weights without batches.
+   * Largest difference of an element between a run alone and a run in a batch. Undefined if the author declared a batch
+   * size of 1, or the weights refuse batches.
    */
   readonly together: number | undefined;
   /**
-   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without padded
-   * dimensions, or if the weights refuse longer items.
+   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without such a
+   * run, for example without padded dimensions, on a GPU, or if the weights refuse longer items.
    */
   readonly padded: number | undefined;
   /** The cause of a difference that exceeds rounding. */
@@ -164,8 +165,8 @@ export async function tryParts(
 }
 
 /**
- * The declared outputs with padded dimensions in place of free ones, so that rows are cut to the item's size. A strided
- * convolution shortens a padded dimension to a free one, which is longer beside a longer item.
+ * Copies the output declarations with padded dimensions in place of free ones, so that `rowParting` cuts rows in them,
+ * too. Beside a longer item, a free dimension may be longer than alone, for example after a strided convolution.
  */
 function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
@@ -194,7 +195,7 @@ function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<str
 }
 
 /**
- * Ways to lengthen the example. The first is the longest item that may share a batch with the example
+ * Ways to lengthen the example. The first is about the longest item that may share a batch with the example
  * (length-steps.ts). The second is for weights with a size limit near the example's size.
  */
 const growths: readonly ((size: number) => number)[] = [
@@ -250,8 +251,8 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
 }
 
 /**
- * Whether outputs for other values can be compared: finite floats. An integer may be the index of a maximum, which
- * rounding changes.
+ * Whether outputs for other values can be compared: finite numbers of a dtype with a tolerance. An int64, for example,
+ * may be the index of a maximum, which rounding changes.
  */
 function isComparable(output: Tensor | undefined): boolean {
   if (output === undefined || tolerances[output.dtype] === 0) return false;

@@ -4,9 +4,9 @@
  *
  * Under overload this order would serve every client after it has left. So once the oldest prediction has waited too
  * long and clients leave, the newest predictions begin first, and predictions that wait too long are refused.
- * Predictions that have begun are finished first. Predictions that no client waits for keep a share of the turns, and
- * are not refused. The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue
- * 2015).
+ * Predictions that have begun get at least every second turn. Predictions that no client waits for keep a share of the
+ * turns, and are not refused. The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at
+ * Scale", ACM Queue 2015).
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
@@ -24,22 +24,27 @@ export interface TurnsOptions {
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Target for the wait of a new prediction, in milliseconds, while no client has left early. */
+/**
+ * Target for the wait of a new prediction, in milliseconds. `TARGET_BATCHES` may raise it; impatient clients lower it.
+ */
 const TARGET_MS = 500;
 /**
- * The server is overloaded when the oldest prediction has waited longer than its target for this many milliseconds, and
- * clients leave.
+ * Overload begins when clients leave and, for this many milliseconds, the oldest prediction exceeds the target wait or
+ * all batches are too late.
  */
 const INTERVAL_MS = 500;
-/** The overload ends when no prediction has been refused for this many milliseconds. */
+/** The overload ends after this many milliseconds without a refusal, once no new prediction waits. */
 const CALM_MS = 2000;
-/** Least target wait, in batch times. Items begin a batch at a time, so a shorter wait would make partial batches. */
+/**
+ * The target wait is at least this many batch times for patient clients. Items begin a batch at a time, so a shorter
+ * wait would make partial batches.
+ */
 const TARGET_BATCHES = 2;
-/** Least target wait, in batch times, when clients leave before two batches end. */
+/** Least target wait, in batch times, however soon clients leave. */
 const LEAST_BATCHES = 0.05;
 /**
- * Shortest time from the choice of an input to its output, in batch times. A client that leaves sooner cannot be
- * served.
+ * Assumed shortest time from the choice of an input to its output, in batch times. A client that leaves sooner does not
+ * count for the estimate of patience.
  */
 const LEAST_AHEAD_BATCHES = 1.5;
 /**
@@ -59,8 +64,8 @@ const LEAVING_WEIGHT = 1 / 32;
  */
 const NEWEST_WEIGHT = 0.25;
 /**
- * Under overload, a new prediction is admitted if its expected wait is at most this share of `TARGET_MS`, or a batch
- * time. Other predictions are refused at once.
+ * Under overload, limit for the expected wait of a prediction that a client waits for, as a share of `TARGET_MS`. The
+ * limit is at least a batch time. Predictions of impatient clients have no limit.
  */
 const ADMITTED = 0.2;
 
@@ -81,7 +86,7 @@ export class Turns {
   #lastNumber = 0;
   /** Since when the oldest prediction in `#fresh` exceeds the target wait; undefined while it does not. */
   #overTargetSinceMs: number | undefined;
-  /** Since when every batch was too late for its clients; undefined after a batch in time. */
+  /** Since when all batches were too late for their clients; undefined after a batch in time. */
   #lateSinceMs: number | undefined;
   /** When a client last left before its answer. */
   #abandonedAtMs = -Infinity;
@@ -120,7 +125,7 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // Nobody calls `look` while no prediction waits, so `#isOverloaded` may be out of date.
+      // An idle server does not call `look`, so `#isOverloaded` may be out of date.
       if (this.#isOverloaded && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
@@ -170,7 +175,7 @@ export class Turns {
     this.#leavingShare += LEAVING_WEIGHT * ((hasLeft ? 1 : 0) - this.#leavingShare);
   }
 
-  /** Resets the state of overload, after all predictions have ended: the next clients may have another patience. */
+  /** Resets what begins an overload, after all predictions have ended: the next clients may have another patience. */
   idle(): void {
     this.#overTargetSinceMs = undefined;
     this.#lateSinceMs = undefined;
