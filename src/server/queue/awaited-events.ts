@@ -64,7 +64,7 @@ export class AwaitedEvents implements Disposable {
     this.#isStopped = true;
   }
 
-  /** Drops all events: another replica now runs the prediction from the start, with a new log. */
+  /** Begins a log without events. A new name means that another replica runs the prediction from the start. */
   #begin(name: string): void {
     this.#name = name;
     this.#readCount = 0;

@@ -6,7 +6,7 @@ import type { AwaitedEvents } from "./awaited-events.ts";
 export class Awaited extends Observed implements Disposable {
   readonly id: string;
   isOver = false;
-  /** The last record that was read; undefined if the prediction no longer exists. */
+  /** The last record that was read. Undefined before the first read, after `release`, and if the prediction no longer exists. */
   record: PredictionRecord | undefined;
   /** Time of the last read, in milliseconds of `performance.now()`; infinite until a request waits. */
   polledMs = Number.POSITIVE_INFINITY;

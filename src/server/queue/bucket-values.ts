@@ -46,7 +46,7 @@ export class BucketValues implements Disposable {
     await bucket.put(name, value, type);
   }
 
-  /** Reads a value; undefined if it is missing or expired. @throws SconceError `queue_unavailable` */
+  /** Reads a value; undefined if it is missing, for example deleted after its expiry. @throws SconceError `queue_unavailable` */
   get(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#options.bucket.get(name);
   }

@@ -1,4 +1,4 @@
-/** Combines the requests of one turn of the event loop into one call to Redis. */
+/** Combines the requests of one turn of the event loop into one call to Redis, up to a maximum of requests and bytes. */
 
 export interface CallBatchOptions<T, R> {
   /** Sends the requests. @returns one answer for each request, in the same order */

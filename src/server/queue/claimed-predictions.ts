@@ -37,7 +37,7 @@ export interface Claim {
   /** Time limit, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
   readonly hasLargeBody: boolean;
-  /** Whether the model has run for an input of the prediction. */
+  /** Whether the author's code has begun to run for the prediction. */
   hasBegun: boolean;
   ended: EndedRecord | undefined;
   /** Called when Redis has acknowledged the outcome. */
@@ -127,8 +127,8 @@ export class ClaimedPredictions implements PredictionStore {
   }
 
   /**
-   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here, because its outcome must still be
-   * sent
+   * Removes the claim of an unfinished prediction, which another replica then runs. @returns false without a claim, or if the prediction has ended
+   * here: Redis must still get its outcome
    */
   drop(id: string): boolean {
     const claim = this.#claims.get(id);

@@ -60,7 +60,7 @@ export class LargeParts {
       await this.#values.put(this.#name(record.id, `members/${this.#node}`), String(record.outcome.members));
       return this.#node;
     } catch (error) {
-      // Until then outcomes go to Redis, so that an unavailable bucket loses no finished work.
+      // For this time outcomes go to Redis, so that an unavailable bucket loses no finished work.
       this.#pausedUntilMs = performance.now() + PAUSE_MS;
       logLimit.write("large", (...more) => log.warn(`Outcomes stay in the queue: ${messageOf(error)}`, ...more));
       return undefined;

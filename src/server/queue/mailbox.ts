@@ -13,7 +13,7 @@ export interface MailboxOptions {
 
 export interface MailListener {
   readonly ended?: (record: PredictionRecord) => void;
-  /** Called instead of `ended` if the record is too large for a notification. The listener must read it. */
+  /** Called instead of `ended` if the notification does not have the whole record. The listener must read it. */
   readonly endedLong?: (id: string) => void;
   readonly cancelled?: (id: string) => void;
   /** Called when a prediction has new events, which the listener must read. */

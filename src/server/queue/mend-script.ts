@@ -1,9 +1,9 @@
-/** The Redis script that removes values that other programs wrote to the queue's keys. */
+/** The Redis script that removes values from the queue's keys if another program wrote them, or the disk changed them. */
 import { queueScript } from "./script-prelude.ts";
 
 /**
- * Removes values of a wrong type or form from the keys of the queue and of the given predictions. Predictions in a removed key are lost. Arguments:
- * ids.
+ * Removes values of a wrong type or form from the keys of the queue and of the given predictions. Predictions in a removed key are lost. Counts
+ * missing totals again. Arguments: ids.
  * @returns for each removed value its key, a space, and the fault
  */
 export const mendScript = queueScript(`

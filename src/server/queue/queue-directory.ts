@@ -21,7 +21,9 @@ export interface QueueDirectoryOptions {
   readonly open: (name: string) => Queue;
 }
 
-/** First character of the ids of predictions in queues. Ids of HTTP processes, and ids that clients choose, begin with other characters. */
+/**
+ * First character of the ids of predictions in queues. Ids of a server without `--queue`, and ids that clients choose, begin with other characters.
+ */
 const OWNER = "_";
 /** Characters in an id that name the queue: 36 bits of a digest. */
 const TAG_LENGTH = 6;

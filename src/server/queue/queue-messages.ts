@@ -44,7 +44,7 @@ export interface QueueFacts {
   /** Number of unfinished predictions without a claim (`waiting`), and with a claim (`taken`). */
   readonly waiting: number;
   readonly taken: number;
-  /** Milliseconds since the creation of the oldest prediction that no replica has claimed. */
+  /** Milliseconds since the creation of the oldest prediction that no replica has claimed; 0 without such a prediction. */
   readonly ageMs: number;
   readonly workers: number;
   /** Number of retained predictions, and their bytes. */

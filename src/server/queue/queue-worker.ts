@@ -141,13 +141,13 @@ export class QueueWorker {
 
   async #begin({ requests, givenUp }: Claimed, reclaimed: number, isOld: boolean): Promise<void> {
     const { claims, metrics, engine } = this.#options;
-    // A prediction with many inputs counts as a quarter of the capacity at most, so that other predictions run beside it.
+    // A prediction with many inputs uses at most the capacity of a quarter of a batch, so that other predictions run beside it.
     const maxShare = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
     metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
     const added = requests.map((request) => {
       const share = Math.min(request.count, maxShare);
       this.#meanShare += MEAN_WEIGHT * (share - this.#meanShare);
-      // A claimed prediction with this id is one that Redis has lost. Its client sent it again.
+      // If this replica has claimed the id before, Redis lost that prediction, and its client sent it again.
       this.#drop(request.id);
       return { request, claim: claims.add(request, share) };
     });
@@ -237,7 +237,7 @@ export class QueueWorker {
     if (record !== undefined) void service.cancel(record.kind, id);
   }
 
-  /** Stops running a prediction that another replica has claimed. */
+  /** Stops running a prediction that another replica has claimed or will claim. A prediction that has ended here stays. */
   #drop(id: string): void {
     if (this.#options.claims.drop(id)) this.#options.service.live.withdraw(id);
   }

@@ -1,4 +1,4 @@
-/** The Redis queue that replicas share. Each method runs one command or script. */
+/** The Redis queue that replicas share. Most methods run one command or script. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { checksumOfTexts, DamagedValue, summed, unsummed } from "../predictions/checksum.ts";
@@ -73,7 +73,9 @@ interface RunOptions {
 
 /** Minimum retention in milliseconds, because waiting clients read an outcome after its notification. */
 const MIN_RETENTION_MS = 10_000;
-/** A larger body has its own Redis key, because scripts read the whole entry of a prediction. */
+/**
+ * Maximum bytes of a body in the stream entry of its prediction, which scripts read whole. A larger body has its own Redis key, or is in the bucket.
+ */
 const MAX_ENTRY_BYTES = 65_536;
 
 /** Arguments that may be the id of a prediction. */
@@ -121,7 +123,8 @@ export class Queue {
     });
     this.#reads = new CallBatch({
       call: async (reads) => {
-        // If one reader waits for the end of its prediction, Redis notifies this replica of the ends of all. This does no harm.
+        // If one reader waits for the end of its prediction, Redis notifies this replica of the ends of all predictions in the call, which does no
+        // harm.
         const purpose = reads.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
         return listOf(await this.#run(scripts.readScript, [purpose, ...reads.map(({ id }) => id)]));
       },
@@ -158,7 +161,7 @@ export class Queue {
     return record?.kind === kind ? record : undefined;
   }
 
-  /** Cancels predictions whose clients have disconnected. */
+  /** Cancels predictions whose ids no client has, because their clients have disconnected or got an error. */
   async cancelAll(abandoned: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
     const args = abandoned.flatMap(({ kind, id }) => [kind, id]);
     await this.#run(scripts.cancelAllScript, args);
@@ -183,7 +186,7 @@ export class Queue {
     return { givenUp: numberOf(givenUp), next: textOf(next), requests: await this.#requestsOf(entries.map(entryOf)) };
   }
 
-  /** Ids of the unfinished predictions that this replica has claimed. */
+  /** Ids of the unfinished predictions that this replica has claimed, at most 1000. */
   async claimedIds(): Promise<string[]> {
     return listOf(await this.#run(scripts.claimedScript, [])).map(textOf);
   }
@@ -248,7 +251,7 @@ export class Queue {
     await this.#run(scripts.giveBackScript, args);
   }
 
-  /** Removes this replica from the consumers of the queue. */
+  /** Removes this replica from the workers, and from the consumers of the stream if it has no claim. */
   async leave(): Promise<void> {
     await this.#run(scripts.leaveScript, []);
   }

@@ -39,7 +39,7 @@ interface Cancellation extends RetryEntry {
 
 /** Milliseconds in which the replica that runs a canceled prediction can report its outputs. Then it ends without outputs. */
 const CANCEL_MS = 1000;
-/** Milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
+/** Minimum milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
 /** Maximum cancellations that wait for Redis. Further predictions of disconnected clients run to their end. */
 const MAX_CANCELLATIONS = 10_000;
@@ -49,7 +49,7 @@ export class QueuedPredictions implements Predictions {
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
   readonly #creations: Creations;
-  /** Cancellations of predictions whose clients disconnected before they had the id. */
+  /** Cancellations of predictions whose ids no client has: the client disconnected, or the answer of Redis was lost. */
   readonly #cancellations: RetryQueue<Cancellation>;
   #isDraining = false;
 
@@ -223,7 +223,7 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /** Cancels a prediction whose client disconnected before it got the id. Gives up after `timeLimitMs`, because the prediction has ended by then. */
+  /** Cancels a prediction whose id no client has. Gives up after `timeLimitMs`, because the prediction has ended by then. */
   #abandon(kind: Kind, id: string, timeLimitMs: number): void {
     this.#cancellations.add({ kind, id, bytes: 0, expiresMs: performance.now() + timeLimitMs });
   }
@@ -238,7 +238,7 @@ export class QueuedPredictions implements Predictions {
     }
   }
 
-  /** Event streams must send the last events before the end. */
+  /** Ends the wait for a prediction. With an event stream, reads the last events first, because the stream must send them before the end. */
   #ended(record: PredictionRecord): void {
     const awaited = this.#awaited.get(record.id);
     if (awaited?.events === undefined) awaited?.update(record);

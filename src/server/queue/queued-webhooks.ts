@@ -34,7 +34,7 @@ export class QueuedWebhooks implements WebhookStore {
     return Promise.resolve([]);
   }
 
-  /** Claims webhooks, and renews the leases of claimed webhooks. Called at intervals. Never throws. */
+  /** Claims webhooks, renews the leases of claimed webhooks, and reports delivered webhooks. Called at intervals. Never throws. */
   async poll(webhooks: Webhooks): Promise<void> {
     if (this.#isPolling) return;
     this.#isPolling = true;

@@ -14,7 +14,7 @@ const MIN_BYTES_PER_MS = 2000;
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
 
-/** A Lua script. Commands contain only its digest, and its text if Redis does not know the digest. */
+/** A Lua script. Commands contain its digest, and its text only if Redis does not know the digest. */
 export class LuaScript {
   readonly text: string;
   readonly sha: string;

@@ -95,7 +95,7 @@ export interface ClaimedEntry extends Pick<UnfinishedRequest, "id" | "kind" | "c
   readonly place: Place;
   /** The request as text for `requestOf`, without a body that is stored elsewhere. */
   readonly kept: Uint8Array;
-  /** Checksum of id and request; undefined if the disk of Redis changed the first line. */
+  /** Checksum of id and request; undefined if the disk of Redis changed the other fields. */
   readonly checksum: string | undefined;
 }
 
@@ -145,7 +145,7 @@ export function requestOf(
   };
 }
 
-/** Copies a large body, because other answers share its buffer and the body is transferred to a thread. */
+/** Copies a large body, because other answers share its buffer and the body is transferred to a thread. A small body becomes a string. */
 function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
   return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }

@@ -31,7 +31,7 @@ export class RetryQueue<T extends RetryEntry> {
     this.#options = options;
   }
 
-  /** Adds an entry. All entries of one turn of the event loop form a batch. */
+  /** Adds an entry. All entries of one turn of the event loop form a batch, up to a maximum of entries and bytes. */
   add(entry: T): void {
     if (this.#entries.length >= (this.#options.maxCount ?? Infinity)) return;
     this.#entries.push(entry);
@@ -53,7 +53,7 @@ export class RetryQueue<T extends RetryEntry> {
         for (const entry of batch) onSettled?.(entry);
       } catch {
         const now = performance.now();
-        // To the end of the queue, because Redis may accept later entries.
+        // Failed entries move to the end of the queue, because Redis may accept the others.
         for (const entry of batch) {
           if (entry.expiresMs < now) onSettled?.(entry);
           else this.#entries.push(entry);

@@ -1,28 +1,33 @@
 /**
- * Lua functions that all scripts of the queue share. A node is a replica, a worker is a node that runs predictions, and a lease gives a prediction to a
- * worker until it ends. These are the Redis keys of a queue, all in one slot of a Cluster:
+ * Lua functions that all scripts of the queue share. A node is a replica, and a worker is a node that runs predictions. A worker claims a prediction for the
+ * time of a lease and renews the lease; after the lease, another worker may claim the prediction. These are the Redis keys of a queue, all in one slot of a
+ * Cluster:
  *
- * - `work`: a stream with one entry for each unfinished prediction. `head` has id, kind, count, bytes, time limit, place of a large body, whether a
- *   client waits, creation time, deadline, checksum of the request, number of earlier attempts, and seal. `request` has origin, webhook and body. The consumer group `workers` reads it
- * - `p:SECOND`: a hash of predictions by id, for ids of one second. An unfinished prediction has `~`, seal, kind, count, bytes, time limit, place of a large
- *   body, creation time, deadline, entry, digest of the request if a client chose the id, and the nodes to notify (`!` stands for a webhook). An ended
- *   prediction has the record that replies.ts parses
- * - `b:ID`: a large body
- * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, the `seal` of these three, and `cancelled`
+ * - `work`: a stream with one entry for each unfinished prediction, which the consumer group `workers` reads. The field `head` has id, kind, count, bytes,
+ *   time limit, place of a large body, whether a client waits, creation time, deadline, checksum of the request, number of earlier attempts, and seal. The
+ *   field `request` has origin, webhook, and a small body
+ * - `p:SECOND`: a hash of predictions by id, for ids with the same characters 2 to 5, which are the second of creation if no client chose the id. The text
+ *   of an unfinished prediction has `~`, seal, kind, count, bytes, time limit, place of a large body, creation time, deadline, id of the entry in `work`,
+ *   digest of the request if a client chose the id, and the nodes to notify (`!` stands for a webhook). The text of an ended prediction is the record
+ *   that replies.ts parses
+ * - `b:ID`: a large body with its origin and webhook, unless the bucket has the body
+ * - `t:ID`: a hash with the progress of a running prediction: `done` (number of inputs), `logs`, `started` (time), the `seal` of these three, and
+ *   `cancelled`, a mark that a client has canceled the prediction
  * - `e:ID`: a list with the events of a running prediction: first the name of the log, the number of dropped events and the bytes of the others; then for
  *   each event its checksum, the index of the input, the sequence number of a part, and the JSON text of the part or output
- * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch. A node without a name gets no notifications
+ * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch. The member '' stands for nodes that poll and
+ *   get no notifications
  * - `soon`: a sorted set by deadline of unfinished predictions whose order in `work` is not the order of deadlines
  * - `kept`: a list of batches of ended predictions: time, count, bytes, whether a record is long, ids
  * - `totals`: a hash with numbers: unfinished `items` and their `bytes`, predictions `ended` by workers, retained predictions `kept` and their `keptBytes`
  * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook, checksum
  * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that sends the webhook
- * - `signs`: a sorted set of workers by their last sign of life
+ * - `signs`: a sorted set of workers by the time of their last poll
  * - `mail:NODE`: a stream of notifications for a node: ends and events of predictions that its clients wait for, and predictions of this worker that a
  *   client cancels or watches
  *
  * Redis does not notice changed bits in append-only files. Texts that replicas write have a checksum (checksum.ts) of the id and the text. Lines that
- * scripts write have a seal: the first characters of their SHA-1, because Lua in Redis has no CRC. Readers check checksums and seals.
+ * scripts write have a seal: the first characters of their SHA-1, because Lua in Redis has no CRC. Scripts and replicas check checksums and seals.
  *
  * Scripts use few commands for each prediction, because commands and their texts are most of a script's cost. Times are milliseconds of Redis' clock.
  * The first two arguments of each script are a text (retention time, count and bytes, lease of this node's webhooks) and the id of the calling node.

@@ -166,7 +166,7 @@ end
 return { lost, cancelled }
 `);
 
-/** Lists the ids of the predictions that this replica has claimed. */
+/** Lists the ids of the predictions that this replica has claimed, at most 1000. */
 export const claimedScript = queueScript(`
 local ids = {}
 for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
@@ -208,7 +208,7 @@ settle()
 return 0
 `);
 
-/** Removes this replica from the workers. */
+/** Removes this replica from the workers, and from the consumers of the stream if it has no claim. */
 export const leaveScript = queueScript(`
 redis.call('ZREM', signs, me)
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
@@ -273,7 +273,7 @@ settle()
 return recordOrSizeOf(id)
 `);
 
-/** Cancels predictions whose clients have disconnected. Arguments for each prediction: kind, id. */
+/** Cancels predictions whose ids no client has. Arguments for each prediction: kind, id. */
 export const cancelAllScript = queueScript(`${cancelOrNotify}
 freeing()
 local ids = {}
