@@ -42,8 +42,8 @@ interface Fetching {
 
 const maxUrlLength = 8192;
 /**
- * Bytes that are charged before a file of unknown length is read. With a charge for each chunk, files could wait for
- * each other.
+ * Most bytes that are charged before a file of unknown length is read. With a charge for each chunk, files could wait
+ * for each other.
  */
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 

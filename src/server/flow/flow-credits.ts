@@ -171,7 +171,7 @@ export class FlowCredits {
     this.quarantined.count(list, 1);
   }
 
-  /** Counts an item that waits for a batch. */
+  /** Counts an item that begins to wait in the engine's queue, and charges the memory of its tensors. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
     const credits = this.#without(lane);
     lane.ready += 1;
@@ -205,7 +205,7 @@ export class FlowCredits {
     return true;
   }
 
-  /** Counts an item that has a result, and frees its memory charge. */
+  /** Subtracts an item that has a result, and frees its memory charge. */
   ended(item: ListItem): void {
     const wasUnsent = this.leave(item);
     const { lane, tensorBytes } = item;
@@ -214,12 +214,12 @@ export class FlowCredits {
     this.#move(lane, wasUnsent ? -1 : 0, wasUnsent ? 0 : -1);
   }
 
-  /** Counts an input that failed before it became an item. */
+  /** Subtracts an input that failed before it became an item. */
   failed(list: ItemList): void {
     if (!list.isOver) this.#move(list, -1, 0);
   }
 
-  /** Counts an item that the engine refused. */
+  /** Subtracts an item that the engine refused, and frees its memory charge. Its input still counts until `failed`. */
   refused(item: ListItem): void {
     this.leave(item);
     if (!item.lane.isOver) this.#holdTensors(item.lane, -item.tensorBytes);
@@ -232,7 +232,10 @@ export class FlowCredits {
     credits.count(list, 1);
   }
 
-  /** Counts an input whose `preprocess` promise has settled. @param bytes of the new item; undefined without an item */
+  /**
+   * Subtracts an input whose `preprocess` promise has settled.
+   * @param bytes of the new item; undefined without an item
+   */
   prepared(list: ItemList, bytes: number | undefined): void {
     // The expected size rises at once to a larger item and falls slowly, so that a few large items fit, too.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));

@@ -68,7 +68,8 @@ export class Hooks {
   }
 
   /**
-   * Calls a hook. A hook must not call another hook, because only one time limit applies.
+   * Calls a hook. A hook must not call another hook, because only one time limit applies. While calls run one by one,
+   * returns a promise.
    * @param place prediction and index of the input; undefined outside a prediction
    * @throws SconceError `item_failed` after the time limit, or if the input blocked an earlier process. Errors of the
    * hook are passed on.

@@ -60,7 +60,7 @@ export interface DemoReceiver {
   readonly parts?: PartsReceiver | undefined;
 }
 
-/** Gets each output of a demo's inputs as soon as it is made. */
+/** For a model without a `demo` function: gets each output as soon as it is made. */
 export interface DemoOutputs {
   readonly output: (index: number, output: unknown) => void;
   readonly parts: PartsReceiver | undefined;

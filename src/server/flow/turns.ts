@@ -115,7 +115,10 @@ export class Turns {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /** Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. */
+  /**
+   * Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. If clients are
+   * impatient, a new prediction may displace another.
+   */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
@@ -280,7 +283,10 @@ export class Turns {
     return { waitMs, patienceMs };
   }
 
-  /** Whether clients leave so early that even an input that waits for one whole batch comes too late. */
+  /**
+   * Whether the queue is overloaded, and clients leave so early that even an input that waits for one whole batch comes
+   * too late.
+   */
   isImpatient(nowMs: number): boolean {
     return this.#isOverloaded && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
   }

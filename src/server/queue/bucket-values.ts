@@ -56,7 +56,7 @@ export class BucketValues implements Disposable {
     this.#delete(name).catch(logFault);
   }
 
-  /** Uploads a file. @returns a URL that is valid for `seconds` @throws SconceError `queue_unavailable` */
+  /** Uploads a file. @returns a URL that is valid for `seconds`, at most a week @throws SconceError `queue_unavailable` */
   async link(name: string, { bytes, mediaType, parameters }: LinkedFile, seconds: number): Promise<string> {
     await this.put(name, bytes, `${mediaType}${parameters}`);
     return this.#options.bucket.link(name, seconds);

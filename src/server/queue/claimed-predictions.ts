@@ -40,7 +40,7 @@ export interface Claim {
   /** Whether the author's code has begun to run for the prediction. */
   hasBegun: boolean;
   ended: EndedRecord | undefined;
-  /** Called when Redis has acknowledged the outcome. */
+  /** Called when Redis has acknowledged the outcome, or the outcome was dropped. */
   readonly onAcknowledged: (() => void)[];
   reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
@@ -190,7 +190,7 @@ export class ClaimedPredictions implements PredictionStore {
     this.#freeShare(claim);
   }
 
-  /** Resolves when Redis has acknowledged all outcomes. */
+  /** Resolves when Redis has acknowledged all outcomes, except dropped ones. */
   async flush(): Promise<void> {
     await Promise.all([this.#smallOutcomes.flush(), this.#largeOutcomes.flush()]);
   }

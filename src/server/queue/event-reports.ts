@@ -60,7 +60,7 @@ class EventReport implements Disposable {
   readonly #stop: () => void;
   #sentMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether an event stream of any replica watched the prediction at the last report. */
+  /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
   /** Whether there may be new events since the last report began. */
   #isStale = false;
@@ -77,7 +77,7 @@ class EventReport implements Disposable {
     this.#changed();
   }
 
-  /** Sends the parts that Redis does not have. Outputs are not needed, because the outcome has them. */
+  /** If an event stream watches the prediction, sends the parts that Redis does not have. Outputs are not needed, because the outcome has them. */
   async flush(): Promise<void> {
     if (this.#log !== undefined && this.#isWatched) await this.#send();
   }

@@ -6,7 +6,7 @@ import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
-/** An output, or a part of an output. Undefined: a dropped part, because its input runs again. */
+/** An output, or a part of an output. Undefined: a part whose input runs again, or an output after the end of the prediction. */
 export type QueuedEvent =
   | {
       readonly index: number;
