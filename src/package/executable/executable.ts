@@ -125,7 +125,7 @@ async function packed(
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
   // The running executable contains compressed libraries already, so they are copied.
-  if (hasLibtorch && own !== undefined) {
+  if (hasLibtorch && own?.hasLibtorch) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));
     return { libraries: { ...own, path }, librariesSize };
