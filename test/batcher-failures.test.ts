@@ -119,7 +119,7 @@ describe("an item that was running when a process died", () => {
     simulation.add({}, 16);
     await simulation.clock.drain();
     const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
-    // Each of the two runners runs one batch and has the next one committed.
+    // Four batches come first: each of the two runners runs one batch and has the next one committed.
     expect(begins.slice(0, 8)).toEqual([
       [0, 4],
       [0, 4],

@@ -12,7 +12,7 @@ export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as c
 
 export interface Target {
   readonly isJpeg: boolean;
-  /** Whether the GPU's JPEG unit decodes a JPEG, if it supports the file. */
+  /** Whether the GPU's JPEG unit decodes a JPEG. The CPU decodes a JPEG that the unit does not support. */
   readonly inUnit: boolean;
   /** Expected size of a JPEG; a JPEG of another size is not decoded. */
   readonly sourceWidth: number;

@@ -25,7 +25,10 @@ interface ModelAppOptions {
   readonly lifecycle: Lifecycle;
   /** Path to which browsers at the root of the app are redirected. Default: the page of the model. */
   readonly home?: string | undefined;
-  /** The predictions that the routes create and read. Default: the predictions of this model. */
+  /**
+   * The predictions that the routes create and read. Default: the predictions of this model. With a split: the
+   * predictions of all its versions.
+   */
   readonly predictions?: Predictions | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;

@@ -171,7 +171,7 @@ export class ItemList implements InRing<ItemList> {
     return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
 
-  /** Keeps the fetched files of an input until its result. */
+  /** Keeps the memory charges of an input's fetched files until its result. */
   hold(index: number, files: FileMemory): void {
     this.#files ??= new Map();
     if (this.isOver) files[Symbol.dispose]();

@@ -313,7 +313,7 @@ export class Turns {
 
   /**
    * The next prediction that a client waits for. A prediction in `#begun` goes first, but every second turn goes to the
-   * newest prediction in `#fresh` if it is not longer.
+   * newest prediction in `#fresh` if it has no more inputs than the begun prediction has left.
    */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];

@@ -55,16 +55,17 @@ export class LargeAnswers {
     return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
-  /** Streams the text of `path` if it is in memory already, for another client. @returns undefined if it is not in memory */
+  /** Streams the text of a URL path, if another client's stream has it in memory; otherwise returns undefined. */
   join(path: string): { readonly body: ReadableStream<Uint8Array>; readonly text: LargeText } | undefined {
     const text = this.#shared.get(path)?.text;
     return text && { body: this.stream(path, () => text), text };
   }
 
   /**
-   * Streams the bytes of the text from `begin` to `end`. The text is created at the first read, since many clients disconnect before. All streams
-   * together send one piece per turn of the event loop, so that other requests run between pieces.
-   *
+   * Streams the bytes of a text from `begin` to `end`. The first read creates the text, because many clients
+   * disconnect before. All streams together send one piece per turn of the event loop, so that other requests run
+   * between pieces.
+   * @param path URL path of the answer; streams of one path share the text
    * @param open creates the text if it is not in memory already
    */
   stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {

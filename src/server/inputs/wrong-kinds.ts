@@ -31,7 +31,7 @@ const endsWord = Uint8Array.from({ length: 256 }, (_, byte) =>
 interface ListLimits {
   /** Number of elements that are always kept. */
   readonly minLength: number;
-  /** Whether this list and the lists in it must not be cut. */
+  /** Whether the JSON text keeps all elements of this list and of the lists in it. True in a union of schemas. */
   readonly isWhole?: boolean;
 }
 

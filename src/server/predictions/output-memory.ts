@@ -52,7 +52,7 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** Subtracts dropped pieces of outputs. Their charge shrinks in `PartLog.restart`. */
+  /** Subtracts dropped pieces from the size of the outputs. `PartLog.restart` frees their memory in the account. */
   dropped(bytes: number): void {
     this.#bytes -= bytes;
   }

@@ -14,7 +14,7 @@ const BYTES_PER_UNIT = 3;
 /** Layout of a record: numbers of 8 bytes at these indices, followed by the id, digest, members and logs as text. */
 const field = {
   keptMs: 0,
-  /** UTF-8 bytes of the members and logs. */
+  /** Index of the count of UTF-8 bytes of the members and logs. */
   textBytes: 1,
   hash: 2,
   createdAtMs: 3,

@@ -280,8 +280,8 @@ export class PredictionService implements Predictions {
         bytes,
         charge,
         isWaitedFor: waitMs > 0,
-        // On an idle server, `sender` is set only for a client with a larger share: its long prediction may still run
-        // when others wait.
+        // An idle server omits `sender`, and the prediction gets share 1. A client with a larger share keeps its sender,
+        // because its long prediction may still run when others wait.
         sender: flow.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );

@@ -9,7 +9,7 @@ import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
 const INTERVAL_MS = 50;
 /** Milliseconds to wait after a failed report. */
 const RETRY_MS = 500;
-/** Limits of one report, in events and characters. */
+/** Limits of one report: outputs and parts, and their characters. */
 const MAX_EVENTS = 500;
 const MAX_LENGTH = 2 ** 18;
 

@@ -18,7 +18,7 @@ export interface OutputFile {
 }
 
 interface Target {
-  /** Path in the JSON of the output. Undefined in `-o FILE`, for an output with only one file. */
+  /** Path of the file in the output's JSON, from `-o NAME=FILE`. Undefined in `-o FILE`, for an output with one file. */
   readonly name: string | undefined;
   readonly path: string;
 }

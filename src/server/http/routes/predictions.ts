@@ -252,7 +252,7 @@ interface AnswerOptions {
   readonly large: LargeAnswers;
   readonly context: RequestContext;
   readonly location?: string | undefined;
-  /** Milliseconds of the `wait` preference that the server applies. Default: 0. */
+  /** Milliseconds of `wait` for the header `Preference-Applied`. Default: 0. */
   readonly waitMs?: number;
   readonly hasLinks?: boolean;
   /** Whether the prediction waits until the model is loaded, so that the answer gets `Retry-After`. */
