@@ -57,7 +57,7 @@ export const servingOptions = {
     description:
       "Host names that requests may use, separated by commas; *.example allows all names below example. IP addresses and localhost are always allowed",
     described:
-      "only localhost if --host is a loopback address; else all, but browsers over HTTP need a private name or an API key",
+      "only localhost if --host is a loopback address; else all, but without API keys a browser over plain HTTP may use only private names, such as box or box.local",
     ...hosts,
   }),
   apiKeys: openOption<string>({
@@ -115,8 +115,8 @@ export const servingOptions = {
   }),
   adminPort: openOption<number>({
     description:
-      "Port for /metrics, /drain, /reload, changes of the model repository, and health; --port then keeps only health",
-    described: "none; --port has /metrics",
+      "Port for /metrics, /drain, /reload and changes of the model repository. --port then has none of these paths. Both ports have /health",
+    described: "none: --port has /metrics, and there is no /drain and no /reload",
     isAdvanced: true,
     ...count(0, 65535),
   }),
@@ -144,7 +144,7 @@ export const servingOptions = {
   }),
   preload: openOption<readonly string[]>({
     description: "Models to load at the start: their names with commas between them, all, or none",
-    described: "all; none with --keep-alive or --max-loaded",
+    described: "all, as far as memory permits; none with --keep-alive or --max-loaded",
     isAdvanced: true,
     valueHint: "name,…",
     parse: z

@@ -79,7 +79,7 @@ export const workOptions = {
   }),
   hookTimeout: option({
     description:
-      "Seconds that one call of preprocess or postprocess may block its process; then the input fails, and after twice this time the process restarts",
+      "Seconds that one call of preprocess or postprocess may block its process. Then the server interrupts the call, and the input fails. If the server cannot interrupt it, the process restarts after twice this time",
     default: 10,
     isAdvanced: true,
     ...duration("seconds", 0.1),
@@ -118,7 +118,7 @@ export const workOptions = {
   }),
   queue: openOption<string>({
     description:
-      "Redis or Valkey that several servers share: redis://host; with -sentinel or -cluster and a list of hosts, rediss for TLS",
+      "Redis or Valkey that several servers share: redis://host, redis-sentinel://host,host/NAME or redis-cluster://host,host; rediss in place of redis uses TLS",
     valueHint: "url",
     described: "none; this server works alone",
     parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
@@ -238,7 +238,7 @@ export const workOptions = {
   }),
   webhookSecret: listOption<string>({
     description:
-      "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; while you change it, give the old and the new",
+      "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64. While you change it, repeat the option: the new secret and the old one",
     valueHint: "secret",
     isSecret: true,
     described: "none; webhooks are refused",

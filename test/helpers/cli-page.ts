@@ -1,7 +1,7 @@
 /** Generates the sections of docs/cli.md from the definitions of the commands. */
 
 import type { Command } from "../../src/cli/command-line/command.ts";
-import { positionalName } from "../../src/cli/command-line/command.ts";
+import { positionalName, variableName } from "../../src/cli/command-line/command.ts";
 import { defaultText, flagText } from "../../src/cli/command-line/help.ts";
 import { commonOptions } from "../../src/server/config.ts";
 
@@ -23,8 +23,7 @@ function sectionOf({ name, description, command }: NamedCommand): string {
     // The head of the page has the options that all commands share.
     if (key in commonOptions) return [];
     const group = groups[key] === undefined ? [] : [row([`**${groups[key]}**`, "", ""])];
-    const variables = [option.variable, option.otherVariable].filter((name) => name !== undefined);
-    const from = variables.length === 0 ? "" : ` (variable: ${variables.map((name) => `\`${name}\``).join(", ")})`;
+    const from = variablesOf(option, variableName(key));
     const flag = `\`${flagText(key, option)}\``;
     return [...group, row([flag, marked(defaultText(option) ?? ""), `${marked(option.description)}${from}`])];
   });
@@ -46,6 +45,12 @@ ${[...argumentRows, ...optionRows].join("\n")}
 ${example}
 \`\`\`
 `;
+}
+
+/** The variables of an option, if they are not only the `usual` one. */
+function variablesOf({ variable, otherVariable }: Command["options"][string], usual: string): string {
+  if (variable !== undefined) return ` (variable: \`${variable}\`, not \`${usual}\`)`;
+  return otherVariable === undefined ? "" : ` (variable: \`${usual}\`, else \`${otherVariable}\`)`;
 }
 
 function row(cells: readonly string[]): string {

@@ -23,7 +23,7 @@ echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
 
 export function predictCommand(source: ModelSource, example: string): Command {
   return command({
-    details: `The type of a field determines the form of its value: a number, true or false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file. The file "-" is standard input.
+    details: `The type of a field determines the form of its value: a number, true or false, JSON for arrays and objects, or plain text. A list field may be repeated, once per element: tag=a tag=b. field=@FILE reads the value from a file. The file "-" is standard input.
 
 A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI. -o saves the file.
 

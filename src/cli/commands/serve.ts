@@ -26,15 +26,15 @@ export function serveCommand(source: ModelSource, example: string): Command {
   const ofFile =
     source.reference === undefined
       ? ""
-      : "The server first packages a weights file, as `build --no-latest` does. The model gets the name of the file. ";
+      : "If MODEL is a weights file, the server first packages it, as `build --no-latest` does. The model gets the name of the file. ";
   return command({
-    details: `The port opens when the HTTP process has started. Until the model is ready, the server answers 503. GET /docs shows how to call the server. After SIGTERM or Ctrl-C, the server finishes accepted requests and exits. A second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
+    details: `The port opens when a front process has started. Until the model is ready, the server answers 503. GET /docs shows how to call the server. After SIGTERM or Ctrl-C, the server finishes accepted requests and exits. A second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
 
 To upgrade, start a new server on the port of the running server, as the same user. When the new server is ready, it takes over the port. The new server must serve every model of the running server, unless --replace is set. SIGHUP makes a running server start such a new server with the same command line.
 
 The file sconce.toml in the working folder, or the file of --config, has options under their long names, such as \`port = 8080\`. The line \`models = ["digits"]\` lists models. The line \`models = "FILE"\` stands for --models. Relative paths begin at the folder of the file.
 
-${ofFile}The server first pulls a model of a registry, unless the store has the model. A front (--role front) pulls no weights. If the registry is unreachable, the server uses the copy in the store. ${credentialsHelp}`,
+${ofFile}For a model of a registry, the server first pulls the files that the store lacks. A front (--role front) pulls no weights. If the registry is unreachable, the server uses the copy in the store. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     isServer: true,
