@@ -118,7 +118,7 @@ export const workOptions = {
   }),
   queue: openOption<string>({
     description:
-      "Redis or Valkey that several servers share: redis://host, redis-sentinel://host,host/NAME or redis-cluster://host,host; rediss in place of redis uses TLS",
+      "Redis or Valkey that several servers share: redis://host; a list of hosts after redis-sentinel:// or redis-cluster://; rediss in place of redis uses TLS",
     valueHint: "url",
     described: "none; this server works alone",
     parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),

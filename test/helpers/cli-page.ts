@@ -49,7 +49,7 @@ ${example}
 
 /** The variables of an option, if they are not only the `usual` one. */
 function variablesOf({ variable, otherVariable }: Command["options"][string], usual: string): string {
-  if (variable !== undefined) return ` (variable: \`${variable}\`, not \`${usual}\`)`;
+  if (variable !== undefined) return ` (variable: \`${variable}\`)`;
   return otherVariable === undefined ? "" : ` (variable: \`${usual}\`, else \`${otherVariable}\`)`;
 }
 
