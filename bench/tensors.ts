@@ -10,7 +10,7 @@ export interface BinaryInput {
   readonly rows: number;
   /** Name of the model's input. In the JSON requests its value is a data URI with the bytes of a row. */
   readonly input: string;
-  /** Shape of a row. */
+  /** Shape of a row: of the tensor without its batch dimension. */
   readonly shape: readonly number[];
   readonly dtype: string;
 }

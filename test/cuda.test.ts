@@ -264,7 +264,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     );
     await opened.dispose();
     const told = await Promise.all(ends);
-    expect(told).toEqual(told.toSorted()); // Batches that run come first: "ran" sorts before "session_closed".
+    expect(told).toEqual(told.toSorted()); // The first calls ran, and the others were refused: "ran" sorts before "session_closed".
     expect(new Set(told).difference(new Set(["ran", "session_closed"])).size).toBe(0);
   });
 

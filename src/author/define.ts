@@ -49,7 +49,7 @@ export interface DemoContext<Input = unknown, Output = unknown, State = unknown,
 export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType, S, Params> {
   /** Schema of one demo output. */
   readonly output: D;
-  /** Turns all inputs of a demo prediction into one output and one demo output per input. */
+  /** Gets all inputs of a demo prediction. Returns one output and one demo output for each input. */
   readonly predict: Returning<
     D,
     (

@@ -1,6 +1,6 @@
 /** The batches of one runner: the running batch, and the committed one, which the runner got ahead of time. */
 
-/** Runs a batch. A call during a batch queues the next one. */
+/** Runs a batch on a runner. A call during a batch queues the next batch there. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** A runner has at most a running batch and a committed batch, which runs next. */
@@ -138,7 +138,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);
     const size = this.#given.shift()?.batch.length ?? 0;
-    // The time of a batch with another size does not show whether this batch ended early.
+    // The lead grows if a batch takes less time than the batch before. Batches of different sizes are not compared.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;

@@ -82,7 +82,7 @@ const upgradeNews = z.union([
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;
 
-/** Questions to an HTTP process during an upgrade. */
+/** Questions to an HTTP process while a newer server replaces an older one. */
 const upgradeQuestion = z.union([
   // Newer server: makes the system send new connections to this server's sockets. Answer: whether the system can do so.
   z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),

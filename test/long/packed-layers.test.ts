@@ -199,7 +199,7 @@ test("weights are not rearranged again for batch sizes that have run", async () 
 }, 60_000);
 
 test("packed and plain layers run by turns until the faster form is chosen", async () => {
-  // The first pass is left out, because it also rearranges the weights.
+  // The first pass has other operations, because it also rearranges the weights.
   const [, ...passes] = await passesOf(16);
   const arePacked = passes.map((done) => Bun.deepEquals(done, passes[0]));
   const [packed, plain] = [Array(4).fill(true), Array(4).fill(false)];

@@ -17,7 +17,7 @@ import type { LibraryFile } from "./library-files.ts";
 /** zstd level. Higher levels take twice as long and save 1 % of the size. */
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Version of the pack's format. It is hashed into the folder's name, so that no pack of an older format is reused. */
+/** Version of the pack's format. A part of the digest that names a pack in the cache, so that older packs stay unused. */
 const VERSION = 4;
 
 const packName = "pack.bin";

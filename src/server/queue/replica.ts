@@ -121,7 +121,7 @@ export class Replica implements Disposable {
     return this.#predictions;
   }
 
-  /** Starts sending the webhooks of the queues. */
+  /** Starts sending the webhooks of the queues of all versions of the model. */
   deliver(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
     const intervalMs = Math.min(WEBHOOK_POLL_MS, this.#queue.leaseMs / 3);
