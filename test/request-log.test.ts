@@ -228,7 +228,8 @@ describe("the log", () => {
     const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));
     expect(await lineOf("wrong", "no such x")).toMatchObject({
       ...members("wrong"),
-      level: "warning",
+      // Level `debug` if an earlier test has caused the line of this second.
+      level: expect.stringMatching(/^(warning|debug)$/),
       prediction_id: wrong.prediction_id,
     });
     const late = await client.predict([{ x: 1, before: gate.url("a") }], {
