@@ -31,7 +31,7 @@ function fill(path: string): void {
 }
 
 onDisks("a disk (skipped where file systems cannot be mounted)", () => {
-  test("that is full refuses requests and keeps outcomes in memory until it has space, with a log line at each change", async () => {
+  test("that is full refuses requests and keeps outcomes in memory until it has space, with one log line", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
@@ -57,15 +57,13 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       for (const end of ends) store.finish(end);
       expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
       for (const end of ends) expect(await store.get(end.id)).toEqual(end);
-      expect(store.isUnwritable).toBe(true);
-      // Small writes may succeed in between, so the store may have changed its state more than once.
-      expect(warn.mock.calls.length).toBe(info.mock.calls.length + 1);
+      expect([warn.mock.calls.length, store.isUnwritable]).toEqual([1, true]);
 
       await Bun.file(`${disk.path}/filler`).delete();
       await Promise.all([store.create(requestOf("b3")), store.webhooks.add("b3", "whom")]);
       await store.flush();
       expect(store.isUnwritable).toBe(false);
-      expect(warn.mock.calls.length).toBe(info.mock.calls.length);
+      expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await open(disk);
       for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);

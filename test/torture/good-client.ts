@@ -5,6 +5,8 @@ export interface GoodRequest {
   /** URL of the route, with its path. */
   readonly url: string;
   readonly body: string;
+  /** Number of first requests without a time in the result. Default: 0. */
+  readonly uncounted?: number;
 }
 
 /**
