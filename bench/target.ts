@@ -22,8 +22,8 @@ export interface Target extends AsyncDisposable {
   readonly title: string;
   measure(options: LoadOptions): Promise<Sample>;
   /**
-   * Throws if an answer is wrong. It waits for requests of the previous load, so the next measurement starts on an idle
-   * server. Undefined for programs without a server.
+   * Throws if an answer is wrong. The check waits for requests of the previous load, so that the next measurement
+   * starts on an idle server. Undefined for programs without a server.
    */
   check?(): Promise<void>;
 }

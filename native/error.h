@@ -26,7 +26,7 @@ class CodedError : public std::runtime_error {
 /** The line of a message that names the error, without a TorchScript traceback or C++ stack. */
 std::string meaningful_line(const std::string& message);
 
-/** Converts the exception that is being handled. `fallback` is the code for exceptions without a known code. */
+/** Converts the current exception. `fallback` is the code for exceptions without a known code. */
 CodedError current_error(const char* fallback) noexcept;
 
 }  // namespace sconce

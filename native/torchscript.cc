@@ -273,8 +273,8 @@ class TorchScript final : public Weights {
   }
 
   /**
-   * The output tensors in a result of `forward`. Outputs that are None are dropped, because many networks return them
-   * only in training.
+   * The output tensors in a result of `forward`. Leaves out None: many networks return some outputs only in
+   * training.
    */
   std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
     if (result.isTensor()) {

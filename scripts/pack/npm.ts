@@ -124,7 +124,8 @@ async function addons(at: string, found: Addons) {
 }
 
 /**
- * Makes the npm package of libtorch. It has the version of torch, so releases of sconce with the same torch share it.
+ * Makes the npm package of libtorch. Its version is the version of torch: releases of sconce with the same torch share
+ * the package.
  */
 async function libtorchFiles(at: string, isStripped: boolean) {
   return describe(at, {

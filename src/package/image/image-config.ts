@@ -65,7 +65,7 @@ export function imageLabels(model: PackagedModel): Record<string, string> {
   };
 }
 
-/** The base image's user; if that is root, or without a base image, the unprivileged user `sconce`. */
+/** The base image's user. For root, or without a base image: the unprivileged user `sconce`. */
 function userOf(base: BaseImage | undefined): string {
   const user = base?.execution.User ?? "";
   return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;

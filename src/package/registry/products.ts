@@ -26,7 +26,7 @@ export interface RegistryProduct {
 interface KnownProduct extends RegistryProduct {
   readonly name: string;
   readonly hosts: RegExp;
-  /** The parameter `service` in the product's `WWW-Authenticate` headers. It identifies the product on any host. */
+  /** Identifies the product on any host: the parameter `service` of its `WWW-Authenticate` headers. */
   readonly service?: string;
 }
 
