@@ -23,7 +23,7 @@ type FloodKind = keyof typeof FLOODS;
  */
 const WARM_UP = { requests: 100_000, clients: 32, ofGoodClient: 100 };
 const PHASE_MS = { short: 500, long: 8000 };
-const ROUNDS = { short: 1, long: 3 };
+const ROUNDS = { short: 1, long: 5 };
 /**
  * Allowed ratio of latencies with and without the flood. Only the long form checks it: other programs slow down a
  * short run.
