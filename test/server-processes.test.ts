@@ -122,7 +122,7 @@ describe("a server", () => {
     // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
     // the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
-    // Garbage collection beside JavaScript would wait for cores that the engine process uses.
+    // Concurrent collector threads would compete with the engine process for the cores.
     expect(await Bun.file(`/proc/${front}/environ`).text()).toContain("BUN_JSC_useConcurrentGC=0");
     // The HTTP process and the engine process keep the priority of their parent: an HTTP process with less priority
     // would delay all answers.

@@ -25,12 +25,12 @@ export interface ChildEnd {
 
 /** Settings of Bun's memory management that shorten the waits of requests. */
 const MEMORY_ENV = {
-  // A background thread of the allocator looks for memory that it can return to the kernel. While it looks through the
-  // memory of another thread, that thread cannot start with a request. The default interval is 100 ms.
+  // A background thread of the allocator scans the memory of each thread for pages to return to the kernel. Meanwhile
+  // the scanned thread cannot start a request. Both defaults are 100 ms.
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "10000",
   MIMALLOC_PURGE_DELAY: "1000",
-  // Concurrent garbage collection needs several threads, which wait for the cores that models use. Without it,
-  // JavaScript pauses: in an HTTP process with a heap of 140 MB on two cores, 2 ms, or 14 ms for the whole heap.
+  // Concurrent collector threads compete with models for the cores. Without these threads, collections pause
+  // JavaScript: a young collection for 2 ms and a full one for 14 ms, with a heap of 140 MB on two cores.
   BUN_JSC_useConcurrentGC: "0",
 };
 
