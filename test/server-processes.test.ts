@@ -112,6 +112,31 @@ describe("a server", () => {
     expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
   });
 
+  test("has memory settings that Bun applies: no concurrent garbage collection, and rare scans for free pages; a value of the operator wins", async () => {
+    const operators = { SCONCE_HOME: store.home, MIMALLOC_PURGE_DELAY: "5" };
+    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0"], { env: operators });
+    await clientOf(server);
+    for (const role of ["front", "engine"] as const) {
+      const [pid = 0] = await inRole(server.pid, role);
+      const settings = (await Bun.file(`/proc/${pid}/environ`).text())
+        .split("\0")
+        .filter((each) => /^(?:MIMALLOC|BUN_JSC)_/.test(each))
+        .map((each) => each.split("="));
+      const logs = { BUN_JSC_logGC: "1", MIMALLOC_VERBOSE: "1" };
+      const script = "for (let i = 0; i < 50; i++) globalThis.kept = Array.from({ length: 1e5 }, (_, i) => ({ i }))";
+      const bun = Bun.spawn([process.execPath, "-e", script], {
+        env: { ...Object.fromEntries(settings), ...logs },
+        stderr: "pipe",
+      });
+      const text = await new Response(bun.stderr).text();
+      expect(text).toContain("option 'purge_holes_min_interval': 10000");
+      expect(text).toContain("option 'purge_delay': 5");
+      expect(text).toContain("=> EdenCollection");
+      // A concurrent collection ends its pauses with three dots.
+      expect(text).not.toMatch(/ms \(max [\d.]+\)\.\.\.\]/);
+    }
+  });
+
   test("loads libtorch only in its engine process; is not ready while that process is stopped by SIGSTOP, and restarts it after a kill", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
@@ -122,8 +147,6 @@ describe("a server", () => {
     // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
     // the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
-    // Concurrent collector threads would compete with the engine process for the cores.
-    expect(await Bun.file(`/proc/${front}/environ`).text()).toContain("BUN_JSC_useConcurrentGC=0");
     // The HTTP process and the engine process keep the priority of their parent: an HTTP process with less priority
     // would delay all answers.
     const own = getPriority();
@@ -149,8 +172,8 @@ describe("a server", () => {
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect((await client.fetch("/health/ready")).status).toBe(200);
     const restarts = (reason: string) => client.metric(`sconce_engine_restarts_total{reason="${reason}"}`);
-    // Which reason is counted is uncertain: the kernel may have killed another process of this machine for lack of
-    // memory at the same time.
+    // The reason is uncertain: the kernel may have killed another process of this machine for lack of memory at the
+    // same time.
     expect((await restarts("signal")) + (await restarts("memory"))).toBe(1);
     expect([await restarts("exit"), await restarts("stuck"), await restarts("setup")]).toEqual([0, 0, 0]);
     server.kill("SIGTERM");

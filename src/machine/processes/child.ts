@@ -7,7 +7,10 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
-  /** JSON value that the role gets. It goes as a message, because every user of the machine can read command lines. */
+  /**
+   * JSON value that the role gets. The value goes as a message, because every user of the machine can read command
+   * lines.
+   */
   readonly start: unknown;
   /** Command line to run; the role is appended. Default: this program. */
   readonly program?: readonly string[];
@@ -25,8 +28,8 @@ export interface ChildEnd {
 
 /** Settings of Bun's memory management that shorten the waits of requests. */
 const MEMORY_ENV = {
-  // A background thread of the allocator scans the memory of each thread for pages to return to the kernel. Meanwhile
-  // the scanned thread cannot start a request. Both defaults are 100 ms.
+  // A background thread of the allocator scans the memory of each thread for pages to return to the kernel. The
+  // scanned thread cannot start a request during the scan. Both defaults are 100 ms.
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "10000",
   MIMALLOC_PURGE_DELAY: "1000",
   // Concurrent collector threads compete with models for the cores. Without these threads, collections pause
