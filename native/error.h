@@ -1,4 +1,4 @@
-// Errors with a stable code. Converts libtorch's exceptions to such errors.
+// Errors with a stable code, and the conversion of libtorch's exceptions to these errors.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -11,7 +11,7 @@
 
 namespace sconce {
 
-/** An error with a `code`, an ErrorCode of src/base/errors.ts. Its message is a single line. */
+/** An error with a `code`, an ErrorCode of src/base/errors.ts. The message is a single line. */
 class CodedError : public std::runtime_error {
  public:
   CodedError(const char* code, const std::string& message) : std::runtime_error(message), code_(code) {}

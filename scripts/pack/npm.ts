@@ -19,8 +19,8 @@ import { writeTypes } from "./types.ts";
 export const dist = join(root, "dist");
 const { version, license, description, dependencies } = await Bun.file(join(root, "package.json")).json();
 /**
- * Removes `swagger-ui-dist` from the dependencies, because it depends on a package that reports each installation. Its
- * needed files are copied instead.
+ * Removes `swagger-ui-dist` from the dependencies, because it depends on a package that reports each installation. The
+ * build copies the needed files instead.
  */
 const { "swagger-ui-dist": _, ...exact } = dependencies;
 const swaggerFiles = [
@@ -124,7 +124,7 @@ async function addons(at: string, found: Addons) {
 }
 
 /**
- * Makes the npm package of libtorch. Its version is the version of torch: releases of sconce with the same torch share
+ * Makes the npm package of libtorch. The package has the version of torch: releases of sconce with the same torch share
  * the package.
  */
 async function libtorchFiles(at: string, isStripped: boolean) {

@@ -219,8 +219,8 @@ export interface ModelDemo {
 }
 
 /**
- * The validated declaration of a model. Its functions take `unknown`, because the model's types are known only to the
- * author's code.
+ * The validated declaration of a model. The functions take `unknown`, because only the author's code knows the
+ * model's types.
  */
 export class Model {
   declare readonly name: string;

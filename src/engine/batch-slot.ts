@@ -37,12 +37,12 @@ class RecentMaximum {
 
 /**
  * How early a runner gets its next batch before the running one ends. Without this lead, the device would wait for the
- * event loop. It grows with recent delays of timers and early ends of batches.
+ * event loop. Recent delays of timers and early ends of batches increase the lead.
  */
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();
   readonly #earliness = new RecentMaximum();
-  /** Milliseconds of the newest batch on any runner, as the estimate for a runner that has run no batch. */
+  /** Milliseconds of the newest batch on any runner: the estimate for a runner without batches so far. */
   lastMs = 0;
 
   ms(nowMs: number): number {

@@ -49,7 +49,7 @@ const engineQuestion = z.union([
 ]);
 export type EngineQuestion = z.infer<typeof engineQuestion>;
 
-/** Another server that has predictions of the same clients, such as the older server of an upgrade. */
+/** Another server with predictions of the same clients, such as the older server of an upgrade. */
 const relative = z.object({
   /** Unix sockets of the server's HTTP processes, by index. */
   sockets: z.array(z.string()),
@@ -61,8 +61,8 @@ const relative = z.object({
 export type Relative = z.infer<typeof relative>;
 
 /**
- * All other servers that have predictions of the same clients. HTTP processes continue the predictions of a server that
- * is missing from the next list, unless this list has the other server of an upgrade.
+ * All other servers with predictions of the same clients. If a server is missing from the next list, the HTTP processes
+ * continue its predictions, unless this list has the other server of an upgrade.
  */
 export const relativesNews = z.object({
   relatives: z.array(relative),

@@ -1,5 +1,5 @@
 /**
- * Layers with weights that are rearranged for the processor ("packed layers") give the values of PyTorch, in any
+ * Packed layers have weights in the order that suits the processor. Packed layers give the values of PyTorch, in any
  * network.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

@@ -1,6 +1,6 @@
 /**
- * The thread of a good client, which attacks do not block. It sends one small request after another, and repeats a
- * request that the server refuses with 429.
+ * The thread of a good client, which attacks do not block. The client sends one small request after another, and
+ * repeats a request that the server refuses with 429.
  */
 import { comesTrue } from "./bounded.ts";
 import type { GoodRequest } from "./good-client.ts";

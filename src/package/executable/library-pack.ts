@@ -68,7 +68,7 @@ export async function packLibraries(
   return { path, digest, files: packed };
 }
 
-/** Removes packs that were unused for 30 days, and unfinished packs of killed processes after an hour. */
+/** Removes packs after 30 days without use, and unfinished packs of killed processes after an hour. */
 function removeUnused(cacheFolder: string): void {
   for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
     const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;

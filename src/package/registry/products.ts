@@ -5,7 +5,7 @@ export interface RegistryProduct {
   readonly name?: string;
   /** Host that serves the API; undefined if it is the host in references. */
   readonly apiHost?: string;
-  /** First path segment that is added to a repository name without a slash, such as Docker Hub's `library`. */
+  /** First path segment for a repository name without a slash. On Docker Hub: `library`. */
   readonly officialOwner?: string;
   /**
    * Keys under which `docker login` stores credentials; undefined if the key is the host. Credential helpers get the
