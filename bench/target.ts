@@ -125,7 +125,8 @@ export class Server implements Target {
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
-    // wrk ends a load by closing its connections, which cancels one prediction on each. Cancelled predictions are no failures.
+    // wrk ends a load by closing its connections, which cancels one prediction on each. Cancelled predictions are no
+    // failures.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
       perSecond: done.perSecond,
