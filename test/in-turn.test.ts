@@ -1,8 +1,8 @@
-/** `RoundRobin` gives items of several owners in turn. `OutputTurns` makes outputs of several predictions in turn. */
+/** `RoundRobin` gives items of several owners in turn. `LoopTurns` makes outputs of several predictions in turn. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";
-import { OutputTurns } from "../src/server/flow/output-turns.ts";
+import { LoopTurns } from "../src/base/loop-turns.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -34,7 +34,7 @@ describe("round robin", () => {
 
 describe("output turns", () => {
   test("leave slow outputs to later turns of the event loop", async () => {
-    const turns = new OutputTurns();
+    const turns = new LoopTurns();
     turns.took(1);
     expect(turns.isOpen).toBe(true);
     turns.took(1.5);
@@ -48,7 +48,7 @@ describe("output turns", () => {
   });
 
   test("make the outputs that were left by turns of their lists, as many as fit in the time", async () => {
-    const turns = new OutputTurns();
+    const turns = new LoopTurns();
     const made: string[] = [];
     const [many, few] = [{}, {}];
     for (const name of ["a1", "a2", "a3"]) turns.add(many, () => made.push(name));
@@ -64,7 +64,7 @@ describe("output turns", () => {
 
   test("make no output while they are on hold, and all outputs afterwards", async () => {
     let isHeld = true;
-    const turns = new OutputTurns(() => isHeld);
+    const turns = new LoopTurns(() => isHeld);
     const made: number[] = [];
     turns.add({}, () => made.push(1));
     await turnOfTheLoop();

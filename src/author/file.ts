@@ -34,6 +34,9 @@ export interface RemoteFile {
   readonly limits?: Partial<FileLimits>;
 }
 
+/** Value of `model` for files outside predictions. */
+const noModel = {};
+
 /**
  * A file of a prediction. Before `preprocess` the server has fetched its bytes. For an output, create it from bytes:
  * `new ModelFile({ bytes, mediaType: "audio/wav" })`.
@@ -44,6 +47,7 @@ export class ModelFile {
   #limits: FileLimits;
   #content: (FileContent & { readonly parameters: string }) | undefined;
   #ended: (() => AbortSignal) | undefined;
+  #model: object = noModel;
   #waitedMs = 0;
 
   constructor(source: FileContent | RemoteFile) {
@@ -127,8 +131,14 @@ export class ModelFile {
     this.#waitedMs += ms;
   }
 
-  /** Sets the function that returns `ended`. @internal */
-  endsWith(ended: () => AbortSignal): void {
+  /** Model of the file's prediction. All files outside predictions have the same value. @internal */
+  get model(): object {
+    return this.#model;
+  }
+
+  /** Sets the model of the file's prediction, and the function that returns `ended`. @internal */
+  belongsTo(model: object, ended: () => AbortSignal): void {
+    this.#model = model;
     this.#ended = ended;
   }
 

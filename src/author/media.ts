@@ -5,6 +5,7 @@ import { type FileContent, ModelFile, type RemoteFile } from "./file.ts";
 import { countScans, hasEnd, plainSize } from "./jpeg.ts";
 import { jpegUnit } from "./jpeg-unit.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
+import { pictures } from "./picture-turns.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
 import { firstFrame } from "./webp.ts";
@@ -108,6 +109,7 @@ const white: Rgb = [255, 255, 255];
  */
 export class Image extends ModelFile {
   readonly #nvjpeg: boolean;
+  #known: Header | undefined;
 
   constructor(source: FileContent | RemoteFile, { nvjpeg = false }: { readonly nvjpeg?: boolean } = {}) {
     super(source);
@@ -182,7 +184,7 @@ export class Image extends ModelFile {
     };
     // Adds the file's bytes, because decoding on another thread copies them.
     const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
-    const data = await decodings.run(bytes, decode, signal);
+    const data = await pictures.run(this.model, () => decodings.run(bytes, decode, signal), signal);
     return { data, ...target, channels, layout };
   }
 
@@ -194,7 +196,7 @@ export class Image extends ModelFile {
   static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
     checkPixels(pixels);
     const { data, width, height, channels, layout } = pixels;
-    const bytes = await decodings.run(checkedBytes("The image", pixels), async () => {
+    const encode = async () => {
       const bitmap = { width, height, channels, isPlanar: layout === "chw", isOpaque: format === "jpeg" };
       const file = uninitialized(bitmapBytes(bitmap));
       const { toBitmap } = await pixelsAddon();
@@ -206,7 +208,9 @@ export class Image extends ModelFile {
         webp: () => pipeline.webp({ quality }),
       };
       return encoders[format]().bytes();
-    });
+    };
+    const charged = checkedBytes("The image", pixels);
+    const bytes = await pictures.run(Image, () => decodings.run(charged, encode));
     return new Image({ bytes, mediaType: `image/${format}` });
   }
 
@@ -216,6 +220,11 @@ export class Image extends ModelFile {
   }
 
   async #header(): Promise<Header> {
+    this.#known ??= await this.#readHeader();
+    return this.#known;
+  }
+
+  async #readHeader(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
     const plain = plainSize(this.bytes);
     // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.

@@ -10,12 +10,17 @@ export class Gate {
     this.#maxRunning = maxRunning;
   }
 
+  /** Whether the next task would have to wait. */
+  get isFull(): boolean {
+    return this.#running >= this.#maxRunning;
+  }
+
   /**
    * Runs a task. While the maximum number of tasks runs, the task waits first.
    * @param owner waiting owners take turns, however many tasks each has
    */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
-    if (this.#running < this.#maxRunning) this.#running += 1;
+    if (!this.isFull) this.#running += 1;
     else await new Promise<void>((resolve) => this.#waiting.add(owner, resolve));
     try {
       return await task();

@@ -1,12 +1,12 @@
 /** Calls `postprocess` for output rows, in several turns of the event loop so that a large batch does not block it. */
 
 import { codedError, type SconceError } from "../../base/errors.ts";
+import { LoopTurns } from "../../base/loop-turns.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { StageObserver } from "./item-flow.ts";
 import type { ItemList, ItemParts, ListItem } from "./item-list.ts";
 import type { ItemPipeline, PartReceiver, Tensors } from "./item-pipeline.ts";
-import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
@@ -26,11 +26,11 @@ interface LaterRow {
 
 export class RowFinisher {
   readonly #options: RowFinisherOptions;
-  readonly #turns: OutputTurns;
+  readonly #turns: LoopTurns;
 
   constructor(options: RowFinisherOptions) {
     this.#options = options;
-    this.#turns = new OutputTurns(() => options.pipeline.encoder.isBehind);
+    this.#turns = new LoopTurns(() => options.pipeline.encoder.isBehind);
   }
 
   /** Makes a part of an output from rows that `predict` yielded. */

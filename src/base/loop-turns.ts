@@ -1,38 +1,35 @@
-/**
- * Spreads `postprocess` calls over turns of the event loop, one prediction after another. All rows of a large batch at
- * once would block the loop.
- */
-import { RoundRobin } from "../../base/collections/round-robin.ts";
+/** Spreads many short pieces of work over turns of the event loop. All pieces at once would block the loop. */
+import { RoundRobin } from "./collections/round-robin.ts";
 
-/** Most milliseconds for outputs in one turn of the event loop. */
+/** Most milliseconds for pieces in one turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
-export class OutputTurns {
+export class LoopTurns {
   readonly #waiting = new RoundRobin<() => void>();
-  /** Milliseconds spent on outputs in this turn of the event loop. */
+  /** Milliseconds spent on pieces in this turn of the event loop. */
   #tookMs = 0;
   #isScheduled = false;
   readonly #isHeld: () => boolean;
 
-  /** `isHeld` tells whether outputs must wait because large outputs are still becoming text. */
+  /** @param isHeld whether pieces must wait for other work */
   constructor(isHeld: () => boolean = () => false) {
     this.#isHeld = isHeld;
   }
 
-  /** Whether the next output may be made at once. */
+  /** Whether the next piece may run at once. */
   get isOpen(): boolean {
     return this.#tookMs <= MAX_HOLD_MS && !this.#isHeld();
   }
 
-  /** Notes that an output was made in `ms` milliseconds. */
+  /** Notes that a piece took `ms` milliseconds. */
   took(ms: number): void {
     this.#tookMs += ms;
     this.#schedule();
   }
 
-  /** Queues a function that makes an output. Predictions are served round-robin. */
-  add(list: object, make: () => void): void {
-    this.#waiting.add(list, make);
+  /** Queues a piece of work for a later turn. Owners are served round-robin. */
+  add(owner: object, run: () => void): void {
+    this.#waiting.add(owner, run);
     this.#schedule();
   }
 

@@ -1,0 +1,101 @@
+/** Pictures of several models take turns, and the event loop turns while many pictures are ready. */
+import { expect, spyOn, test } from "bun:test";
+import { defineModel } from "../src/author/define.ts";
+import { Image } from "../src/author/media.ts";
+import { PictureTurns, pictures } from "../src/author/picture-turns.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
+import { image, z } from "../src/index.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { ItemFlow } from "../src/server/flow/item-flow.ts";
+import { ItemList } from "../src/server/flow/item-list.ts";
+import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { InstantEngine } from "./helpers/held-engine.ts";
+import { loopTurns } from "./helpers/loop-turns.ts";
+
+const COUNT = 24;
+
+/** Blocks the thread for longer than pictures may in one turn. */
+function busy(): void {
+  const end = performance.now() + 3;
+  while (performance.now() < end);
+}
+
+test("models take turns, however many pictures of one model wait", async () => {
+  const turns = new PictureTurns(1);
+  const [many, few] = [{}, {}];
+  const begun: string[] = [];
+  const run = (model: object, name: string) => turns.run(model, async () => begun.push(name));
+  await Promise.all([run(many, "a1"), run(many, "a2"), run(many, "a3"), run(few, "b1"), run(few, "b2")]);
+  expect(begun).toEqual(["a1", "a2", "b1", "a3", "b2"]);
+});
+
+test("a picture whose prediction ends while it waits is not decoded", async () => {
+  const turns = new PictureTurns(1);
+  const held = Promise.withResolvers<void>();
+  const first = turns.run({}, () => held.promise);
+  const ended = new AbortController();
+  let isDecoded = false;
+  const second = turns.run(
+    {},
+    async () => {
+      isDecoded = true;
+    },
+    () => ended.signal,
+  );
+  ended.abort(new Error("the prediction has ended"));
+  held.resolve();
+  await first;
+  await expect(second).rejects.toThrow("the prediction has ended");
+  expect(isDecoded).toBe(false);
+});
+
+test("a damaged picture does not take the place of the next one", async () => {
+  const turns = new PictureTurns(1);
+  const first = turns.run({}, () => Promise.reject(new Error("damaged")));
+  const second = turns.run({}, async () => 2);
+  await expect(first).rejects.toThrow("damaged");
+  expect(await second).toBe(2);
+});
+
+test("while the pictures of a prediction are ready at once, the event loop turns before the code after each", async () => {
+  const file = await Image.fromPixels({ data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 });
+  using turns = loopTurns();
+  const seen: number[] = [];
+  const model = defineModel({
+    name: "pictures",
+    input: z.object({ image: image() }),
+    output: z.object({ y: z.number() }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "none.pt",
+    async preprocess({ image }) {
+      const { data } = await image.pixels();
+      seen.push(turns.count);
+      busy();
+      return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
+    },
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
+  const { promise: done, resolve, reject } = Promise.withResolvers<void>();
+  const inputs = Array.from({ length: COUNT }, () => ({ image: new Image({ url: file.toDataUri() }) }));
+  const run = spyOn(pictures, "run");
+  try {
+    let left = COUNT;
+    const list = new ItemList(new ReadyInputs(inputs), {
+      succeeded: () => {
+        left -= 1;
+        if (left === 0) resolve();
+      },
+      failed: (_, error) => reject(error),
+    });
+    flow.run(list);
+    await done;
+    expect(new Set(seen).size).toBe(COUNT);
+    expect(run.mock.calls.map(([owner]) => owner)).toEqual(Array(COUNT).fill(model));
+  } finally {
+    run.mockRestore();
+  }
+});
