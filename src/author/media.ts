@@ -146,9 +146,7 @@ export class Image extends ModelFile {
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
     // A draft lets Bun resize: it decodes a JPEG at the next larger eighth of its resolution.
     const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
-    const askedMs = performance.now();
     const decode = async () => {
-      this.waited(performance.now() - askedMs);
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
       const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
@@ -184,7 +182,15 @@ export class Image extends ModelFile {
     };
     // Adds the file's bytes, because decoding on another thread copies them.
     const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
-    const data = await pictures.run(this.model, () => decodings.run(bytes, decode, signal), signal);
+    let sinceMs = performance.now();
+    const timed = async () => {
+      this.waited(performance.now() - sinceMs);
+      const values = await decode();
+      sinceMs = performance.now();
+      return values;
+    };
+    const data = await pictures.run(this.model, () => decodings.run(bytes, timed, signal), signal);
+    this.waited(performance.now() - sinceMs);
     return { data, ...target, channels, layout };
   }
 

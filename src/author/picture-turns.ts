@@ -11,7 +11,7 @@ import { availableParallelism } from "node:os";
 import { Gate } from "../base/collections/gate.ts";
 import { LoopTurns } from "../base/loop-turns.ts";
 
-/** Bun works on pictures with one thread for each core. With only two pictures for each, small pictures took a fifth longer. */
+/** Limit for the pictures in work. With two for each core, the throughput of small pictures was a fifth lower. */
 const MAX_RUNNING = 8 * availableParallelism();
 
 export class PictureTurns {
@@ -24,7 +24,7 @@ export class PictureTurns {
 
   /**
    * Runs a task in the turn of its model. The code that awaits the result runs in a later turn of the event loop.
-   * @param signal called only if the task has to wait; an aborted task does not run
+   * @param signal called only if the task has to wait. An aborted task does not run
    * @throws the signal's reason, or the error of the task
    */
   run<T>(model: object, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
