@@ -1,4 +1,4 @@
-/** `RoundRobin` gives items of several owners in turn. `LoopTurns` makes outputs of several predictions in turn. */
+/** `RoundRobin` gives items of several owners in turn. `LoopTurns` runs the work of several owners in turn. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";

@@ -16,7 +16,7 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const COUNT = 24;
 
-/** Blocks the thread for longer than pictures may in one turn. */
+/** Blocks the thread for longer than the limit of one turn. */
 function busy(): void {
   const end = performance.now() + 3;
   while (performance.now() < end);
@@ -51,7 +51,7 @@ test("a picture whose prediction ends while it waits is not decoded", async () =
   expect(isDecoded).toBe(false);
 });
 
-test("a damaged picture does not take the place of the next one", async () => {
+test("the next picture begins after a damaged one", async () => {
   const turns = new PictureTurns(1);
   const first = turns.run({}, () => Promise.reject(new Error("damaged")));
   const second = turns.run({}, async () => 2);
@@ -59,7 +59,7 @@ test("a damaged picture does not take the place of the next one", async () => {
   expect(await second).toBe(2);
 });
 
-test("while the pictures of a prediction are ready at once, the event loop turns before the code after each", async () => {
+test("slow code after each picture of a prediction runs in a turn of the event loop for itself", async () => {
   const file = await Image.fromPixels({ data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 });
   using turns = loopTurns();
   const seen: number[] = [];

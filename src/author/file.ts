@@ -34,7 +34,7 @@ export interface RemoteFile {
   readonly limits?: Partial<FileLimits>;
 }
 
-/** Value of `model` for files outside predictions. */
+/** Value of `model` for files that belong to no input. */
 const noModel = {};
 
 /**
@@ -120,7 +120,7 @@ export class ModelFile {
   }
 
   /**
-   * Total milliseconds that decoding of this file waited for memory, a thread or the event loop.
+   * Total milliseconds that decoding of this file waited for memory, a thread, other models or the event loop.
    * @internal
    */
   get waitedMs(): number {
@@ -131,7 +131,7 @@ export class ModelFile {
     this.#waitedMs += ms;
   }
 
-  /** Model of the file's prediction. All files outside predictions have the same value. @internal */
+  /** Model whose input has the file. All other files have the same value. @internal */
   get model(): object {
     return this.#model;
   }

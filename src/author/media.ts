@@ -109,7 +109,7 @@ const white: Rgb = [255, 255, 255];
  */
 export class Image extends ModelFile {
   readonly #nvjpeg: boolean;
-  #known: Header | undefined;
+  #knownHeader: Header | undefined;
 
   constructor(source: FileContent | RemoteFile, { nvjpeg = false }: { readonly nvjpeg?: boolean } = {}) {
     super(source);
@@ -216,6 +216,7 @@ export class Image extends ModelFile {
       return encoders[format]().bytes();
     };
     const charged = checkedBytes("The image", pixels);
+    // The model is unknown here, so the pictures of all outputs share the turns of one model.
     const bytes = await pictures.run(Image, () => decodings.run(charged, encode));
     return new Image({ bytes, mediaType: `image/${format}` });
   }
@@ -226,8 +227,8 @@ export class Image extends ModelFile {
   }
 
   async #header(): Promise<Header> {
-    this.#known ??= await this.#readHeader();
-    return this.#known;
+    this.#knownHeader ??= await this.#readHeader();
+    return this.#knownHeader;
   }
 
   async #readHeader(): Promise<Header> {

@@ -11,7 +11,10 @@ import { availableParallelism } from "node:os";
 import { Gate } from "../base/collections/gate.ts";
 import { LoopTurns } from "../base/loop-turns.ts";
 
-/** Limit for the pictures in work. With two for each core, the throughput of small pictures was a fifth lower. */
+/**
+ * Most pictures in progress at once, with those that wait for a turn of the event loop. With two for each core, the
+ * throughput of small pictures was a fifth lower.
+ */
 const MAX_RUNNING = 8 * availableParallelism();
 
 export class PictureTurns {
@@ -23,17 +26,19 @@ export class PictureTurns {
   }
 
   /**
-   * Runs a task in the turn of its model. The code that awaits the result runs in a later turn of the event loop.
-   * @param signal called only if the task has to wait. An aborted task does not run
+   * Runs a task in the turn of its model. The code that awaits the task runs in a later turn of the event loop.
+   * @param signal called only if the task has to wait; a task that is aborted while it waits does not run
    * @throws the signal's reason, or the error of the task
    */
   run<T>(model: object, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
     const waits = this.#gate.isFull;
     return this.#gate.run(model, async () => {
       if (waits) signal?.()?.throwIfAborted();
-      const result = await task();
-      await this.#turn(model);
-      return result;
+      try {
+        return await task();
+      } finally {
+        await this.#turn(model);
+      }
     });
   }
 

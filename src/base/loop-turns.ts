@@ -1,7 +1,7 @@
 /** Spreads many short pieces of work over turns of the event loop. All pieces at once would block the loop. */
 import { RoundRobin } from "./collections/round-robin.ts";
 
-/** Most milliseconds for pieces in one turn of the event loop. */
+/** After this many milliseconds, no other piece begins in this turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
 export class LoopTurns {

@@ -457,7 +457,7 @@ interface Prepared {
   readonly tensors: Tensors;
   /** Time at which `preprocess` began, in `performance.now()` milliseconds. */
   readonly beganMs: number;
-  /** Milliseconds for which the input's files waited for memory, threads and the event loop. */
+  /** Milliseconds for which the input's files waited for memory, threads, other models and the event loop. */
   readonly waitedMs?: number;
 }
 
