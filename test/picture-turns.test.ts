@@ -1,5 +1,7 @@
 /** Pictures of several models take turns, and the event loop turns while many pictures are ready. */
+
 import { expect, spyOn, test } from "bun:test";
+import { availableParallelism } from "node:os";
 import { defineModel } from "../src/author/define.ts";
 import { Image } from "../src/author/media.ts";
 import { PictureTurns, pictures } from "../src/author/picture-turns.ts";
@@ -10,11 +12,16 @@ import { Fetcher } from "../src/server/flow/fetcher.ts";
 import { ItemFlow } from "../src/server/flow/item-flow.ts";
 import { ItemList } from "../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import { runDemo } from "../src/server/flow/run-demo.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { InstantEngine } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const COUNT = 24;
+
+function greyFile(): Promise<Image> {
+  return Image.fromPixels({ data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 });
+}
 
 /** Blocks the thread for longer than the limit of one turn. */
 function busy(): void {
@@ -59,8 +66,38 @@ test("the next picture begins after a damaged one", async () => {
   expect(await second).toBe(2);
 });
 
+test("a demo may decode pictures after their inputs have run, however many pictures wait", async () => {
+  // Twice the pictures that are in progress at once.
+  const count = 16 * availableParallelism();
+  const model = defineModel({
+    name: "pictures",
+    input: z.object({ image: image() }),
+    output: z.object({ y: z.number() }),
+    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+    weights: "none.pt",
+    preprocess: () => ({ x: tensor(Float32Array.of(1), []) }),
+    postprocess: () => ({ y: 1 }),
+    demo: {
+      output: z.object({ grey: z.int() }),
+      async predict(inputs, { predict }) {
+        const outputs = await predict(inputs);
+        const decoded = await Promise.all(inputs.map(({ image }) => image.pixels()));
+        return { outputs, demoOutputs: decoded.map(({ data }) => ({ grey: data[0] ?? 0 })) };
+      },
+    },
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const pipeline = new ItemPipeline(model, fetcher);
+  const flow = new ItemFlow(new InstantEngine(), pipeline);
+  const { signal } = new AbortController();
+  const file = await greyFile();
+  const inputs = Array.from({ length: count }, () => ({ image: new Image({ url: file.toDataUri() }) }));
+  const { demoOutputs } = await runDemo(inputs, { flow, pipeline, signal, take() {}, write: () => true });
+  expect(demoOutputs).toEqual(Array(count).fill('{"grey":200}'));
+});
+
 test("slow code after each picture of a prediction runs in a turn of the event loop for itself", async () => {
-  const file = await Image.fromPixels({ data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 });
+  const file = await greyFile();
   using turns = loopTurns();
   const seen: number[] = [];
   const model = defineModel({

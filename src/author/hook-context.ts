@@ -40,6 +40,8 @@ export interface SharedContext {
 /** The prediction that a call of the author's function belongs to. */
 export interface HookCaller {
   readonly signal: AbortSignal;
+  /** Stops work on the files of the input. Default: `signal`. */
+  readonly fileSignal?: AbortSignal | undefined;
   /** Writes a line of the function's log. Default: the line goes to standard error. */
   readonly log?: ((text: string) => void) | undefined;
   /** Device on which the call runs. Default: the device of the shared context. */

@@ -67,6 +67,8 @@ export interface OutputReceiver {
   scope?<T>(task: () => T): T;
   /** Receives parts of outputs while the model computes them; undefined if no client reads parts. */
   readonly parts?: PartsReceiver | undefined;
+  /** Stops work on the files of the inputs. Default: the end of the prediction. */
+  readonly fileSignal?: AbortSignal;
   /** Takes a line that a hook logs. Default: `console`. */
   log?(index: number, text: string): void;
 }
@@ -272,6 +274,10 @@ class InputCaller implements HookCaller {
 
   get signal(): AbortSignal {
     return this.#list.signal;
+  }
+
+  get fileSignal(): AbortSignal | undefined {
+    return this.#receiver.fileSignal;
   }
 
   get log(): HookCaller["log"] {

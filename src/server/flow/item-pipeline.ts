@@ -137,7 +137,7 @@ export class ItemPipeline {
    */
   prepare(input: unknown, caller: HookCaller, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
-      file.belongsTo(this.#model, () => caller.signal);
+      file.belongsTo(this.#model, () => caller.fileSignal ?? caller.signal);
       if (file.isFilled) continue;
       file.restrict(this.#fileCaps);
       file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));

@@ -59,6 +59,8 @@ export async function predictAll(
     textForm: onOutput && listForm,
     scope,
     parts,
+    // The code of a demo may use the files after these inputs have ended.
+    fileSignal: signal,
     succeeded: (index, output) => {
       take?.(sizeOf(output));
       onOutput?.(index, output);
