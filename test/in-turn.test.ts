@@ -1,8 +1,8 @@
-/** `RoundRobin` gives items of several owners in turn. `LoopTurns` runs the work of several owners in turn. */
+/** `RoundRobin` gives items of several owners in turn. `LoopWork` spreads the work of several owners over turns. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";
-import { LoopTurns } from "../src/base/loop-turns.ts";
+import { LoopWork } from "../src/base/loop-work.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -32,9 +32,9 @@ describe("round robin", () => {
   });
 });
 
-describe("output turns", () => {
-  test("leave slow outputs to later turns of the event loop", async () => {
-    const turns = new LoopTurns();
+describe("work over turns of the event loop", () => {
+  test("leaves slow pieces to later turns", async () => {
+    const turns = new LoopWork();
     turns.took(1);
     expect(turns.isOpen).toBe(true);
     turns.took(1.5);
@@ -47,8 +47,8 @@ describe("output turns", () => {
     expect(turns.isOpen).toBe(true);
   });
 
-  test("make the outputs that were left by turns of their lists, as many as fit in the time", async () => {
-    const turns = new LoopTurns();
+  test("runs the pieces of the owners in turn, as many as fit in the time", async () => {
+    const turns = new LoopWork();
     const made: string[] = [];
     const [many, few] = [{}, {}];
     for (const name of ["a1", "a2", "a3"]) turns.add(many, () => made.push(name));
@@ -62,9 +62,9 @@ describe("output turns", () => {
     expect(made).toEqual(["a1", "b1", "a2", "a3"]);
   });
 
-  test("make no output while they are on hold, and all outputs afterwards", async () => {
+  test("runs no piece on hold, and all pieces afterwards", async () => {
     let isHeld = true;
-    const turns = new LoopTurns(() => isHeld);
+    const turns = new LoopWork(() => isHeld);
     const made: number[] = [];
     turns.add({}, () => made.push(1));
     await turnOfTheLoop();

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { withholding } from "../src/author/withheld-files.ts";
 import * as z from "../src/author/z.ts";
-import { LoopTurns } from "../src/base/loop-turns.ts";
+import { LoopWork } from "../src/base/loop-work.ts";
 import { file, ModelFile, tensor } from "../src/index.ts";
 import { isLarge, LargeJson, piecesOfJson } from "../src/server/flow/large-json.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
@@ -37,7 +37,7 @@ test("lists and tensors of a hundred thousand numbers count as large; bytes and 
 
 test("while four large outputs wait for their texts, no further output is made", async () => {
   const json = new LargeJson();
-  const turns = new LoopTurns(() => json.isFull);
+  const turns = new LoopWork(() => json.isFull);
   const list = new Array(50_000).fill(0.5);
   let [made, most, ended] = [0, 0, 0];
   const all = Array.from({ length: 12 }, () => Promise.withResolvers<void>());

@@ -10,17 +10,27 @@ import { image, z } from "../src/index.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Fetcher } from "../src/server/flow/fetcher.ts";
 import { ItemFlow } from "../src/server/flow/item-flow.ts";
-import { ItemList } from "../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import { predictAll } from "../src/server/flow/predict-all.ts";
 import { runDemo } from "../src/server/flow/run-demo.ts";
-import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { InstantEngine } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const COUNT = 24;
+const facts = {
+  name: "pictures",
+  input: z.object({ image: image() }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+  weights: "none.pt",
+  postprocess: () => ({ y: 1 }),
+};
 
-function greyFile(): Promise<Image> {
-  return Image.fromPixels({ data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 });
+/** Inputs that each have the same grey picture. */
+async function greyInputs(count: number): Promise<{ image: Image }[]> {
+  const pixels = { data: new Uint8Array(4 * 4 * 3).fill(200), width: 4, height: 4, channels: 3 } as const;
+  const url = (await Image.fromPixels(pixels)).toDataUri();
+  return Array.from({ length: count }, () => ({ image: new Image({ url }) }));
 }
 
 /** Blocks the thread for longer than the limit of one turn. */
@@ -67,16 +77,11 @@ test("the next picture begins after a damaged one", async () => {
 });
 
 test("a demo may decode pictures after their inputs have run, however many pictures wait", async () => {
-  // Twice the pictures that are in progress at once.
+  // Half as many pictures are in progress at once.
   const count = 16 * availableParallelism();
   const model = defineModel({
-    name: "pictures",
-    input: z.object({ image: image() }),
-    output: z.object({ y: z.number() }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "none.pt",
+    ...facts,
     preprocess: () => ({ x: tensor(Float32Array.of(1), []) }),
-    postprocess: () => ({ y: 1 }),
     demo: {
       output: z.object({ grey: z.int() }),
       async predict(inputs, { predict }) {
@@ -90,46 +95,29 @@ test("a demo may decode pictures after their inputs have run, however many pictu
   const pipeline = new ItemPipeline(model, fetcher);
   const flow = new ItemFlow(new InstantEngine(), pipeline);
   const { signal } = new AbortController();
-  const file = await greyFile();
-  const inputs = Array.from({ length: count }, () => ({ image: new Image({ url: file.toDataUri() }) }));
+  const inputs = await greyInputs(count);
   const { demoOutputs } = await runDemo(inputs, { flow, pipeline, signal, take() {}, write: () => true });
   expect(demoOutputs).toEqual(Array(count).fill('{"grey":200}'));
 });
 
 test("slow code after each picture of a prediction runs in a turn of the event loop for itself", async () => {
-  const file = await greyFile();
+  const inputs = await greyInputs(COUNT);
   using turns = loopTurns();
   const seen: number[] = [];
   const model = defineModel({
-    name: "pictures",
-    input: z.object({ image: image() }),
-    output: z.object({ y: z.number() }),
-    tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
-    weights: "none.pt",
+    ...facts,
     async preprocess({ image }) {
       const { data } = await image.pixels();
       seen.push(turns.count);
       busy();
       return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
     },
-    postprocess: () => ({ y: 1 }),
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
-  const { promise: done, resolve, reject } = Promise.withResolvers<void>();
-  const inputs = Array.from({ length: COUNT }, () => ({ image: new Image({ url: file.toDataUri() }) }));
   const run = spyOn(pictures, "run");
   try {
-    let left = COUNT;
-    const list = new ItemList(new ReadyInputs(inputs), {
-      succeeded: () => {
-        left -= 1;
-        if (left === 0) resolve();
-      },
-      failed: (_, error) => reject(error),
-    });
-    flow.run(list);
-    await done;
+    await predictAll(flow, inputs, { signal: new AbortController().signal });
     expect(new Set(seen).size).toBe(COUNT);
     expect(run.mock.calls.map(([owner]) => owner)).toEqual(Array(COUNT).fill(model));
   } finally {

@@ -9,25 +9,25 @@
 import { drainMicrotasks } from "bun:jsc";
 import { availableParallelism } from "node:os";
 import { Gate } from "../base/collections/gate.ts";
-import { LoopTurns } from "../base/loop-turns.ts";
+import { LoopWork } from "../base/loop-work.ts";
 
 /**
- * Most pictures in progress at once, with those that wait for a turn of the event loop. With two for each core, the
- * throughput of small pictures was a fifth lower.
+ * Most pictures in progress at once. A picture is in progress until its code has a turn of the event loop. With two
+ * pictures for each core, the throughput of small pictures was a fifth lower.
  */
 const MAX_RUNNING = 8 * availableParallelism();
 
 export class PictureTurns {
   readonly #gate: Gate;
-  readonly #turns = new LoopTurns();
+  readonly #work = new LoopWork();
 
   constructor(maxRunning = MAX_RUNNING) {
     this.#gate = new Gate(maxRunning);
   }
 
   /**
-   * Runs a task in the turn of its model. The code that awaits the task runs in a later turn of the event loop.
-   * @param signal called only if the task has to wait; a task that is aborted while it waits does not run
+   * Runs a task in the turn of its model. The code after `await` runs in a later turn of the event loop.
+   * @param signal called only if the task has to wait; an abort during the wait cancels the task
    * @throws the signal's reason, or the error of the task
    */
   run<T>(model: object, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
@@ -44,7 +44,7 @@ export class PictureTurns {
 
   #turn(model: object): Promise<void> {
     return new Promise((resolve) => {
-      this.#turns.add(model, () => {
+      this.#work.add(model, () => {
         resolve();
         // Runs the code that awaits the picture, so that its time counts for this turn.
         drainMicrotasks();

@@ -5,7 +5,7 @@ export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
 /** A runner has at most a running batch and a committed batch, which runs next. */
 const MAX_IN_FLIGHT = 2;
-/** Small predictions wait for a running batch that is shorter than this many milliseconds. */
+/** Small predictions wait for a running batch if it takes fewer milliseconds than this. */
 const LONG_MS = 2;
 /** A prediction counts as large if a batch has at least this many of its items. */
 const MANY = 4;

@@ -103,14 +103,14 @@ export class ItemList implements InRing<ItemList> {
   readonly unfetched = new Fifo<number>();
   /** Count of inputs with a pending `preprocess` promise. */
   preparing = 0;
-  /** Count of output rows that wait for `postprocess`, or have a pending `postprocess` promise. */
+  /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
   isRefused = false;
-  /** Count of items that wait in the engine's queue. */
+  /** Number of items in the queue of the engine. */
   ready = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
-  /** Count of inputs that have left the engine's queue and have no result. */
+  /** Number of inputs without a result that have left the queue of the engine. */
   running = 0;
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;

@@ -1,7 +1,7 @@
 /** Calls `postprocess` for output rows, in several turns of the event loop so that a large batch does not block it. */
 
 import { codedError, type SconceError } from "../../base/errors.ts";
-import { LoopTurns } from "../../base/loop-turns.ts";
+import { LoopWork } from "../../base/loop-work.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { StageObserver } from "./item-flow.ts";
@@ -26,11 +26,11 @@ interface LaterRow {
 
 export class RowFinisher {
   readonly #options: RowFinisherOptions;
-  readonly #turns: LoopTurns;
+  readonly #turns: LoopWork;
 
   constructor(options: RowFinisherOptions) {
     this.#options = options;
-    this.#turns = new LoopTurns(() => options.pipeline.encoder.isBehind);
+    this.#turns = new LoopWork(() => options.pipeline.encoder.isBehind);
   }
 
   /** Makes a part of an output from rows that `predict` yielded. */

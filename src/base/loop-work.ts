@@ -4,7 +4,7 @@ import { RoundRobin } from "./collections/round-robin.ts";
 /** After this many milliseconds, no other piece begins in this turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
-export class LoopTurns {
+export class LoopWork {
   readonly #waiting = new RoundRobin<() => void>();
   /** Milliseconds spent on pieces in this turn of the event loop. */
   #tookMs = 0;
