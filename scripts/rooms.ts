@@ -38,7 +38,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvjpeg nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/background processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
-      processes/priority processes/program processes/program-name processes/run-folder processes/shared-counters
+      processes/program processes/program-name processes/run-folder processes/scheduling processes/shared-counters
       processes/start-again processes/supervised processes/thread-time service-manager`,
   },
   engine: {

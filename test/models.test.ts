@@ -7,7 +7,7 @@ import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { inRole, until } from "./helpers/running.ts";
+import { hasSlices, inRole, slices, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -70,6 +70,14 @@ describe("a server with three models", () => {
     expect(await inRole(server.pid, "engine")).toHaveLength(3);
     expect(await inRole(server.pid, "front")).toHaveLength(1);
   });
+
+  test.skipIf(!hasSlices)(
+    `has short time slices, so that requests wait less while a model is busy${hasSlices ? "" : ": this kernel has none"}`,
+    async () => {
+      const pids = [...(await inRole(server.pid, "engine")), ...(await inRole(server.pid, "front"))];
+      expect(new Set(pids.flatMap(slices))).toEqual(new Set([100_000]));
+    },
+  );
 
   test("logs the times of each model with its name", () => {
     const running = server.lines.filter((line) => line.includes("Running on"));

@@ -5,7 +5,7 @@ import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { lowerPriority } from "../machine/processes/priority.ts";
+import { lowerPriority, shortenSlices } from "../machine/processes/scheduling.ts";
 import { loadPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
@@ -37,6 +37,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
     // No client waits for a shadow, which runs copies of predictions, unless it also gets a share of the traffic.
     if (isShadow && split === undefined) lowerPriority();
+    else if (isOneOfSeveral) shortenSlices();
     const source = sourceOf(argv);
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);

@@ -6,6 +6,7 @@ import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Role } from "../machine/processes/link.ts";
+import { shortenSlices } from "../machine/processes/scheduling.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { keyNumbers } from "./access/api-keys.ts";
@@ -109,6 +110,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       ...given
     } = frontStart.parse(start);
     const { onlyBuild, relatives, server, waitsToListen, isRetiring = false } = given;
+    // Requests for one model then wait less for a core while another model is busy.
+    if (models.length > 1) shortenSlices();
     const linked = models.map((model, i) => ({
       ...model,
       engine: new EngineLink(model.isPreloaded, (move) => link.send({ model: i, move } satisfies FromFront)),

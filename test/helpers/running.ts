@@ -2,6 +2,7 @@
 import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { systemText } from "../../src/base/system-file.ts";
+import { threadsOf } from "../../src/machine/processes/scheduling.ts";
 
 /** Scheduling policies of Linux. */
 export const SCHED_OTHER = 0;
@@ -19,6 +20,17 @@ export function policies(pid: number): number[] {
     return stat === "" ? [] : [Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[41 - 3])];
   });
 }
+
+/** The time slices of the threads of a running process, in nanoseconds. Empty before Linux 6.12. */
+export function slices(pid: number): number[] {
+  return threadsOf(pid).flatMap((thread) => {
+    const [, slice] = /^se\.slice\s*:\s*(\d+)$/m.exec(systemText(`/proc/${pid}/task/${thread}/sched`)) ?? [];
+    return slice === undefined ? [] : [Number(slice)];
+  });
+}
+
+/** Whether Linux gives threads the time slices that they ask for. */
+export const hasSlices = slices(process.pid).length > 0;
 
 export function isRunning(pid: number): boolean {
   try {

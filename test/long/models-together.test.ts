@@ -9,7 +9,7 @@ import { mcpClient } from "../helpers/mcp.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { receiver, secret } from "../helpers/receiver.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
-import { inRole, until } from "../helpers/running.ts";
+import { hasSlices, inRole, slices, until } from "../helpers/running.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
@@ -132,6 +132,8 @@ test("a newer server takes over all models, and reads the predictions of each", 
   await gate.arrived("a");
   await using second = serve(args, { port });
   await second.line("Listening on");
+  const pids = [...(await inRole(second.pid, "engine")), ...(await inRole(second.pid, "front"))];
+  if (hasSlices) expect(new Set(pids.flatMap(slices))).toEqual(new Set([100_000]));
   const fresh = async (path: string) =>
     (await client.fetch(path, { headers: { Connection: "close" } })).json() as Promise<PredictionBody>;
   expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);

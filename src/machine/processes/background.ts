@@ -1,30 +1,16 @@
 /** Background work: threads with Linux's policy SCHED_IDLE, which run only on cores that no other thread wants. */
-import { dlopen, FFIType, ptr } from "bun:ffi";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { statFields, systemText } from "../../base/system-file.ts";
+import { LAST_NICE, SCHED_IDLE, SCHED_OTHER, setPolicies, threadsBelow, threadsOf } from "./scheduling.ts";
 
-/** Linux constants. */
-const SCHED_OTHER = 0;
-const SCHED_IDLE = 5;
+/** Number of a capability of Linux. */
 const CAP_SYS_NICE = 23n;
 /** A limit RLIMIT_NICE of N allows a `nice` of 20 minus N, and higher. */
 const NICE_BASE = 20;
 /** Interval of checks whether the threads run at all. */
 const WATCH_MS = 500;
 const STARVED = { waitedNs: 3e9, times: 4 };
-/** Highest `nice`: with it, a session gets the least time. */
-const LAST_NICE = 19;
-
-const { int, ptr: pointer } = FFIType;
-
-const open = () =>
-  dlopen("libc.so.6", {
-    sched_setscheduler: { args: [int, int, pointer], returns: int },
-    sched_getscheduler: { args: [int], returns: int },
-  }).symbols;
-
-let libc: ReturnType<typeof open> | undefined;
 
 export class Background implements Disposable {
   readonly #watch: ReturnType<typeof setInterval>;
@@ -93,41 +79,13 @@ function isStarved(): boolean {
   return waitedNs > STARVED.waitedNs && waitedNs > STARVED.times * ranNs;
 }
 
-function setPolicies(threads: () => readonly number[], policy: number): void {
-  libc ??= open();
-  const { sched_getscheduler: policyOf, sched_setscheduler: setPolicy } = libc;
-  // The only parameter, a priority, is 0 for both policies.
-  const parameters = new Int32Array(1);
-  const isChanged = (thread: number) => policyOf(thread) !== policy && setPolicy(thread, policy, ptr(parameters)) === 0;
-  // Repeats until no policy changes, because threads may start meanwhile with the old policy of their starter.
-  while (threads().filter(isChanged).length > 0);
-}
-
-function threadsOf(pid: number): number[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`).map(Number);
-  } catch {
-    // The process has ended.
-    return [];
-  }
-}
-
-/** The threads of a process and of all processes below it. */
-function threadsBelow(pid: number): number[] {
-  const threads = threadsOf(pid);
-  const children = threads.flatMap((thread) => systemText(childrenOf(pid, thread)).split(" ").map(Number));
-  return [...threads, ...children.filter((child) => child > 0).flatMap(threadsBelow)];
-}
-
-const childrenOf = (pid: number, thread: number) => `/proc/${pid}/task/${thread}/children`;
-
 /**
  * Whether this process may restore the normal policy: with the capability CAP_SYS_NICE in the first user namespace, or
  * if RLIMIT_NICE allows the present `nice`.
  * @param set the set of capabilities in /proc/self/status
  */
 function mayLeave(set = "CapEff"): boolean {
-  if (process.platform !== "linux" || !existsSync(childrenOf(process.pid, process.pid))) return false;
+  if (process.platform !== "linux" || !existsSync(`/proc/${process.pid}/task/${process.pid}/children`)) return false;
   const [, limit = "0"] = /^Max nice priority\s+(\d+)/m.exec(systemText("/proc/self/limits")) ?? [];
   if (NICE_BASE - Number(limit) <= getPriority()) return true;
   const status = systemText("/proc/self/status");
