@@ -79,6 +79,11 @@ describe("a server with three models", () => {
     },
   );
 
+  test("lets idle OpenMP threads of its engine processes spin only shortly, because other models need the cores", async () => {
+    for (const engine of await inRole(server.pid, "engine"))
+      expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=2000\0");
+  });
+
   test("logs the times of each model with its name", () => {
     const running = server.lines.filter((line) => line.includes("Running on"));
     const names = running.map((line) => /; a forward pass takes .* model=(\S+)$/.exec(line)?.[1]);

@@ -146,7 +146,7 @@ describe("a server", () => {
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
     // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
     // the cores.
-    expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
+    expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000\0");
     // The HTTP process and the engine process keep the priority of their parent: an HTTP process with less priority
     // would delay all answers.
     const own = getPriority();

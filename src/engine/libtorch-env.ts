@@ -12,13 +12,19 @@ export const keptMemory: Readonly<Record<string, string>> = {
 };
 
 /**
- * Limits how long a libgomp thread without work spins: half a millisecond instead of 10 ms. A spinning thread blocks a
- * core that the HTTP processes need. ResNet-18 on two threads is as fast.
+ * Most times that a libgomp thread without work spins, instead of 10 ms. A spinning thread holds a core that other
+ * threads need. Alone, a model may spin for half a millisecond: small models are then faster, and ResNet-18 is as fast.
+ * With several models, the thread that the spinning one waits for may wait for the core, so 50 µs. MiniLM then takes
+ * half the time while another model is flooded.
  */
-function openMp(): Record<string, string> {
-  return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "20000" } : {};
+const MAX_SPINS = { alone: 20_000, ofSeveral: 2_000 };
+
+function openMp(isOneOfSeveral: boolean): Record<string, string> {
+  if (process.env.OMP_WAIT_POLICY !== undefined) return {};
+  return { GOMP_SPINCOUNT: String(isOneOfSeveral ? MAX_SPINS.ofSeveral : MAX_SPINS.alone) };
 }
 
-export function libtorchEnv(): Record<string, string> {
-  return { ...keptMemory, ...openMp() };
+/** @param isOneOfSeveral whether the server has other models, which compete for the cores */
+export function libtorchEnv(isOneOfSeveral = false): Record<string, string> {
+  return { ...keptMemory, ...openMp(isOneOfSeveral) };
 }

@@ -70,7 +70,7 @@ export class ModelEngine {
       role: "engine",
       ...(isOneOfSeveral && { name: `engine process of ${name}` }),
       start: () => this.#start(),
-      env: libtorchEnv(),
+      env: libtorchEnv(isOneOfSeveral),
       batchTimeoutMs: stuckAfterMs(config),
       onReady: () => events.ready(this.#socket),
       onSilence: (isSilent) => events.silent(isSilent),

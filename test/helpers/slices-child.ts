@@ -1,6 +1,7 @@
 /**
- * Prints, as JSON, the time slices in nanoseconds of the threads of this process before and after `shortenSlices`, and
- * those of a child process. A thread that starts in between is included. `nice` and `policies` are of all threads.
+ * Calls `shortenSlices`, then starts a thread and a child process. Prints JSON with the time slices, in nanoseconds, of
+ * the threads of this process (`before` and `after` the call) and of the child process. `nice` and `policies` have the
+ * values of the threads of this process after the call.
  */
 import { getPriority } from "node:os";
 import { shortenSlices, threadsOf } from "../../src/machine/processes/scheduling.ts";

@@ -65,7 +65,7 @@ export function shortenSlices(threads: readonly number[] = threadsOf(process.pid
   }
 }
 
-/** Sets the policy of threads that have another policy. They get time slices of the default length. */
+/** Sets the policy of the threads that have another one. These threads get the default time slice. */
 export function setPolicies(threads: () => readonly number[], policy: number): void {
   libc ??= open();
   const { sched_getscheduler: policyOf } = libc;
