@@ -72,7 +72,7 @@ describe("a server with three models", () => {
   });
 
   test.skipIf(!hasSlices)(
-    `has short time slices, so that requests wait less while a model is busy${hasSlices ? "" : ": this kernel has none"}`,
+    `has short time slices, so that requests wait less while a model is busy${hasSlices ? "" : ": this kernel has fixed slices"}`,
     async () => {
       const pids = [...(await inRole(server.pid, "engine")), ...(await inRole(server.pid, "front"))];
       expect(new Set(pids.flatMap(slices))).toEqual(new Set([100_000]));

@@ -1,10 +1,11 @@
 /** A shadow is a build that gets copies of the predictions of another build, for comparison. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { getPriority } from "node:os";
 import { differenceAt } from "../src/server/predictions/shadow.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { until } from "./helpers/running.ts";
+import { inRole, slices, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { buildShadowed, countsOf } from "./helpers/shadowed.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -39,6 +40,14 @@ describe("serve ten:v1 --shadow v2", () => {
   });
 
   afterAll(() => server[Symbol.asyncDispose]());
+
+  test("gives the shadow a lower priority, and no short time slices", async () => {
+    const engines = await inRole(server.pid, "engine");
+    const own = getPriority();
+    expect(engines.map((pid) => getPriority(pid)).toSorted((a, b) => a - b)).toEqual([own, Math.min(19, own + 15)]);
+    const shadow = engines.find((pid) => getPriority(pid) > own) ?? 0;
+    expect(slices(shadow)).not.toContain(100_000);
+  });
 
   test("answers with the outputs of v1, and compares the outputs of v2", async () => {
     const ends: PredictionBody[] = [];

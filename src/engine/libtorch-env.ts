@@ -12,12 +12,12 @@ export const keptMemory: Readonly<Record<string, string>> = {
 };
 
 /**
- * Most times that a libgomp thread without work spins, instead of 10 ms. A spinning thread holds a core that other
- * threads need. Alone, a model may spin for half a millisecond: small models are then faster, and ResNet-18 is as fast.
- * With several models, the thread that the spinning one waits for may wait for the core, so 50 µs. MiniLM then takes
- * half the time while another model is flooded.
+ * How often a libgomp thread without work spins before it sleeps. 20,000 spins take about half a millisecond. The
+ * default of libgomp, 300,000 spins, takes about 10 ms. A spinning thread holds a core that other threads need. A server with one
+ * model lets threads spin for half a millisecond, which makes small models faster. With several models, a spinning
+ * thread can hold the core that its partner needs, so the limit is about 50 µs.
  */
-const MAX_SPINS = { alone: 20_000, ofSeveral: 2_000 };
+const MAX_SPINS = { alone: 20_000, ofSeveral: 2000 };
 
 function openMp(isOneOfSeveral: boolean): Record<string, string> {
   if (process.env.OMP_WAIT_POLICY !== undefined) return {};

@@ -10,7 +10,7 @@ import { isLoopback } from "../machine/network/loopback.ts";
 import { Background } from "../machine/processes/background.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
-import { shortenSlices, threadsBelow } from "../machine/processes/scheduling.ts";
+import { shortenSlicesBelow } from "../machine/processes/scheduling.ts";
 import { starterPid } from "../machine/processes/start-again.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -224,7 +224,7 @@ async function openBeside(
     if (older !== undefined) {
       await Promise.race([fronts.prepared, starting]);
       background?.leave();
-      if (isSeveral) shortenSlices(threadsBelow(process.pid));
+      if (isSeveral) shortenSlicesBelow();
       fronts.listen();
     }
     await starting;

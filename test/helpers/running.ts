@@ -29,7 +29,7 @@ export function slices(pid: number): number[] {
   });
 }
 
-/** Whether Linux gives threads the time slices that they ask for. */
+/** Whether Linux lets threads choose their time slices. */
 export const hasSlices = slices(process.pid).length > 0;
 
 export function isRunning(pid: number): boolean {

@@ -1,22 +1,28 @@
 /**
- * Calls `shortenSlices`, then starts a thread and a child process. Prints JSON with the time slices, in nanoseconds, of
- * the threads of this process (`before` and `after` the call) and of the child process. `nice` and `policies` have the
- * values of the threads of this process after the call.
+ * Starts two child processes, one of them with a lower priority, and calls `shortenSlicesBelow`, then `shortenSlices`.
+ * Then starts a thread and another child process. Prints JSON: `before` has the time slices, in nanoseconds, of the
+ * threads of this process and of both child processes at the start, `below` after the first call. `after` has the slices
+ * of this process and of the last child process at the end, and `nice` and `policies` the values of this process.
  */
 import { getPriority } from "node:os";
-import { shortenSlices, threadsOf } from "../../src/machine/processes/scheduling.ts";
+import { shortenSlices, shortenSlicesBelow, threadsOf } from "../../src/machine/processes/scheduling.ts";
 import { policies, slices } from "./running.ts";
 
 const once = (values: readonly number[]) => [...new Set(values)];
+const slicesOf = (...pids: readonly number[]) => pids.map((pid) => once(slices(pid)));
 
-const before = once(slices(process.pid));
+const equal = Bun.spawn(["sleep", "60"]);
+const lower = Bun.spawn(["nice", "-n", "1", "sleep", "60"]);
+while (getPriority(lower.pid) === getPriority()) await Bun.sleep(1);
+const before = slicesOf(process.pid, equal.pid, lower.pid);
+shortenSlicesBelow();
+const below = slicesOf(process.pid, equal.pid, lower.pid);
 shortenSlices();
 const thread = new Worker("data:text/javascript,postMessage(0);setTimeout(() => {}, 60000);");
 await new Promise((started) => thread.addEventListener("message", started));
-const child = Bun.spawn(["sleep", "60"]);
-const after = once(slices(process.pid));
-const ofChild = once(slices(child.pid));
-child.kill();
+const later = Bun.spawn(["sleep", "60"]);
+const after = slicesOf(process.pid, later.pid);
+for (const child of [equal, lower, later]) child.kill();
 const nice = once(threadsOf(process.pid).map(getPriority));
-console.log(JSON.stringify({ before, after, ofChild, nice, policies: once(policies(process.pid)) }));
+console.log(JSON.stringify({ before, below, after, nice, policies: once(policies(process.pid)) }));
 process.exit();

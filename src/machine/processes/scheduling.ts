@@ -6,7 +6,7 @@ import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { systemText } from "../../base/system-file.ts";
 
-/** Added to `nice`. A thread then gets about a thirtieth of the time of a thread with the default. */
+/** Added to `nice`. Beside a thread with the `nice` from before, the thread then gets about a thirtieth of the time. */
 const NICENESS = 15;
 /** Highest `nice`: the least time. */
 export const LAST_NICE = 19;
@@ -17,8 +17,8 @@ export const SCHED_IDLE = 5;
 const SCHED_SETATTR = { x64: 314, arm64: 274 }[process.arch as string];
 
 /**
- * A short time slice, in nanoseconds: the least that Linux allows. The default on two cores is 1.4 ms. Kernels before
- * 6.12 ignore it.
+ * A short time slice, in nanoseconds: the shortest that Linux allows. Linux 6.18 on two cores has 1.4 ms by default.
+ * Kernels before 6.12 ignore the request.
  */
 const SHORT_SLICE_NS = 100_000n;
 
@@ -49,23 +49,38 @@ export function lowerPriority(): void {
 }
 
 /**
- * Gives threads short time slices. When such a thread has work, it waits less for a core, but gets no more time on it.
- * Threads and child processes that they start inherit the slice. Threads with another policy than SCHED_OTHER stay as
- * they are. Does nothing where the system does not allow it.
- * @param threads default: all threads of this process
+ * Gives the threads of this process short time slices. A thread with a short slice waits less for a core. Its share of
+ * the core stays the same. New threads and child processes inherit the slice. Threads with another policy than
+ * SCHED_OTHER stay as they are. Does nothing where the system does not allow it.
  */
-export function shortenSlices(threads: readonly number[] = threadsOf(process.pid)): void {
+export function shortenSlices(): void {
+  shorten(threadsOf(process.pid));
+}
+
+/**
+ * Gives the processes below this one short time slices, as `shortenSlices` does. Threads with a lower priority than this
+ * process stay as they are.
+ */
+export function shortenSlicesBelow(): void {
+  const own = new Set(threadsOf(process.pid));
+  const nice = getPriority();
+  shorten(threadsBelow(process.pid).filter((thread) => !own.has(thread) && (niceOf(thread) ?? nice) <= nice));
+}
+
+function shorten(threads: readonly number[]): void {
   if (process.platform !== "linux") return;
   try {
     libc ??= open();
-    for (const thread of threads)
-      if (libc.sched_getscheduler(thread) === SCHED_OTHER) setPolicy(thread, SCHED_OTHER, SHORT_SLICE_NS);
+    const { sched_getscheduler: policyOf } = libc;
+    const normal = threads.filter((thread) => policyOf(thread) === SCHED_OTHER);
+    const changed = normal.filter((thread) => setPolicy(thread, SCHED_OTHER, SHORT_SLICE_NS));
+    if (changed.length === 0 && normal.length > 0) log.debug("The system refuses short time slices");
   } catch (error) {
     log.debug(`The time slices of threads cannot be set: ${messageOf(error)}`);
   }
 }
 
-/** Sets the policy of the threads that have another one. These threads get the default time slice. */
+/** Sets the policy of the threads that have another one. A thread that gets SCHED_OTHER has the default time slice. */
 export function setPolicies(threads: () => readonly number[], policy: number): void {
   libc ??= open();
   const { sched_getscheduler: policyOf } = libc;
@@ -76,7 +91,8 @@ export function setPolicies(threads: () => readonly number[], policy: number): v
 
 /**
  * Sets the policy and the time slice of a thread.
- * @param sliceNs 0 for the default @returns whether the system has done it; false for an ended thread
+ * @param sliceNs 0 for the default
+ * @returns whether the thread has changed: false if the system refuses, or the thread has ended
  */
 function setPolicy(thread: number, policy: number, sliceNs = 0n): boolean {
   const nice = niceOf(thread);
