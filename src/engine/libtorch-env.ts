@@ -13,9 +13,9 @@ export const keptMemory: Readonly<Record<string, string>> = {
 
 /**
  * How often a libgomp thread without work spins before it sleeps. 20,000 spins take about half a millisecond. The
- * default of libgomp, 300,000 spins, takes about 10 ms. A spinning thread holds a core that other threads need. A server with one
- * model lets threads spin for half a millisecond, which makes small models faster. With several models, a spinning
- * thread can hold the core that its partner needs, so the limit is about 50 µs.
+ * default of libgomp, 300,000 spins, takes about 10 ms. A spinning thread holds a core that other threads need. A
+ * server with one model lets threads spin for half a millisecond, which makes small models faster. With several models,
+ * a spinning thread can hold the core that its partner needs, so the limit is about 50 µs.
  */
 const MAX_SPINS = { alone: 20_000, ofSeveral: 2000 };
 
