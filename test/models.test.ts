@@ -80,8 +80,10 @@ describe("a server with three models", () => {
   );
 
   test("lets idle OpenMP threads of its engine processes spin only shortly, because other models need the cores", async () => {
-    for (const engine of await inRole(server.pid, "engine"))
-      expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=2000\0");
+    const engines = await inRole(server.pid, "engine");
+    const environments = await Promise.all(engines.map((pid) => Bun.file(`/proc/${pid}/environ`).text()));
+    const spins = environments.map((each) => /(?:^|\0)GOMP_SPINCOUNT=(\d+)\0/.exec(each)?.[1]);
+    expect(spins).toEqual(["2000", "2000", "2000"]);
   });
 
   test("logs the times of each model with its name", () => {

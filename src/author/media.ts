@@ -103,8 +103,8 @@ const readable = ["jpeg", "png", "webp", "gif", "bmp"];
 const white: Rgb = [255, 255, 255];
 
 /**
- * An image file: JPEG, PNG, WebP, GIF or BMP. The content decides the format, not the media type. Of an animation, only
- * the first picture counts. The EXIF orientation is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
+ * An image file: JPEG, PNG, WebP, GIF or BMP. The content decides the format, not the media type. The content of an animation is
+ * its first picture. The EXIF orientation is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
  * as in Pillow.
  */
 export class Image extends ModelFile {

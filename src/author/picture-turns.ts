@@ -27,7 +27,7 @@ export class PictureTurns {
 
   /**
    * Runs a task in the turn of its model. The code after `await` runs in a later turn of the event loop.
-   * @param signal called only if the task has to wait; an abort during the wait cancels the task
+   * @param signal called only if the task waits. An abort during the wait cancels the task.
    * @throws the signal's reason, or the error of the task
    */
   run<T>(model: object, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {

@@ -125,8 +125,8 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
     },
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
-    // The guard ends a process whose event loop is blocked for too long. It starts after the set-up, which has no time
-    // limit.
+    // The guard ends a process whose event loop is blocked for too long. The set-up has no time limit, so the guard
+    // starts later.
     onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
     models: [
       {

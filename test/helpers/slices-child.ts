@@ -6,14 +6,14 @@
  */
 import { getPriority } from "node:os";
 import { shortenSlices, shortenSlicesBelow, threadsOf } from "../../src/machine/processes/scheduling.ts";
-import { policies, slices } from "./running.ts";
+import { policies, slices, until } from "./running.ts";
 
 const once = (values: readonly number[]) => [...new Set(values)];
 const slicesOf = (...pids: readonly number[]) => pids.map((pid) => once(slices(pid)));
 
 const equal = Bun.spawn(["sleep", "60"]);
 const lower = Bun.spawn(["nice", "-n", "1", "sleep", "60"]);
-while (getPriority(lower.pid) === getPriority()) await Bun.sleep(1);
+await until(() => getPriority(lower.pid) > getPriority());
 const before = slicesOf(process.pid, equal.pid, lower.pid);
 shortenSlicesBelow();
 const below = slicesOf(process.pid, equal.pid, lower.pid);

@@ -49,8 +49,8 @@ export function lowerPriority(): void {
 }
 
 /**
- * Gives the threads of this process short time slices. A thread with a short slice waits less for a core. Its share of
- * the core stays the same. New threads and child processes inherit the slice. Threads with another policy than
+ * Gives the threads of this process short time slices. A thread with a short slice waits less for a core, and
+ * keeps the same share of the core. New threads and child processes inherit the slice. Threads with another policy than
  * SCHED_OTHER stay as they are. Does nothing where the system does not allow it.
  */
 export function shortenSlices(): void {
@@ -80,7 +80,7 @@ function shorten(threads: readonly number[]): void {
   }
 }
 
-/** Sets the policy of the threads that have another one. A thread that gets SCHED_OTHER has the default time slice. */
+/** Gives threads a policy. A thread that has this policy stays as it is. A thread that gets SCHED_OTHER has the default time slice. */
 export function setPolicies(threads: () => readonly number[], policy: number): void {
   libc ??= open();
   const { sched_getscheduler: policyOf } = libc;

@@ -46,8 +46,7 @@ export const listForm: TextForm = { byteFields: [] };
 /** Receives the result of each input exactly once, until the prediction ends. */
 export interface OutputReceiver {
   /**
-   * If set, `succeeded` may get an output that is already JSON text of this form. Only `OutputEncoder.encode` can read
-   * such an output.
+   * With this form, `succeeded` may get an output as JSON text. Only `OutputEncoder.encode` can read such an output.
    */
   readonly textForm?: TextForm | undefined;
   /** Called for each input, before its `preprocess` runs. */

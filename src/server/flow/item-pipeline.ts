@@ -101,7 +101,7 @@ export class ItemPipeline {
     return this.#model.part !== undefined;
   }
 
-  /** Bytes of an input's files that have their content. */
+  /** Bytes of the files of an input, without files that the server has not read. */
   fileBytesOf(input: unknown): number {
     let bytes = 0;
     for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
@@ -179,7 +179,7 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
+   * Calls `postprocess` for the rows of an item. The yielded parts go to `options.parts`.
    * @returns the output or a promise of it; with `textForm`, a large output as JSON text
    * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
    */
@@ -241,8 +241,8 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls the author's `demo` function. For a model without one, runs the inputs, and returns the outputs also as demo
-   * outputs.
+   * Calls the author's `demo` function. Without this function, the inputs run as a prediction, and the
+   * outputs are also the demo outputs.
    * @returns outputs and demo outputs as JSON texts, one for each input
    * @throws SconceError `output_invalid`, or an error of the demo as a SconceError
    */
