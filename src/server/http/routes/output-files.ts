@@ -1,5 +1,6 @@
 /** The routes of files in outputs: decode the data URI of an output and answer its bytes. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { getExtension } from "hono/utils/mime";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
 import { messageOf } from "../../../base/errors.ts";
@@ -8,9 +9,10 @@ import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
-import { LARGE_ANSWER_LENGTH } from "../large-answers.ts";
+import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
+import { type OutputFile, OutputFileCache } from "../output-file-cache.ts";
 import { memoryFull, ProblemError, unknownPrediction } from "../problem.ts";
-import { type Family, families } from "../record-json.ts";
+import { type Family, families, recordPath } from "../record-json.ts";
 import { contextOf, urlOf } from "../request.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
@@ -30,50 +32,77 @@ export function addOutputFileRoutes(
   app: OpenAPIHono,
   { predictions, siblings, memory, large }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory" | "large">,
 ): void {
-  for (const { path, kind, lists } of families) {
+  const cache = new OutputFileCache(memory);
+  for (const family of families) {
+    const { path, kind, lists } = family;
     for (const list of lists) {
       app.get(`${path}/:id/${list}/:index/*`, async (c) => {
         const { raw } = c.req;
-        const id = contextOf(c).ownId(c.req.param("id"));
-        const forwarded = await siblings?.forward(id, raw, contextOf(c));
+        const context = contextOf(c);
+        const id = context.ownId(c.req.param("id"));
+        const forwarded = await siblings?.forward(id, raw, context);
         if (forwarded !== undefined) return forwarded;
         using watched = await predictions.watch(kind, id, () => {});
-        if (watched === undefined) throw unknownPrediction();
-        contextOf(c).model = watched.record?.model;
+        const record = watched?.record;
+        if (watched === undefined || record === undefined) throw unknownPrediction();
+        context.model = record.model;
         const index = c.req.param("index");
-        const text = outputOf(watched, list, index);
-        // Counts the memory of the parsed output and of the decoded file.
-        using _charge = memory.add("answers", 2 * text.length);
         const fields = fieldsOf(raw);
-        const uri = fileIn(text, fields);
-        const { bytes, mediaType, parameters } = decoded(uri);
-        const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-        const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
-        const extension = getExtension(mediaType);
-        const headers = {
-          ...fileHeaders,
-          "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
-          "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
-          ETag: `"${digest}"`,
+        // The id has the suffix of the client's API key. A later prediction may have the same id, so the key has the time of creation, too.
+        const key = JSON.stringify([recordPath(family, id), record.createdAtMs, list, index, ...fields]);
+        const open = async () => {
+          const text = outputOf(watched, list, index);
+          // Counts the memory of the parsed output and of the decoded file.
+          using _charge = memory.add("answers", 2 * text.length);
+          return outputFile(text, { fields, index });
         };
-        if (isKnown(raw.headers.get("if-none-match"), headers.ETag))
-          return new Response(null, { status: 304, headers });
-        const range = byteRangeOf(raw.headers, bytes.length, headers.ETag);
-        const { begin, end } = range ?? { begin: 0, end: bytes.length };
-        const status = range === undefined ? 200 : 206;
-        const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
-        const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
-        if (contextOf(c).isHead) return new Response(null, init);
-        if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
-        if (!large.hasRoomFor(c.req.path, bytes.length)) throw memoryFull();
-        return new Response(
-          large.stream(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
-          init,
-        );
+        // A running prediction may run again, with another output. The outputs of an ended prediction do not change.
+        const file = await (hasEnded(record) ? cache.file(key, open) : open());
+        return answer(c, file, { large, key });
       });
     }
   }
+}
+
+async function outputFile(
+  text: string,
+  { fields, index }: { readonly fields: readonly string[]; readonly index: string },
+): Promise<OutputFile> {
+  const { bytes, mediaType, parameters } = decoded(fileIn(text, fields));
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+  const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
+  const extension = getExtension(mediaType);
+  const headers = {
+    "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
+    "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
+    ETag: `"${digest}"`,
+  };
+  return { bytes, headers };
+}
+
+/** @param options.key names the file, since clients that read the same file share one copy of its bytes */
+function answer(
+  c: Context,
+  file: OutputFile,
+  { large, key }: { readonly large: LargeAnswers; readonly key: string },
+): Response {
+  const { bytes } = file;
+  const request = c.req.raw.headers;
+  const headers = { ...fileHeaders, ...file.headers };
+  if (isKnown(request.get("if-none-match"), headers.ETag)) return new Response(null, { status: 304, headers });
+  const range = byteRangeOf(request, bytes.length, headers.ETag);
+  const { begin, end } = range ?? { begin: 0, end: bytes.length };
+  const status = range === undefined ? 200 : 206;
+  const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
+  const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
+  // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
+  if (contextOf(c).isHead) return new Response(null, init);
+  if (end - begin < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
+  if (!large.hasRoomFor(key, bytes.length)) throw memoryFull();
+  return new Response(
+    large.stream(key, () => new LargeText([bytes]), begin, end),
+    init,
+  );
 }
 
 /** The JSON text of the output with this index. @throws ProblemError 404 if there is none */
