@@ -1,5 +1,5 @@
 /**
- * Routes of the public port and of the admin port, with `--admin-port`, `POST /drain`, `--no-page` and `--no-docs`.
+ * Routes of the public port and of the admin port, with `--admin-port`, `POST /drain`, and `--api` without page and docs.
  * Warnings at the start of a server without keys.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -139,7 +139,7 @@ test.each([
 ])("POST /drain ends a server %s after its accepted work", async (_, more) => {
   await using gate = hold();
   const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0", ...more];
-  await using running = startCli([...args, "--linger", "0", "--allow-private-urls"], {
+  await using running = startCli([...args, "--allow-private-urls"], {
     env: { SCONCE_HOME: store.home },
   });
   const port = new Client(new URL(/http:\S+/.exec(await running.line("Admin port"))?.[0] ?? ""));
@@ -155,11 +155,11 @@ test.each([
   expect(await running.exited).toBe(0);
 });
 
-describe("--no-page and --no-docs", () => {
+describe("--api without page and docs", () => {
   const html = { Accept: "text/html" };
 
   test("remove the routes, and nothing else", async () => {
-    await using bare = await store.serve("lab", { page: false, docs: false });
+    await using bare = await store.serve("lab", { api: ["v2", "openai", "mcp"] });
     for (const path of ["/demo", "/demo/"]) expect(await status(bare.client, "GET", path, html)).toBe(405);
     for (const path of ["/docs", "/docs/", "/openapi.json", "/docs/assets/a/b", "/demo/assets/a/b"])
       expect([path, await status(bare.client, "GET", path, html)]).toEqual([path, 404]);
@@ -172,9 +172,9 @@ describe("--no-page and --no-docs", () => {
   });
 
   test("are independent", async () => {
-    await using pageOnly = await store.serve("lab", { docs: false });
+    await using pageOnly = await store.serve("lab", { api: ["page"] });
     expect(await status(pageOnly.client, "GET", "/demo", html)).toBe(200);
-    await using docsOnly = await store.serve("lab", { page: false });
+    await using docsOnly = await store.serve("lab", { api: ["docs"] });
     expect(await status(docsOnly.client, "GET", "/docs", html)).toBe(200);
     expect(await status(docsOnly.client, "GET", "/openapi.json")).toBe(200);
   });

@@ -47,7 +47,7 @@ beforeAll(async () => {
   dir = await tempDir();
   await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "hello";');
   await writeModel(dir, giving("first", 'throw new Error("not yet");'), "model");
-  dev = startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1", "--linger", "0"]);
+  dev = startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1"]);
 });
 
 afterAll(async () => {

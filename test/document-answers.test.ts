@@ -30,7 +30,7 @@ describe("Allow lists the documented methods of each path of a server", () => {
 
   test.each([
     ["with a page", {}, ["GET", "POST"]],
-    ["with --no-page", { page: false }, ["POST"]],
+    ["without the page", { api: ["docs"] as const }, ["POST"]],
   ])("%s", async (_, options, ofDemo) => {
     await using other = await server.beside("texts", options);
     const all = await allowed(other.client);

@@ -115,7 +115,7 @@ test("outputs above the byte limit of a prediction fail the prediction", async (
   const body = await server.client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(body.status).toBe("failed");
   expect(body.error_message).toBe(
-    "The outputs have more than 100 bytes (--max-result-bytes); send fewer inputs in one request",
+    "The outputs have more than 100 bytes (the limit of one prediction); send fewer inputs in one request",
   );
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
@@ -123,5 +123,5 @@ test("outputs above the byte limit of a prediction fail the prediction", async (
 test("if a single input has too large an output, the error does not suggest fewer inputs", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 4 });
   const { error_message } = await server.client.predict([{ x: 1 }]);
-  expect(error_message).toBe("The output has more than 4 bytes (--max-result-bytes)");
+  expect(error_message).toBe("The output has more than 4 bytes (the limit of one prediction)");
 });

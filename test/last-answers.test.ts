@@ -1,5 +1,5 @@
 /**
- * A stopping server waits until clients have read their answers, at most for the linger time (--linger), and for
+ * A stopping server waits until clients have read their answers, at most for the linger time, and for
  * nothing else.
  */
 import { expect, test } from "bun:test";

@@ -5,7 +5,7 @@ import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
 
 let store: TestStore;
 
@@ -14,16 +14,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => store[Symbol.asyncDispose]());
-
-test.each([["maxFileBytes", 10] as const, ["maxPixels", 0] as const])(
-  "the operator's %s applies to files of clients, not to the example at warm-up",
-  async (name, most) => {
-    await using server = await store.serve("picture", { [name]: most });
-    const image = `data:image/png;base64,${(await Bun.file(`${modelFolder("picture")}/white.png`).bytes()).toBase64()}`;
-    const { errors } = await server.client.predict([{ image }]);
-    expect(errors).toEqual([{ index: 0, message: expect.stringContaining(`${most} `) }]);
-  },
-);
 
 describe("batches", () => {
   test("are shared by waiting predictions, up to the maximum size", async () => {

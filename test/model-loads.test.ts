@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], {
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
     env: { SCONCE_HOME: store.home, ...env },
   });
 const serve = (...args: string[]): RunningCli => serveIn({}, ...args);

@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], {
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
     env: { SCONCE_HOME: store.home, ...env },
   });
 

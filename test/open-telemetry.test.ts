@@ -180,12 +180,9 @@ test("an earlier build that finishes its predictions exports spans, but no metri
   await using gate = hold();
   await using own = collector();
   const run = (build: Build, env: Readonly<Record<string, string>> = {}) =>
-    startCli(
-      ["serve", `lab:${build}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite"), "--linger", "0"],
-      {
-        env: { SCONCE_HOME: builds.home, ...env },
-      },
-    );
+    startCli(["serve", `lab:${build}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite")], {
+      env: { SCONCE_HOME: builds.home, ...env },
+    });
   const trace = newTrace();
   const killed = async () => {
     await using first = run("v1");

@@ -22,7 +22,7 @@ const urlIn = (line: string) => new URL(/http:\S+/.exec(line)?.[0] ?? "");
 const adminOf = async (server: RunningCli) => new Client(urlIn(await server.line("Admin port")));
 
 function serve(args: readonly string[], env: Readonly<Record<string, string>>): RunningCli {
-  const options = ["--host", "127.0.0.1", "--admin-port", "0", "--store", "memory", "--linger", "0"];
+  const options = ["--host", "127.0.0.1", "--admin-port", "0", "--store", "memory"];
   return startCli(["serve", ...args, ...options], { env: { SCONCE_HOME: store.home, ...env } });
 }
 

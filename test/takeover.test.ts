@@ -26,7 +26,7 @@ test("a server of another model does not start, unless the operator permits that
   const config = dir.join("served.toml");
   await Bun.write(config, 'models = ["lab:v1"]');
   const serve = (...args: string[]) =>
-    startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port), "--linger", "0", "--idle-timeout", "5"], {
+    startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port)], {
       env: { SCONCE_HOME: store.home, TMPDIR: dir.path },
     });
   await using first = serve("--config", config, "--admin-port", "0");

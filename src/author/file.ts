@@ -44,7 +44,8 @@ const noModel = {};
 export class ModelFile {
   /** The URL in the request; undefined when model code created the file. */
   readonly url: string | undefined;
-  #limits: FileLimits;
+  /** Limits of the file's field. */
+  readonly limits: FileLimits;
   #content: (FileContent & { readonly parameters: string }) | undefined;
   #ended: (() => AbortSignal) | undefined;
   #model: object = noModel;
@@ -53,15 +54,11 @@ export class ModelFile {
   constructor(source: FileContent | RemoteFile) {
     if ("url" in source) {
       this.url = source.url;
-      this.#limits = { ...defaultLimits, ...source.limits };
+      this.limits = { ...defaultLimits, ...source.limits };
     } else {
-      this.#limits = defaultLimits;
+      this.limits = defaultLimits;
       this.#content = contentOf(source);
     }
-  }
-
-  get limits(): FileLimits {
-    return this.#limits;
   }
 
   /** Bytes of the file. @throws SconceError `file_unavailable` if the server has not fetched them yet */
@@ -97,18 +94,6 @@ export class ModelFile {
   dataUri(textOf: (bytes: Uint8Array) => string): string {
     const { bytes, mediaType, parameters } = this.#filled();
     return `data:${mediaType}${parameters};base64,${textOf(bytes)}`;
-  }
-
-  /**
-   * Lowers the limits of the file's field to the server's limits.
-   * @internal
-   */
-  restrict({ maxBytes = Infinity, maxPixels = Infinity }: Partial<FileLimits>): void {
-    this.#limits = {
-      ...this.#limits,
-      maxBytes: Math.min(this.#limits.maxBytes, maxBytes),
-      maxPixels: Math.min(this.#limits.maxPixels, maxPixels),
-    };
   }
 
   /**

@@ -160,8 +160,6 @@ export const unreadyReasons = [
   "store",
   // The store cannot be written.
   "disk",
-  // The server stops soon, and load balancers should notice first.
-  "leaving",
   // The server only finishes accepted work.
   "draining",
 ] as const;

@@ -41,6 +41,10 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
 
 /** Limits that no option sets. Tests use other values. */
 export const fixedLimits: FixedLimits = {
+  idleTimeout: 120,
+  linger: 5,
+  maxQueuedBytes: 512 * 2 ** 20,
+  maxResultBytes: 256 * 2 ** 20,
   retainCount: undefined,
   pollShare: 0.1,
   maxReadyBytes: 256 * 2 ** 20,
@@ -50,6 +54,17 @@ export const fixedLimits: FixedLimits = {
 };
 
 interface FixedLimits {
+  /**
+   * Seconds until an idle connection is closed, or up to 8 more. A connection that waits for a prediction stays open.
+   * 0 means no limit; Bun allows at most 252.
+   */
+  readonly idleTimeout: number;
+  /** Seconds that a stopping server without --queue keeps finished predictions readable, unless clients have read all. */
+  readonly linger: number;
+  /** Most body bytes of predictions that have not ended. */
+  readonly maxQueuedBytes: number;
+  /** Most bytes of the outputs of one prediction. */
+  readonly maxResultBytes: number;
   /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
   /** Fraction of an overloaded server's work for predictions whose clients poll for the result. */

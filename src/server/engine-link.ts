@@ -149,7 +149,7 @@ export class EngineLink implements EngineEvents {
    * loaded later.
    * @throws SconceError `model_invalid` if `setup` fails
    */
-  async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
+  async open(packaged: PackagedModel, { model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
     this.#device = (device) => {
@@ -158,7 +158,7 @@ export class EngineLink implements EngineEvents {
     await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#settled.promise]);
     return {
       engine,
-      pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks),
+      pipeline: new ItemPipeline(model, fetcher, hooks),
       get facts() {
         return engine.info;
       },
@@ -207,13 +207,12 @@ export function logShrink(maxBatchSize: number): void {
 export async function runHere(
   packaged: PackagedModel,
   config: ServeConfig,
-  { model, fetcher, fileCaps, metrics, hooks }: FrontTools,
+  { model, fetcher, metrics, hooks }: FrontTools,
 ): Promise<RunningModel> {
   const running = await setUp({
     ...packagedSetUp(packaged, config),
     model,
     fetcher,
-    fileCaps,
     hooks,
     maxPaddedBytes: maxPaddedBytesOf(config),
     observer: metrics,

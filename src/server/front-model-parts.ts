@@ -9,7 +9,6 @@ import type { EngineLink } from "./engine-link.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
 import { Hooks } from "./flow/hooks.ts";
 import type { ItemFlow } from "./flow/item-flow.ts";
-import type { FileCaps } from "./flow/item-pipeline.ts";
 import { type RunningModel, tearDown } from "./flow/set-up.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
@@ -26,14 +25,12 @@ import type { PredictionService } from "./predictions/service.ts";
 import type { SplitShare } from "./predictions/split.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
-import { fileCapsOf } from "./serve-limits.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
 /** Parts that the engine needs when it is opened. */
 export interface FrontTools {
   readonly model: Model;
   readonly fetcher: Fetcher;
-  readonly fileCaps: FileCaps;
   readonly metrics: Metrics;
   readonly hooks: Hooks;
 }
@@ -95,7 +92,7 @@ export async function openModelParts(
   model.shared.params = paramsOf(model.params, config.param);
   const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: runningHooks });
   if (run !== undefined) opened.defer(() => tearDown(model));
-  const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, hooks });
+  const running = await run?.({ model, fetcher, metrics, hooks });
   opened.defer(() => running?.engine.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));

@@ -108,14 +108,15 @@ export class FrontModel {
   }
 
   /**
-   * Finishes accepted predictions. Then waits up to `--linger` seconds until clients have read results and receivers
+   * Finishes accepted predictions. Then waits a few seconds (`linger`) until clients have read results and receivers
    * have webhooks.
    * @returns latest end of this wait, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
     const { running, replica, service, webhooks, store } = this.parts;
     const { drainTimeout, linger } = this.options.config;
-    const lingerMs = 1000 * linger;
+    // Without a queue, only this server can answer for its predictions.
+    const lingerMs = replica === undefined ? 1000 * linger : 0;
     running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);

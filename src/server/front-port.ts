@@ -30,9 +30,9 @@ export class FrontPort implements AsyncDisposable {
 
   constructor({ config, listening, models: [{ packaged }] }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
-    const { basePath, accessLog, api, page } = config;
+    const { basePath, accessLog, api } = config;
     const name = config.apiKeys === undefined ? packaged.repository : "sconce";
-    const clients = config.role === "worker" ? {} : { api, ...(page ? { name } : {}) };
+    const clients = config.role === "worker" ? {} : { api, ...(api.includes("page") ? { name } : {}) };
     const app = createStartingApp(lifecycle, { basePath, ...clients });
     this.#starting = withContext(app.fetch, { accessLog, peerOf: this.peerOf });
     const admin = createStartingApp(lifecycle, { basePath });

@@ -3,7 +3,6 @@ import { until } from "../base/until.ts";
 import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
-import type { Lifecycle } from "./http/routes/health.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { RelativesNews } from "./messages.ts";
 import { ServedModels } from "./served-models.ts";
@@ -59,7 +58,6 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    await leave(lifecycle, options.config.shutdownDelay);
     lifecycle.phase = "draining";
     const drained = await Promise.all(models.opened.map((model) => model.drain()));
     const lingersUntilMs = Math.max(0, ...drained);
@@ -84,13 +82,6 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
       await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
     },
   };
-}
-
-/** Reports "not ready" for `delayS` seconds, but still accepts predictions, until load balancers have noticed. */
-async function leave(lifecycle: Lifecycle, delayS: number): Promise<void> {
-  if (delayS <= 0) return;
-  lifecycle.phase = "leaving";
-  await Bun.sleep(1000 * delayS);
 }
 
 /**

@@ -5,7 +5,6 @@ import { memoryLimit } from "../machine/memory-limit.ts";
 import { AddressGuard } from "../machine/network/address-guard.ts";
 import type { ServeConfig } from "./config.ts";
 import { Fetcher } from "./flow/fetcher.ts";
-import type { FileCaps } from "./flow/item-pipeline.ts";
 
 export function fetcherFor(config: Pick<ServeConfig, "allowPrivateUrls" | "fetchTimeout">): Fetcher {
   return new Fetcher({
@@ -26,13 +25,6 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
  */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
-}
-
-export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
-  return {
-    ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
-    ...(maxPixels === undefined ? {} : { maxPixels }),
-  };
 }
 
 /** Seconds after a failed load of a model before a prediction loads it again. */

@@ -201,7 +201,7 @@ export class ServedModels {
       };
     }
     const home =
-      isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.page
+      isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.api.includes("page")
         ? "models"
         : undefined;
     return appOf(front, {

@@ -13,7 +13,8 @@ import {
   origins,
 } from "../base/option.ts";
 
-const apiNames = ["v2", "openai", "mcp"] as const;
+const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
+/** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
 export type ApiName = (typeof apiNames)[number];
 
 export interface VersionWeight {
@@ -92,7 +93,7 @@ export const servingOptions = {
   }),
   api: option<readonly ApiName[]>({
     description:
-      "APIs of other servers, in addition to /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",
+      "What the server offers beside /predictions: v2 (API of KServe and Triton), openai, mcp, page (GET /demo), docs (/docs and /openapi.json); separated by commas, or none",
     default: apiNames,
     described: "all",
     isAdvanced: true,
@@ -102,16 +103,6 @@ export const servingOptions = {
       .string()
       .transform((given) => (given === "none" ? [] : given.split(",")))
       .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
-  }),
-  page: option({
-    description: "Serve the page on which people try the model (GET /demo)",
-    isAdvanced: true,
-    ...flagOn,
-  }),
-  docs: option({
-    description: "Serve /docs and /openapi.json; --no-docs answers 404",
-    isAdvanced: true,
-    ...flagOn,
   }),
   adminPort: openOption<number>({
     description:

@@ -49,11 +49,6 @@ export const workOptions = {
     isAdvanced: true,
     ...flagOn,
   }),
-  golden: option({
-    description: "Refuse to start if the outputs of the model's example differ from the outputs at build time",
-    isAdvanced: true,
-    ...flagOn,
-  }),
   maxQueueDelay: openOption<number>({
     description: "Milliseconds that a ready input may wait for a larger batch",
     described: "the model's, else 0",
@@ -161,34 +156,12 @@ export const workOptions = {
     described: "until all are finished",
     ...duration("seconds", 0),
   }),
-  shutdownDelay: option({
-    description:
-      "Seconds after SIGTERM in which the server still accepts requests, so that load balancers notice that it is not ready",
-    default: 0,
-    isAdvanced: true,
-    ...duration("seconds", 0),
-  }),
-  linger: option({
-    description: "Seconds that a stopping server keeps finished predictions readable, unless all were read",
-    default: 5,
-    isAdvanced: true,
-    ...duration("seconds", 0),
-  }),
   timeout: option({ description: "Seconds that a prediction may take", default: 600, ...duration("seconds", 0.001) }),
   maxInputs: openOption<number>({
     description: "Maximum inputs of one prediction",
     described: "the model's, else 10000",
     isAdvanced: true,
     ...count(1),
-  }),
-  idleTimeout: option({
-    description:
-      "Seconds until an idle connection is closed, or up to 8 more; a connection that waits for a prediction stays open. 0 means no limit",
-    default: 120,
-    isAdvanced: true,
-    // Bun's idle timeout is at most 255 seconds; 252 is the last multiple of Bun's tick of 4 seconds.
-    ...count(0, 252),
-    valueHint: "seconds",
   }),
   maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),
   maxMemory: openOption<number>({
@@ -203,33 +176,11 @@ export const workOptions = {
     isAdvanced: true,
     ...count(1),
   }),
-  maxQueuedBytes: option({
-    description: "Maximum body bytes of predictions that are not finished",
-    isAdvanced: true,
-    ...bytes("512m"),
-  }),
-  maxResultBytes: option({
-    description: "Maximum bytes of the outputs of one prediction",
-    isAdvanced: true,
-    ...bytes("256m"),
-  }),
   fetchTimeout: option({
     description: "Seconds that the download of one input file may take",
     default: 30,
     isAdvanced: true,
     ...duration("seconds", 0.001),
-  }),
-  maxFileBytes: openOption<number>({
-    description: "Maximum bytes of one input file, if less than the field allows",
-    described: "the field's",
-    isAdvanced: true,
-    ...someBytes,
-  }),
-  maxPixels: openOption<number>({
-    description: "Maximum pixels of one image, if less than the field allows",
-    described: "the field's",
-    isAdvanced: true,
-    ...count(1),
   }),
   allowPrivateUrls: option({
     description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",

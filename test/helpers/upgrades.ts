@@ -21,9 +21,9 @@ export function serve(
   { dir, port }: Place,
   { env = {}, more = [] }: Options = {},
 ): RunningCli {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite")];
   // The older server waits until connections that `fetch` keeps are idle for this long.
-  options.push(...(more.includes("--idle-timeout") ? [] : ["--idle-timeout", "5"]), ...more);
+  options.push(...more);
   return startCli(["serve", `lab:${build}`, ...options], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },
   });

@@ -14,5 +14,5 @@ export async function buildVersion(dir: TempDir, text: string, tag: string, env:
 }
 
 export function serveOnLoopback(args: readonly string[], env: Env): RunningCli {
-  return startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env });
+  return startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], { env });
 }

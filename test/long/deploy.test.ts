@@ -45,6 +45,7 @@ const server = z.looseObject({
   startupProbe: probe,
   readinessProbe: probe,
   livenessProbe: probe,
+  lifecycle: z.object({ preStop: z.object({ sleep: z.object({ seconds: z.number() }) }) }).optional(),
 });
 const podSchema = z.looseObject({ terminationGracePeriodSeconds: z.number(), containers: z.tuple([server]) });
 const deployment = z.looseObject({ spec: z.looseObject({ template: z.looseObject({ spec: podSchema }) }) });
@@ -134,10 +135,9 @@ test("every file in a kustomization exists", async () => {
 });
 
 /** How long a server with these variables may take to stop, in seconds. */
-function stopSeconds(variables: Readonly<Record<string, string>>): number {
-  const { SCONCE_SHUTDOWN_DELAY = "0", SCONCE_DRAIN_TIMEOUT = "Infinity", SCONCE_LINGER = "5" } = variables;
+function stopSeconds({ SCONCE_DRAIN_TIMEOUT = "Infinity" }: Readonly<Record<string, string>>): number {
   // Sending the last answers takes up to 2 seconds, and ending the engine process up to 5.
-  return Number(SCONCE_SHUTDOWN_DELAY) + Number(SCONCE_DRAIN_TIMEOUT) + Number(SCONCE_LINGER) + 7;
+  return Number(SCONCE_DRAIN_TIMEOUT) + 7;
 }
 
 test("servers have existing options, enough time to finish their work, and probes of existing routes", async () => {
@@ -154,10 +154,11 @@ test("servers have existing options, enough time to finish their work, and probe
     expect(servers.length).toBe(2);
     for (const one of servers) {
       const { spec } = deployment.parse(one).spec.template;
-      const [{ env, startupProbe, readinessProbe, livenessProbe }] = spec.containers;
+      const [{ env, startupProbe, readinessProbe, livenessProbe, lifecycle }] = spec.containers;
       expect(unknown(env.map(({ name }) => name))).toEqual([]);
       const variables = Object.fromEntries(env.map(({ name, value = "" }) => [name, value]));
-      expect(stopSeconds(variables)).toBeLessThanOrEqual(spec.terminationGracePeriodSeconds);
+      const preStopS = lifecycle?.preStop.sleep.seconds ?? 0;
+      expect(preStopS + stopSeconds(variables)).toBeLessThanOrEqual(spec.terminationGracePeriodSeconds);
       for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe])
         expect(routes).toHaveProperty([httpGet.path]);
     }

@@ -1,4 +1,4 @@
-/** A busy connection stays open past --idle-timeout. A connection whose body arrives byte by byte is closed. */
+/** A busy connection stays open past the idle timeout. A connection whose body arrives byte by byte is closed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { hold } from "../helpers/hold.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";
@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-test("a busy connection stays open past --idle-timeout", async () => {
+test("a busy connection stays open past the idle timeout", async () => {
   await using server = await store.serve("lab", { idleTimeout: 1 });
   using busy = wire(server.url);
   using silent = wire(server.url);
@@ -36,7 +36,7 @@ test("a connection with a waiting request stays open, for GET and HEAD", async (
     return one;
   });
   await server.client.read(id);
-  // This connection gets its answer at once, and is then idle, so --idle-timeout closes it.
+  // This connection gets its answer at once, and is then idle, so the idle timeout closes it.
   const silent = wires.use(wire(server.url));
   silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await silent.closed;

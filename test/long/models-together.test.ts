@@ -40,7 +40,7 @@ interface Started {
 }
 
 const serve = (args: readonly string[], { port = 0, env = {} }: Started = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port), "--linger", "0"], {
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port)], {
     env: { SCONCE_HOME: store.home, ...env },
   });
 

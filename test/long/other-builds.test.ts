@@ -18,22 +18,9 @@ beforeAll(async () => {
 afterAll(() => store[Symbol.asyncDispose]());
 
 const serve = (build: Build, dir: TempDir, ...options: string[]): RunningCli =>
-  startCli(
-    [
-      "serve",
-      `lab:${build}`,
-      "--host",
-      "127.0.0.1",
-      "-p",
-      "0",
-      "--store",
-      dir.join("p.sqlite"),
-      "--linger",
-      "0",
-      ...options,
-    ],
-    { env: { SCONCE_HOME: store.home } },
-  );
+  startCli(["serve", `lab:${build}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite"), ...options], {
+    env: { SCONCE_HOME: store.home },
+  });
 
 const COUNT = 4;
 const expected = (build: Build) => Array.from({ length: COUNT }, (_, x) => 2 * x + 1 + beyond[build]);
@@ -117,7 +104,7 @@ test.each([
       expect(await removal.exited).toBe(0);
     }
     await using server = startCli(
-      ["serve", "lab:v2", "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite"), "--linger", "0"],
+      ["serve", "lab:v2", "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite")],
       { env },
     );
     const client = await clientOf(server);

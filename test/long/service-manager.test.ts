@@ -36,7 +36,7 @@ interface Place {
 
 /** Starts a server without a terminal. @param launcher a command that runs the command after it */
 function serve(launcher: readonly string[], { dir, port, adminPort }: Place): RunningCli {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite")];
   const admin = adminPort === undefined ? [] : ["--admin-port", String(adminPort)];
   const command = [...launcher, ...program.command, "serve", "lab", ...options, ...admin];
   const place = { PATH, HOME, TMPDIR: dir.path, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };

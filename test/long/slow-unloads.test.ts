@@ -1,7 +1,5 @@
 /** An unload waits for the predictions of its model, longer than the server lets a connection be idle. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { clientOf, startCli } from "../helpers/cli.ts";
-import { Client } from "../helpers/client.ts";
 import { hold } from "../helpers/hold.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";
 
@@ -13,19 +11,11 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-test.each([
-  ["the port", "Listening on", []],
-  ["the admin port", "Admin port", ["--admin-port", "0"]],
-])("a request to %s that unloads a model waits for longer than the idle timeout", async (_, name, args) => {
+test("a request that unloads a model waits for longer than the idle timeout", async () => {
   await using held = hold();
-  await using server = startCli(
-    ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--linger", "0", "--idle-timeout", "1", ...args],
-    {
-      env: { SCONCE_HOME: store.home },
-    },
-  );
-  const client = await clientOf(server);
-  const port = new Client(new URL(/http:\S+/.exec(await server.line(name))?.[0] ?? ""));
+  await using server = await store.serve("lab", { isolate: true, idleTimeout: 1, adminPort: 0 });
+  const { client, admin: port } = server;
+  if (port === undefined) throw new Error("the server has no admin port");
   const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
   await held.arrived("last");
   const unloading = port

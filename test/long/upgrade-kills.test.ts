@@ -33,7 +33,7 @@ test("no request fails if a newer server has fewer HTTP processes than the older
   // The older server waits for idle connections up to 120 s, longer than this test: it ends sooner only if all new
   // connections reach the newer server.
   const serveFronts = (build: Build, fronts: number) =>
-    serve(store, build, place, { more: ["--fronts", String(fronts), "--idle-timeout", "0"] });
+    serve(store, build, place, { more: ["--fronts", String(fronts)] });
   await using first = serveFronts("v1", 2);
   await first.line("Listening on");
   // The first HTTP process restarts, so it opens the port after the second one. At an upgrade it also closes the port

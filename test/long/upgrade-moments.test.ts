@@ -45,7 +45,7 @@ interface Started {
 }
 
 const serve = ({ model, port, place, more = [], env = {} }: Started): RunningCli => {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--linger", "5", ...more];
+  const options = ["--host", "127.0.0.1", "-p", String(port), ...more];
   if (!more.includes("--store")) options.push("--store", "memory");
   return startCli(["serve", model, ...options], { env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env } });
 };
@@ -104,7 +104,7 @@ test("an older server that is finishing leaves ids that clients choose to the ne
   await using gate = hold();
   const port = await freePort();
   const run = (build: Build) => {
-    const options = ["--host", "127.0.0.1", "-p", String(port), "--store", place.join("p.sqlite"), "--linger", "0"];
+    const options = ["--host", "127.0.0.1", "-p", String(port), "--store", place.join("p.sqlite")];
     return startCli(["serve", `lab:${build}`, ...options], { env: { SCONCE_HOME: builds.home, TMPDIR: place.path } });
   };
   {

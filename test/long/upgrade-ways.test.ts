@@ -70,7 +70,7 @@ interface Upgraded {
 
 /** Upgrades a server under load, and checks that every request succeeds. */
 async function upgrade({ start, dir, port, input, more = [], scheme = "http" }: Upgraded): Promise<void> {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite")];
   await using first = start([...options, ...more]);
   await first.line("Listening on");
   const origin = `${scheme}://127.0.0.1:${port}`;

@@ -10,21 +10,8 @@ import { externalOption } from "./try-out/trial-options.ts";
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
-const {
-  models,
-  preload,
-  keepAlive,
-  maxLoaded,
-  split,
-  shadow,
-  shutdownDelay,
-  adminPort,
-  adminHost,
-  replace,
-  host,
-  port,
-  ...shared
-} = others;
+const { models, preload, keepAlive, maxLoaded, split, shadow, adminPort, adminHost, replace, host, port, ...shared } =
+  others;
 
 /** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -47,7 +34,6 @@ const fixed = {
   maxLoaded: undefined,
   split: undefined,
   shadow: undefined,
-  shutdownDelay: 0,
   adminPort: undefined,
   adminHost: adminHost.default,
   replace: replace.default,

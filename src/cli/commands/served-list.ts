@@ -25,7 +25,6 @@ const ownOptions = [
   "instances",
   "threads",
   "packLayers",
-  "golden",
   "maxQueueDelay",
   "latencyTarget",
   "batchTimeout",
@@ -34,9 +33,6 @@ const ownOptions = [
   "queueName",
   "timeout",
   "maxInputs",
-  "maxResultBytes",
-  "maxFileBytes",
-  "maxPixels",
 ] as const satisfies readonly (keyof typeof serveOptions)[];
 
 interface Listed {

@@ -72,7 +72,7 @@ export async function compareGolden(runners: readonly Runner[], outputs: TensorS
       if (!beyondRounding(expected)(difference)) continue;
       throw new SconceError(
         "weights_invalid",
-        `output "${name}" of the example differs by up to ${text(difference)} from the output of the build: this processor, device or libtorch computes something else; build the model here, or start with --no-golden`,
+        `output "${name}" of the example differs by up to ${text(difference)} from the output of the build: this processor, device or libtorch computes something else; build the model on this machine`,
       );
     }
   }

@@ -5,7 +5,7 @@
 
 import { isDataUrl } from "../../author/data-url.ts";
 import type { DemoContext, Model } from "../../author/define.ts";
-import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
+import { filesOf, type ModelFile } from "../../author/file.ts";
 import type { CallFacts, HookCaller } from "../../author/hook-context.ts";
 import { hookError } from "../../author/hook-fault.ts";
 import { drained, type InParts, isInParts, partFix } from "../../author/parts.ts";
@@ -21,9 +21,6 @@ import { type Encoded, OutputEncoder } from "./output-encoder.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
-
-/** The operator's limits for a file. The limits of its field apply too. */
-export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
 type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 
@@ -78,7 +75,6 @@ export interface DemoResult {
 export class ItemPipeline {
   readonly #model: Model;
   readonly #fetcher: Fetcher;
-  readonly #fileCaps: FileCaps;
   readonly #hooks: Hooks;
   /** Whether an input may contain files. Plain JSON inputs need no search. */
   readonly #mayHaveFiles: boolean;
@@ -86,11 +82,10 @@ export class ItemPipeline {
   /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly declaredBytes: number | undefined;
 
-  constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, hooks = new Hooks()) {
+  constructor(model: Model, fetcher: Fetcher, hooks = new Hooks()) {
     this.#hooks = hooks;
     this.#model = model;
     this.#fetcher = fetcher;
-    this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.encoder = new OutputEncoder(model);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
@@ -125,7 +120,6 @@ export class ItemPipeline {
    * @throws SconceError of the fetcher
    */
   fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
-    file.restrict(this.#fileCaps);
     return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, charge });
   }
 
@@ -139,7 +133,6 @@ export class ItemPipeline {
     for (const file of this.#filesOf(input)) {
       file.belongsTo(this.#model, () => caller.fileSignal ?? caller.signal);
       if (file.isFilled) continue;
-      file.restrict(this.#fileCaps);
       file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
     }
     return this.#preprocess(input, caller, place);

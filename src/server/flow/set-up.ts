@@ -29,7 +29,7 @@ import { compareGolden, decodeGolden } from "./golden.ts";
 import type { Hooks } from "./hooks.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
-import { type FileCaps, ItemPipeline, type PartsReceiver, type Tensors } from "./item-pipeline.ts";
+import { ItemPipeline, type PartsReceiver, type Tensors } from "./item-pipeline.ts";
 import { wholeText } from "./output-encoder.ts";
 import { predictAll } from "./predict-all.ts";
 
@@ -44,7 +44,6 @@ export interface SetUpOptions {
   /** File with the outputs that the build computed for the example. The outputs here are compared with it. */
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
-  readonly fileCaps?: FileCaps | undefined;
   /** Calls the author's hooks, with their time limit. */
   readonly hooks?: Hooks | undefined;
   /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
@@ -157,7 +156,7 @@ export function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
     pathOf: (name: string) => packaged.layer(name).path,
     example: packaged.config.example,
     // Parameters (`--param`) may change outputs, so only a server without parameters compares them with the build's.
-    golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
+    golden: config.param.length === 0 ? packaged.golden : undefined,
     settings: {
       batchSize: config.batchSize,
       maxQueueDelayMs: config.maxQueueDelay,
@@ -181,8 +180,7 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
   );
 }
 
-export interface OpenOptions
-  extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
+export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "hooks"> {
   /** The operator's setting. If undefined, the model's setting applies. */
   readonly device: string | undefined;
   readonly threads: number;
@@ -206,7 +204,7 @@ export interface OpenModel {
  * @throws SconceError when the model's code, weights or example contradict the declaration
  */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
-  const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
+  const { model, pathOf, example, fetcher, hooks, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
   model.shared.device = devices.join(",");
@@ -218,7 +216,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const runners = opened.value;
   try {
     if (prepared.status === "rejected") throw prepared.reason;
-    const pipeline = new ItemPipeline(model, fetcher, fileCaps, hooks);
+    const pipeline = new ItemPipeline(model, fetcher, hooks);
     const made =
       example === undefined
         ? undefined

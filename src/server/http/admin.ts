@@ -37,10 +37,9 @@ export interface ControlOptions {
 /** POST /drain: the server finishes accepted requests and exits. POST /reload: starts a newer server, which takes over the port. */
 export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
   app.post("/drain", (c) => {
-    const { phase } = lifecycle;
     // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
-    if (phase === "ready") control.drain();
-    return c.json({ status: phase === "leaving" ? phase : "draining" }, 202);
+    if (lifecycle.phase === "ready") control.drain();
+    return c.json({ status: "draining" }, 202);
   });
   app.post("/reload", async (c) => {
     if (lifecycle.phase !== "ready") throw notUpgraded("the server is stopping");

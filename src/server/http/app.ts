@@ -105,7 +105,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     hasLinks: options.links !== undefined,
     hasKeys,
     hasWebhooks: config.webhookSecret.length > 0,
-    hasPage: config.page,
+    hasPage: config.api.includes("page"),
     apis,
   });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
@@ -113,10 +113,10 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
   addFavicon(app);
-  if (config.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
+  if (config.api.includes("docs")) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
   // The page needs no API key. On a server with keys, it therefore does not show the model's name and description.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
-  if (config.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
+  if (config.api.includes("page")) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
   app.get("/", (c) =>
     c.json({
       name: model.name,
@@ -134,7 +134,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addMetricsRoute(app, options.allMetrics, siblings);
   const { onHold = () => {}, peerOf = () => undefined } = options;
   if (hasAdminPort) addControlRoutes(app, { ...options, onHold });
-  if (config.docs)
+  if (config.api.includes("docs"))
     app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));

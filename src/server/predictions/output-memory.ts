@@ -1,4 +1,4 @@
-/** Counts the memory of a prediction's outputs, and enforces --max-result-bytes and --max-memory. */
+/** Counts the memory of a prediction's outputs, and enforces the limit of one prediction and --max-memory. */
 
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";
@@ -36,7 +36,7 @@ export class OutputMemory implements Disposable {
     if (this.#bytes > maxBytes) {
       const is = this.#live.count === 1 ? "The output has" : "The outputs have";
       const fix = this.#live.count === 1 ? "" : "; send fewer inputs in one request";
-      const limit = maxBytes < maxOutputBytes ? "--max-result-bytes" : "--max-memory";
+      const limit = maxBytes < maxOutputBytes ? "the limit of one prediction" : "--max-memory";
       return { message: `${is} more than ${Math.floor(maxBytes)} bytes (${limit})${fix}`, reason: "size" };
     }
     this.#charge ??= memory.add("outputs", 0);

@@ -121,7 +121,7 @@ async function readOnly({ tally, home }: Injection): Promise<void> {
 
 /** Injects three faults of the files, one after another, into one server. */
 async function damageFiles(injection: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home: injection.home, args: ["--linger", "0"] });
+  await using server = await TestedServer.start({ home: injection.home });
   await damage(server, injection);
   await damageLog(server, injection);
   await deleteDatabase(server, injection);

@@ -17,7 +17,7 @@ export const stops: Fault = {
 };
 
 async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts: number): Promise<void> {
-  const args = ["--fronts", String(fronts), "--linger", "0.5"];
+  const args = ["--fronts", String(fronts)];
   await using server = await TestedServer.start({ home, args });
   const total = isLong ? 2000 : 200;
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
@@ -57,7 +57,7 @@ async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promi
 }
 
 async function drainForSoLong({ tally, home }: Injection, fronts: number): Promise<void> {
-  const args = ["--fronts", String(fronts), "--drain-timeout", "0.2", "--linger", "0"];
+  const args = ["--fronts", String(fronts), "--drain-timeout", "0.2"];
   await using server = await TestedServer.start({ home, args });
   // Each prediction takes longer than --drain-timeout allows, and the two run one after another.
   const xs = [1, 2];

@@ -31,7 +31,7 @@ interface Place {
 }
 
 function serve(build: Build, { store, dir, port }: Place): RunningCli {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite")];
   return startCli(["serve", `lab:${build}`, ...options], { env: { SCONCE_HOME: store.home, TMPDIR: dir.path } });
 }
 

@@ -60,7 +60,7 @@ export function takesModelNames(path: string): boolean {
 }
 
 /** The APIs in the order in which their routes are added: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
-const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
+const apis: Readonly<Record<Exclude<ApiName, "page" | "docs">, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
 /**
  * Adds the routes of the named APIs.

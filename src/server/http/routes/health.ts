@@ -10,10 +10,9 @@ import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 /**
- * Phase of the server, for health checks. In `leaving`, it accepts requests until load balancers have noticed that it is not ready. In `draining`, it
- * only finishes accepted requests.
+ * Phase of the server, for health checks. In `draining`, it only finishes accepted requests.
  */
-export type Phase = "starting" | "restarting" | "ready" | "leaving" | "draining";
+export type Phase = "starting" | "restarting" | "ready" | "draining";
 
 /** Why a server in the phase `ready` cannot finish predictions. */
 export type Hindrance = Exclude<Unready, Phase>;
@@ -97,7 +96,6 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },
   store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
   disk: { detail: "predictions cannot be stored now: a write to their file has failed", refusal: "store" },
-  leaving: { detail: "the server is about to stop", refusal: "drain" },
   draining: { detail: "the server is stopping", refusal: "drain" },
 };
 
