@@ -8,8 +8,6 @@ export interface Positional {
   readonly required: boolean;
   /** Takes all remaining arguments; only the last positional may be variadic. */
   readonly isVariadic?: boolean;
-  /** All allowed values; shell completions offer them for a command's first argument. */
-  readonly values?: readonly string[];
 }
 
 export interface Option<T> {

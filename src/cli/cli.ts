@@ -88,10 +88,6 @@ export const commands: Commands = {
     description: "Check whether this machine can serve models",
     load: async () => (await import("./commands/doctor.ts")).doctor,
   },
-  completions: {
-    description: "Print a script that completes commands, options, values and models in a shell",
-    load: async () => (await import("./commands/completions.ts")).completionsCommand(commands),
-  },
 };
 
 /**

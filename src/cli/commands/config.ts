@@ -31,7 +31,7 @@ export const configCommand = command({
 sconce config show production.toml`,
   options: {},
   positionals: [
-    { name: "action", description: actions.join(" or "), required: true, values: actions },
+    { name: "action", description: actions.join(" or "), required: true },
     { name: "file", description: "The options file; default: sconce.toml in this folder", required: false },
   ],
   async run({ positionals: [action = "", given = process.env.SCONCE_CONFIG || undefined] }) {

@@ -57,7 +57,7 @@ sconce serve digits --api-keys keys.toml`,
         .pipe(z.array(z.enum(permissions, `must be some of ${permissions.join(", ")}, separated by commas`))),
     }),
   },
-  positionals: [{ name: "action", description: "new", required: true, values: ["new"] }],
+  positionals: [{ name: "action", description: "new", required: true }],
   async run({ options: { name, file, share, rate, concurrent, only }, positionals: [action = ""] }) {
     if (action !== "new") throw usage(`unknown action ${JSON.stringify(action)}; the action is new`);
     if (name === undefined) throw usage("missing --name (see --help)");
