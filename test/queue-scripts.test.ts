@@ -17,14 +17,18 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
   /** A worker whose leases expire at once, so that others may take over its predictions. */
-  async function worker(name: string, node: string, large?: LargeValues) {
+  async function worker(
+    name: string,
+    node: string,
+    limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 },
+    large?: LargeValues,
+  ) {
     const links = await redisLinks(redis.url);
     const { link, largeLink } = links;
-    const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
     const retention = { ms: 60_000, count: 2, bytes: 2000 };
     const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
-    return { queue, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
+    return { queue, take: (count = 5) => queue.claim(link, count, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
   }
 
   const request = {
@@ -87,7 +91,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using third = await worker("third", "c");
     await first.queue.create(request);
     await first.take();
-    await first.queue.giveBack([{ id: "p", hasBegun: false }]);
+    await first.queue.giveBack(["p"]);
     expect((await first.take()).requests).toHaveLength(1);
     // The first worker receives the same prediction a second time.
     expect((await reclaim(first)).requests).toHaveLength(1);
@@ -97,10 +101,22 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
   });
 
+  test("returns and reports more predictions than one script takes", async () => {
+    using one = await worker("many", "a", { maxQueuedItems: 10_000, maxQueuedBytes: 1e6 });
+    const ids = Array.from({ length: 9000 }, (_, i) => `p${i}`);
+    await Promise.all(ids.map((id) => one.queue.create({ ...request, id })));
+    while ((await one.queue.tend("0-0", false)).waiting > 0) await one.take(1000);
+    const began = { startedAtMs: Date.now(), itemsDone: 1, logBytes: 0, logs: "" };
+    await one.queue.reportProgress(ids.map((id) => ({ id, ...began })));
+    expect(await one.queue.read("p8999", { isAwaited: false })).toMatchObject({ itemsDone: 1 });
+    await one.queue.giveBack(ids);
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ waiting: 9000, taken: 0 });
+  });
+
   test("stores large outcomes itself for a while after the bucket has failed", async () => {
     const names: string[] = [];
     const put = (name: string) => Promise.reject(new Error(`${names.push(name)} failed`));
-    using one = await worker("large", "a", { put, get: () => Promise.resolve(undefined), delete: () => {} });
+    using one = await worker("large", "a", undefined, { put, get: () => Promise.resolve(undefined), delete: () => {} });
     for (const id of ["p", "q"]) {
       await one.queue.create({ ...request, id });
       const { record } = endOf(`"outputs":["${id}"]`);
@@ -149,7 +165,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // The prediction that has ended is given to no worker.
     expect((await one.take()).requests).toHaveLength(2);
-    await one.queue.giveBack([{ id: "long", hasBegun: false }]);
+    await one.queue.giveBack(["long"]);
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
   });
 
@@ -192,7 +208,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.take()).requests.map(({ id }) => id)).toEqual([...ids]);
     await redis.client.hdel(`${base}p:BBBB`, ids[1]);
     await foreign();
-    await one.queue.giveBack(ids.map((id) => ({ id, hasBegun: false })));
+    await one.queue.giveBack(ids);
     expect((await one.take()).requests.map(({ id }) => id)).toEqual([ids[0]]);
     // Replaces a key that the script writes after it has removed the entry.
     await redis.client.set(`${base}kept`, "foreign");

@@ -68,6 +68,7 @@ export function appOf(
     predictions,
     metrics,
     siblings,
+    isQueued: replica !== undefined,
     lifecycle,
     isUnloadedByClient: () => options.engine?.isUnloadedByClient === true,
     isLoading: options.engine && (() => options.engine?.state !== "ready"),

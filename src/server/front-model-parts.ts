@@ -85,8 +85,8 @@ export async function openModelParts(
 ): Promise<ModelParts> {
   const { packaged, config, run, openStore, metrics = shared.metrics } = options;
   const { memory, keys, fetcher, lag, tracing } = shared;
-  const { owner, unfinished, others, runningHooks } = shared.options;
-  const replica = opened.use(await replicaOf(options, { memory, metrics }));
+  const { owner, unfinished, others, runningHooks, siblings } = shared.options;
+  const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadPackaged(packaged);
   model.shared.params = paramsOf(model.params, config.param);
@@ -181,7 +181,7 @@ export class Refusals {
 
 async function replicaOf(
   { config, packaged }: FrontModelOptions,
-  parts: { readonly memory: MemoryAccount; readonly metrics: Metrics },
+  parts: { readonly memory: MemoryAccount; readonly metrics: Metrics; readonly fronts: number },
 ): Promise<Replica | undefined> {
   const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
   if (url === undefined) return undefined;

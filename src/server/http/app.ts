@@ -64,6 +64,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOption
   /** Relative URL to which GET / redirects browsers. */
   readonly home?: string;
   readonly lifecycle: Lifecycle;
+  /** Whether the predictions are in the queue, where every front finds them. Default: each front has its own predictions. */
+  readonly isQueued?: boolean;
   /** Whether a client has unloaded the model. Default: false. */
   readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly version: string;
@@ -108,7 +110,13 @@ export function createApp(options: AppOptions): OpenAPIHono {
     hasPage: config.api.includes("page"),
     apis,
   });
-  const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
+  // Every front reads the queue, so no front forwards a request to another.
+  const forwarding = options.isQueued ? undefined : siblings;
+  const predictionRoutes: PredictionRoutes = {
+    ...options,
+    siblings: forwarding,
+    large: new LargeAnswers(options.memory),
+  };
   addPredictionRoutes(app, predictionRoutes);
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
@@ -146,7 +154,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
     return refused(c, problem);
   };
-  const apiError = addApis(app, config.api, { ...options, onHold, peerOf, refused: refusedBy });
+  const apiError = addApis(app, config.api, { ...options, siblings: forwarding, onHold, peerOf, refused: refusedBy });
   app.notFound((c) => {
     throw new ProblemError(unknownRoute(app, c));
   });

@@ -11,7 +11,7 @@ import type { Metrics } from "../metrics/metrics.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Claim, ClaimedPredictions } from "./claimed-predictions.ts";
 import type { Mailbox } from "./mailbox.ts";
-import type { Queue } from "./queue.ts";
+import { MAX_COUNT, type Queue } from "./queue.ts";
 import type { Claimed, ClaimedRequest } from "./queue-messages.ts";
 import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
 
@@ -23,6 +23,8 @@ export interface QueueWorkerOptions {
   readonly claims: ClaimedPredictions;
   readonly service: PredictionService;
   readonly engine: Pick<Engine, "isReady" | "maxBatchSize" | "instances">;
+  /** Number of fronts of this server. Each front claims an equal share of the predictions that the engine can run. */
+  readonly fronts: number;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
 }
@@ -33,12 +35,22 @@ const RETRY_MS = 100;
 const GIVE_BACK_MS = 1000;
 /** Milliseconds between reports of progress. */
 const REPORT_MS = 200;
-/** Maximum predictions in one command to Redis. */
-const MAX_COUNT = 256;
 /** Weight of the newest prediction in `#meanShare`. */
 const MEAN_WEIGHT = 0.2;
 /** Maximum milliseconds to wait, when the replica stops, until Redis has acknowledged all outcomes. */
 const FLUSH_MS = 5000;
+
+/**
+ * The share of one front, in inputs, of a batch of the engine, and of what the server claims at most. Claimed inputs for three batches keep the device
+ * busy.
+ */
+export function capacityOf(
+  { maxBatchSize, instances }: Pick<Engine, "maxBatchSize" | "instances">,
+  fronts: number,
+): { readonly batch: number; readonly most: number } {
+  const batch = maxBatchSize * instances;
+  return { batch: batch / fronts, most: Math.max(8, 3 * batch) / fronts };
+}
 
 export class QueueWorker {
   readonly #options: QueueWorkerOptions;
@@ -171,15 +183,15 @@ export class QueueWorker {
       await Bun.sleep(GIVE_BACK_MS);
       if (!claims.isUnfinished(claim)) return;
       claims.drop(claim.id);
-      await queue.giveBack([{ id: claim.id, hasBegun: false }]).catch(() => {});
+      await queue.giveBack([claim.id]).catch(() => {});
     }
   }
 
-  /** Number of predictions to claim now; 0 while less than a batch is free. Claimed inputs for three batches keep the device busy. */
+  /** Number of predictions to claim now; 0 while less than this front's share of a batch is free. */
   #freeCount(): number {
-    const { engine, claims } = this.#options;
-    const batch = engine.maxBatchSize * engine.instances;
-    const free = Math.max(8, 3 * batch) - claims.share;
+    const { engine, claims, fronts } = this.#options;
+    const { batch, most } = capacityOf(engine, fronts);
+    const free = most - claims.share;
     return free < batch ? 0 : Math.min(MAX_COUNT, Math.max(1, Math.round(free / this.#meanShare)));
   }
 
@@ -246,7 +258,7 @@ export class QueueWorker {
   async #giveBackUnread(): Promise<void> {
     const { queue, claims } = this.#options;
     const unread = (await queue.claimedIds()).filter((id) => !claims.has(id));
-    await queue.giveBack(unread.map((id) => ({ id, hasBegun: false })));
+    await queue.giveBack(unread);
   }
 
   async #giveBack(isAll: boolean): Promise<void> {
@@ -254,6 +266,6 @@ export class QueueWorker {
     const returned = claims.unfinished.filter(({ hasBegun }) => isAll || !hasBegun);
     for (const { id } of returned) this.#drop(id);
     // If this call fails, other replicas claim the predictions after the leases.
-    if (returned.length > 0) await queue.giveBack(returned).catch(() => {});
+    await queue.giveBack(returned.map(({ id }) => id)).catch(() => {});
   }
 }

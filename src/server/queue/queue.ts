@@ -71,6 +71,8 @@ interface RunOptions {
   readonly answerBytes?: number;
 }
 
+/** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
+export const MAX_COUNT = 256;
 /** Minimum retention in milliseconds, because waiting clients read an outcome after its notification. */
 const MIN_RETENTION_MS = 10_000;
 /**
@@ -229,14 +231,17 @@ export class Queue {
 
   async reportProgress(progress: readonly Progress[]): Promise<void> {
     const nowMs = Date.now();
-    const args = progress.flatMap(({ id, startedAtMs, itemsDone, logBytes, logs }) => [
-      id,
-      startedAtMs === undefined ? "" : Math.max(0, nowMs - startedAtMs),
-      itemsDone,
-      logBytes,
-      logs,
-    ]);
-    await this.#run(scripts.progressScript, args);
+    for (let i = 0; i < progress.length; i += MAX_COUNT) {
+      const page = progress.slice(i, i + MAX_COUNT);
+      const args = page.flatMap(({ id, startedAtMs, itemsDone, logBytes, logs }) => [
+        id,
+        startedAtMs === undefined ? "" : Math.max(0, nowMs - startedAtMs),
+        itemsDone,
+        logBytes,
+        logs,
+      ]);
+      await this.#run(scripts.progressScript, args);
+    }
   }
 
   /** Renews the leases of predictions. @returns ids that have ended or another replica has claimed, and ids that clients have canceled */
@@ -245,10 +250,10 @@ export class Queue {
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
   }
 
-  /** Returns claimed predictions to the queue. */
-  async giveBack(claims: readonly { readonly id: string; readonly hasBegun: boolean }[]): Promise<void> {
-    const args = claims.flatMap(({ id, hasBegun }) => [id, hasBegun ? 1 : 0]);
-    await this.#run(scripts.giveBackScript, args);
+  /** Returns claimed predictions to the queue. The claim does not count as an attempt. */
+  async giveBack(ids: readonly string[]): Promise<void> {
+    for (let i = 0; i < ids.length; i += MAX_COUNT)
+      await this.#run(scripts.giveBackScript, ids.slice(i, i + MAX_COUNT));
   }
 
   /** Removes this replica from the workers, and from the consumers of the stream if it has no claim. */

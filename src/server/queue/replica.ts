@@ -28,6 +28,8 @@ export interface ReplicaOptions {
   readonly name: string;
   /** Repository of the model. */
   readonly repository: string;
+  /** Number of fronts of this server. */
+  readonly fronts: number;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
 }
@@ -135,7 +137,7 @@ export class Replica implements Disposable {
    * @param load loads the model if it is not loaded. Called when no replica claims waiting predictions
    */
   work(service: PredictionService, engine: Engine, load: () => void = () => {}): void {
-    const { memory, metrics } = this.#options;
+    const { memory, metrics, fronts } = this.#options;
     const worker = new QueueWorker({
       queue: this.#queue,
       link: this.#blockingLink(),
@@ -143,6 +145,7 @@ export class Replica implements Disposable {
       claims: this.claims,
       service,
       engine,
+      fronts,
       memory,
       metrics,
     });

@@ -176,15 +176,13 @@ end
 return ids
 `);
 
-/** Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it. A run counts as an attempt. */
+/** Returns predictions to the queue: an orderly stop is no attempt. Arguments: ids. */
 export const giveBackScript = queueScript(`
 freeing()
-local ids = {}
-for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+local ids = { unpack(ARGV, 3) }
 -- Before the first write, as in createScript.
 load(ids)
-for i = 3, #ARGV, 2 do
-  local id = ARGV[i]
+for _, id in ipairs(ids) do
   local entry = isOpen(id) and entryOf(id)
   local holder, tries
   if entry then holder, tries = holderOf(entry) end
@@ -194,7 +192,7 @@ for i = 3, #ARGV, 2 do
       local fields = redis.call('XRANGE', work, entry, entry)[1][2]
       local before, head = deliveriesOf(fields[2])
       -- A worker finds a changed head, and fails the prediction.
-      if before then head = sealedHead(head, textOf(before + tries - (ARGV[i + 1] == '1' and 0 or 1))) else head = fields[2] end
+      if before then head = sealedHead(head, textOf(before + tries - 1)) else head = fields[2] end
       local again = redis.call('XADD', work, '*', 'head', head, 'request', fields[4])
       local meta, deadline, rest = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
       set(id, openText(id, meta .. again .. ' ' .. rest))

@@ -1,0 +1,94 @@
+/** A server with a queue and several fronts: each front answers for all predictions, and claims its share of them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import { Queue } from "../src/server/queue/queue.ts";
+import { capacityOf } from "../src/server/queue/queue-worker.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { hold } from "./helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
+import { inRole, isRunning, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+const retention = { ms: 60_000, bytes: 1e6 };
+const limits = { maxQueuedItems: 1000, maxQueuedBytes: 1e6 };
+
+describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+
+  beforeAll(async () => {
+    [redis, store] = await Promise.all([startRedis(), storeWith("lab", "stage")]);
+  });
+
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  test("answer polls and cancellations while any other front is stopped", async () => {
+    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--queue", redis.url];
+    await using server = startCli([...args, "--queue-name", "fronts"], { env: { SCONCE_HOME: store.home } });
+    const client = await clientOf(server);
+    await using gate = hold();
+    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
+    const { port } = new URL(client.url);
+    // The kernel divides the connections between both fronts.
+    using connections = new DisposableStack();
+    const sockets = Array.from({ length: 24 }, () => {
+      const socket = connect(Number(port), "127.0.0.1");
+      connections.defer(() => socket.destroy());
+      return socket;
+    });
+    await Promise.all(sockets.map((socket) => answerOf(socket, "GET /health/live")));
+    for (const pid of await inRole(server.pid, "front")) {
+      process.kill(pid, "SIGSTOP");
+      const ended = until(() => !isRunning(pid)).then(() => "the stopped front ended first");
+      for (const request of [`GET /predictions/${id}`, `POST /predictions/${id}/cancel`]) {
+        const answers = sockets.map((socket) => answerOf(socket, request));
+        expect(await Promise.race([ended, Promise.any(answers)])).toContain("200 OK");
+      }
+      process.kill(pid, "SIGCONT");
+    }
+  }, 60_000);
+
+  test("return a running prediction at a stop, which counts as no failed attempt", async () => {
+    const config = { queue: redis.url, queueName: "stops" };
+    await using front = await store.serve("stage", { ...config, role: "front" });
+    await using gate = hold();
+    const inputs = [{ x: 1, say: "aloha", before: gate.url("a") }];
+    const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(inputs) };
+    const { demo_id: id } = (await (await front.client.fetch("/demo", post)).json()) as { demo_id: string };
+    const state = async (headers = {}) =>
+      (await (await front.client.fetch(`/demo/${id}`, { headers })).json()) as Record<string, unknown>;
+    for (let stops = 0; stops < 2; stops++) {
+      await using worker = await store.serve("stage", { ...config, role: "worker", drainTimeout: 0 });
+      await until(async () => `${(await state()).logs}`.includes("aloha"));
+      await worker.stop();
+    }
+    // This worker dies while it has the prediction, because it neither renews its lease nor leaves.
+    using links = await redisLinks(redis.url);
+    const options = { ...links, name: "stops", leaseMs: 1000, retention, timeoutMs: 60_000, limits };
+    const died = new Queue({ ...options, node: "dead" });
+    expect((await died.claim(links.link, 1, 1)).requests).toHaveLength(1);
+    await using _next = await store.serve("stage", { ...config, role: "worker", queueLease: 1 });
+    gate.release("a");
+    expect(await state({ Prefer: "wait" })).toMatchObject({ status: "success" });
+  }, 60_000);
+});
+
+test("the fronts of a server claim together as many predictions as one front would", () => {
+  const engine = { maxBatchSize: 64, instances: 2 };
+  expect(capacityOf(engine, 1)).toEqual({ batch: 128, most: 384 });
+  expect(capacityOf(engine, 8)).toEqual({ batch: 16, most: 48 });
+  expect(capacityOf({ maxBatchSize: 1, instances: 1 }, 4)).toEqual({ batch: 0.25, most: 2 });
+});
+
+/** Sends a request without a body on a connection. @returns the answer's first chunk */
+function answerOf(socket: Socket, request: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  socket.once("data", (data) => resolve(data.toString()));
+  socket.once("error", reject);
+  socket.write(`${request} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n`);
+  return promise;
+}
