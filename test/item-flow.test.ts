@@ -11,7 +11,9 @@ import { ItemFlow } from "../src/server/flow/item-flow.ts";
 import { ItemList, type ListItem } from "../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
 import { wholeText } from "../src/server/flow/output-encoder.ts";
+import { predictAll } from "../src/server/flow/predict-all.ts";
 import { runDemo } from "../src/server/flow/run-demo.ts";
+import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { anyModel, HeldEngine, InstantEngine, inputs, numbers, preprocess, tensors } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
@@ -205,4 +207,21 @@ test("the time after all clients have left does not lower the estimated rate", (
   nowMs += 60_000;
   come();
   expect(flow.waitMs(true).waitMs).toBe(0);
+});
+
+test("a demo that calls predict after its cancellation leaves the counts of unfinished predictions as they were", async () => {
+  using idle = spyOn(Turns.prototype, "idle");
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(anyModel, fetcher));
+  await expect(predictAll(flow, [{ x: 1 }], { signal: AbortSignal.abort() })).rejects.toMatchObject({
+    code: "canceled",
+  });
+  const [first, second] = [1, 2].map(() => new ItemList(inputs(1), { succeeded() {}, failed() {} }));
+  if (first === undefined || second === undefined) throw new Error("two lists");
+  flow.run(first);
+  flow.run(second);
+  flow.end(first);
+  expect(idle).not.toHaveBeenCalled();
+  flow.end(second);
+  expect(idle).toHaveBeenCalledTimes(1);
 });

@@ -116,6 +116,23 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     }
   }, 120_000);
 
+  test("that is full answers waiting clients, however large their outputs are", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    await using models = await storeWith("lab");
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    try {
+      await using server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
+      fill(`${disk.path}/filler`);
+      for (const count of [1, 5000]) {
+        const { status, outputs } = await server.client.predict(Array.from({ length: count }, (_, x) => ({ x })));
+        expect([status, outputs?.length]).toEqual(["success", count]);
+      }
+    } finally {
+      warn.mockRestore();
+    }
+  }, 120_000);
+
   test("that is read-only is reported at the start in one line, with or without a database", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");

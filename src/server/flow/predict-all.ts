@@ -52,6 +52,7 @@ export async function predictAll(
   }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
+  if (signal.aborted) throw ended();
   const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
   const outputs = new Array<unknown>(inputs.length);
   let left = inputs.length;
@@ -74,16 +75,19 @@ export async function predictAll(
     },
   });
   list.isQuarantined = isDeprioritised;
-  const onAbort = () => reject(new SconceError("canceled", "the prediction has ended"));
+  const onAbort = () => reject(ended());
   signal.addEventListener("abort", onAbort);
-  if (signal.aborted) onAbort();
-  else flow.run(list);
+  flow.run(list);
   try {
     return await promise;
   } finally {
     signal.removeEventListener("abort", onAbort);
     flow.end(list);
   }
+}
+
+function ended(): SconceError {
+  return new SconceError("canceled", "the prediction has ended");
 }
 
 /** Rough size of an output in bytes. */

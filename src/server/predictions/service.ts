@@ -5,7 +5,6 @@ import { type Bodies, type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.t
 import { noInputs } from "../inputs/input-list.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
 import { newId } from "./ids.ts";
-import { LargeText } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
 import type { ModelVersion } from "./model-version.ts";
@@ -90,9 +89,6 @@ export class PredictionService implements Predictions {
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
       if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.notWaitedFor();
-      // The first piece of a large answer has the id. If a kill cuts the answer, the client must find the outcome in
-      // the store.
-      if (live.record.outcome?.members instanceof LargeText) await this.#options.store.flush();
     }
     if (live.mustStore) await this.live.store(live);
     if (live.isStored) await this.#written(live);
