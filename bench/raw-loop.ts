@@ -10,7 +10,7 @@ import type { Tensor } from "../src/author/tensor.ts";
 import { z } from "../src/author/z.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { rowParting } from "../src/engine/rows.ts";
-import { loadPackaged } from "../src/package/code/load.ts";
+import { openPackaged } from "../src/package/code/load.ts";
 import { mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { sum } from "./numbers.ts";
@@ -21,7 +21,7 @@ const WARM_UP_MS = 50;
 
 const [name = "", path = "", threads = "", device = "", layers = ""] = process.argv.slice(2);
 const packaged = await new ModelStore().resolve(name);
-const model = await loadPackaged(packaged);
+const model = await openPackaged(packaged);
 const [weights] = packaged.layersOf(mediaTypes.weights);
 if (weights === undefined) throw new Error(`${name} has no weights`);
 await model.setup({ asset: (title) => Bun.file(packaged.layer(title).path) });

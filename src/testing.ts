@@ -1,7 +1,7 @@
 /** The module `sconce/testing`: runs the functions and weights of a model folder without a server. */
 import { resolve } from "node:path";
 import { version } from "../package.json";
-import type { Model } from "./author/define.ts";
+import type { ModelFacts } from "./author/define.ts";
 import type { Tensor } from "./author/tensor.ts";
 import { withoutUnions } from "./author/zod-issues.ts";
 import { SconceError } from "./base/errors.ts";
@@ -26,7 +26,7 @@ export interface TestOptions {
 
 /** A loaded model. At the end of its scope, `await using` frees the weights. */
 export interface TestModel extends AsyncDisposable {
-  readonly model: Model;
+  readonly model: ModelFacts;
   /**
    * Runs inputs through the whole model, in batches as a server does.
    * @param inputs JSON values. A file field may have a path relative to the model's folder
@@ -53,14 +53,13 @@ export interface TestModel extends AsyncDisposable {
  */
 export async function openModel(folder: string, options: TestOptions = {}): Promise<TestModel> {
   const dir = resolve(folder);
-  const { model, pathOf } = await openSource(dir);
+  const { device = "cpu", threads = 1, params } = options;
+  const { model, pathOf } = await openSource(dir, params);
   const fetcher = new Fetcher({
     guard: new AddressGuard({ allowPrivate: true }),
     maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });
-  const { device = "cpu", threads = 1, params } = options;
-  if (params !== undefined) model.shared.params = model.params?.parse(params);
   const none = { batchSize: undefined, maxQueueDelayMs: undefined, latencyTargetMs: Infinity, maxInputs: undefined };
   const settings = { ...none, device, threads, instances: undefined };
   const { engine, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
@@ -90,7 +89,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
 }
 
 /** Decodes an input by the model's schema. @throws an error that names the faulty fields */
-function decode({ input }: Model, json: unknown): unknown {
+function decode({ input }: ModelFacts, json: unknown): unknown {
   const decoded = input.safeParse(json);
   if (decoded.success) return decoded.data;
   const faults = withoutUnions(decoded.error.issues).map(

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { defineModel } from "../src/author/define.ts";
+import { defineModel, opened } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
@@ -99,7 +99,7 @@ test("all memory charges of predictions are released", async () => {
     const memory = new MemoryAccount({ maxBytes: maxMemory });
     const engine = new LocalEngine<ListItem>({ ...model.tensors, runners, maxBatchSize, maxQueueDelayMs: 0 });
     using fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }), maxBytes: 1000 });
-    const pipeline = new ItemPipeline(model, fetcher);
+    const pipeline = new ItemPipeline(opened(model), fetcher);
     const flow = new ItemFlow(engine, pipeline, { maxReadyBytes, maxFetches: 2, memory, pollShare: 0.1 });
     const store = new MemoryStore(keepAll, { memory });
     const bodies = new Bodies(new InputDecoder(model.input));

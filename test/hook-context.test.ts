@@ -129,12 +129,12 @@ test("log lines have the ids of the request and the prediction; the signal abort
 });
 
 test.each([
-  ["factor=many", "factor: Invalid input: expected number, received string"],
-  ["mode=slow", 'mode: Invalid option: expected one of "fast"|"best"'],
+  ["factor=many", "the parameter factor: Invalid input: expected number, received string"],
+  ["mode=slow", 'the parameter mode: Invalid option: expected one of "fast"|"best"'],
   ["speed=1", "there is no parameter speed; the model has factor, word, mode"],
 ])("--param %s refuses to start", async (param, message) => {
   await using server = serve("--param", param);
-  expect(await server.line(message)).toContain(`--param: ${message}`);
+  expect(await server.line(message)).toContain(message);
   expect(await server.exited).not.toBe(0);
 });
 

@@ -1,6 +1,6 @@
 /** Credits of the item flow: how many items it may prepare before their batches, and how clients share them. */
 import { expect, spyOn, test } from "bun:test";
-import { defineModel } from "../src/author/define.ts";
+import { defineModel, opened } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -29,7 +29,7 @@ test("a tensor is charged three times until its batch has ended, which limits th
   const engine = new HeldEngine();
   // 0.55 of this memory is for tensors.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), {
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher), {
     maxReadyBytes: 2 ** 28,
     maxFetches: 32,
     pollShare: 0.1,
@@ -48,7 +48,7 @@ test("a tensor is charged three times until its batch has ended, which limits th
 function heldFlow() {
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
   const come = (count: number, isWaitedFor = false, client?: Sender) => {
     const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor, client });
     flow.run(list);
@@ -103,7 +103,7 @@ test("a prediction may have 32 pending preprocess calls, one of a key with a sha
     postprocess: () => ({ y: 1 }),
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(model), fetcher));
   const pending = [undefined, 3, 100].map((share) => {
     const client: Sender = { address: `${share}`, name: "1", ...(share && { share }) };
     const list = new ItemList(inputs(1000), { succeeded() {}, failed() {} }, { client });
@@ -129,7 +129,7 @@ test("items of clients whose items fail (quarantined items) leave space for othe
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher), {
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher), {
     maxReadyBytes: 400,
     maxFetches: 1,
     pollShare: 0.1,
@@ -171,7 +171,7 @@ test("quarantined items overtake items that the model's code never finishes, as 
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
   const [good, bad, unlucky] = ["good", "bad", "unlucky"].map((address) => ({ address, name: "" }));
   for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.quarantine.ended(client, true);
   const come = (client: typeof good, x: number, count: number) => {

@@ -2,7 +2,7 @@
  * The item flow, which prepares inputs and makes outputs, yields to the event loop, however slow the model's code is.
  */
 import { expect, spyOn, test } from "bun:test";
-import { defineModel } from "../src/author/define.ts";
+import { defineModel, opened } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { z } from "../src/index.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -44,7 +44,7 @@ test("even if the device takes no time, the event loop turns before all inputs a
     postprocess: () => ({ y: 1 }),
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(opened(model), fetcher));
   const { promise: done, resolve, reject } = Promise.withResolvers<void>();
   let left = COUNT;
   const inputs = Array.from({ length: COUNT }, (_, x) => ({ x }));
@@ -75,7 +75,7 @@ test("while outputs of a batch are slow, the event loop turns, and lists make th
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
   let made = 0;
   const large = Promise.withResolvers<void>();
   const listOf = (count: number, done: () => void) => {
@@ -128,7 +128,7 @@ test.each([
     using fetcher = new Fetcher({ guard: new AddressGuard() });
     // Memory for the output rows of a hundred items.
     const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
-    const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
+    const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(opened(model), fetcher), limits);
     const receiver = (done: () => void) => ({
       succeeded: done,
       failed: (_: number, error: Error) => Promise.reject(error),
@@ -175,7 +175,7 @@ test("a demo gets large outputs as the model returned them, and the event loop t
     },
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const pipeline = new ItemPipeline(model, fetcher);
+  const pipeline = new ItemPipeline(opened(model), fetcher);
   const flow = new ItemFlow(new InstantEngine(), pipeline);
   const { signal } = new AbortController();
   using turns = loopTurns();
@@ -190,7 +190,7 @@ test("the time after all clients have left does not lower the estimated rate", (
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(anyModel, fetcher));
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
   const come = () =>
     Array.from({ length: 500 }, () => {
       const list = new ItemList(
@@ -212,7 +212,7 @@ test("the time after all clients have left does not lower the estimated rate", (
 test("a demo that calls predict after its cancellation leaves the counts of unfinished predictions as they were", async () => {
   using idle = spyOn(Turns.prototype, "idle");
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(anyModel, fetcher));
+  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
   await expect(predictAll(flow, [{ x: 1 }], { signal: AbortSignal.abort() })).rejects.toMatchObject({
     code: "canceled",
   });

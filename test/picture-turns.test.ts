@@ -2,7 +2,7 @@
 
 import { expect, spyOn, test } from "bun:test";
 import { availableParallelism } from "node:os";
-import { defineModel } from "../src/author/define.ts";
+import { defineModel, opened } from "../src/author/define.ts";
 import { Image } from "../src/author/media.ts";
 import { PictureTurns, pictures } from "../src/author/picture-turns.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
@@ -92,7 +92,7 @@ test("a demo may decode pictures after their inputs have run, however many pictu
     },
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const pipeline = new ItemPipeline(model, fetcher);
+  const pipeline = new ItemPipeline(opened(model), fetcher);
   const flow = new ItemFlow(new InstantEngine(), pipeline);
   const { signal } = new AbortController();
   const inputs = await greyInputs(count);
@@ -104,7 +104,7 @@ test("slow code after each picture of a prediction runs in a turn of the event l
   const inputs = await greyInputs(COUNT);
   using turns = loopTurns();
   const seen: number[] = [];
-  const model = defineModel({
+  const declared = defineModel({
     ...facts,
     async preprocess({ image }) {
       const { data } = await image.pixels();
@@ -113,6 +113,7 @@ test("slow code after each picture of a prediction runs in a turn of the event l
       return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
     },
   });
+  const model = opened(declared);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
   const run = spyOn(pictures, "run");

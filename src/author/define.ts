@@ -7,8 +7,8 @@ import {
   type HookContext,
   hookContext,
   type InputContext,
+  type OpenContext,
   type PartContext,
-  type SharedContext,
 } from "./hook-context.ts";
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import { paramsOf } from "./params.ts";
@@ -218,55 +218,87 @@ export interface ModelDemo {
   ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
-/**
- * The validated declaration of a model. The functions take `unknown`, because only the author's code knows the
- * model's types.
- */
-export class Model {
-  declare readonly name: string;
-  declare readonly description: string;
-  declare readonly input: z.ZodType;
-  declare readonly output: z.ZodType;
+/** Everything that an author declares of a model except its functions. */
+export interface ModelFacts {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodType;
+  readonly output: z.ZodType;
   /**
    * Schema of the pieces that `postprocess` or `postprocessPart` makes before the whole output; undefined without
    * pieces.
    */
-  declare readonly part: z.ZodType | undefined;
+  readonly part: z.ZodType | undefined;
   /**
-   * Tensors of one item. Empty for a declaration without `tensors`, until `completed` adds the tensors of the weights.
+   * Tensors of one item. Empty for a declaration without `tensors`, until `withStated` adds the tensors of the weights.
    */
-  declare readonly tensors: {
+  readonly tensors: {
     readonly inputs: TensorSpecs;
     readonly outputs: TensorSpecs;
     readonly parts: TensorSpecs;
   };
   /** Paths of the weights files, by session name. */
-  declare readonly weights: Readonly<Record<string, string>>;
-  declare readonly operators: readonly string[];
-  declare readonly assets: readonly string[];
-  declare readonly example: unknown;
+  readonly weights: Readonly<Record<string, string>>;
+  readonly operators: readonly string[];
+  readonly assets: readonly string[];
+  readonly example: unknown;
   /** All example inputs, with `example` first. */
-  declare readonly examples: readonly unknown[];
-  declare readonly settings: ModelSettings;
-  declare readonly params: z.ZodObject | undefined;
-  /** State, parameters and device, which all functions of the model in this process share. */
-  declare readonly shared: SharedContext;
-  declare readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
-  declare readonly teardown: () => Awaitable<void>;
-  declare readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
+  readonly examples: readonly unknown[];
+  readonly settings: ModelSettings;
+  readonly params: z.ZodObject | undefined;
+  /** Whether `predict`, or `begin` and `step`, replace the forward pass. */
+  readonly hasPredict: boolean;
+  readonly demo: Pick<ModelDemo, "output"> | undefined;
+  readonly openai: OpenAi | undefined;
+}
+
+/**
+ * The author's functions, bound to one context. They take `unknown`, because only the author's code knows the model's
+ * types.
+ */
+export interface ModelHooks {
+  readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
+  readonly teardown: () => Awaitable<void>;
+  readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
   /** The author's `predict`, or `begin` and `step`. Undefined for a model that only has a forward pass. */
-  declare readonly predict: Predict | Steps | undefined;
-  declare readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
+  readonly predict: Predict | Steps | undefined;
+  readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
   /**
    * Turns rows of the output tensors into an output. May return an async generator, which yields parts of the output.
    */
-  declare readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
-  declare readonly demo: ModelDemo | undefined;
-  declare readonly openai: OpenAi | undefined;
+  readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
+  readonly demo: ModelDemo | undefined;
+}
 
-  constructor(fields: Omit<Model, never>) {
-    Object.assign(this, fields);
-  }
+const hooksOf = Symbol("hooks of a model");
+
+/** The validated declaration of a model. Nothing changes it: state and parameters belong to the models that it opens. */
+export interface Model extends ModelFacts {
+  readonly [hooksOf]: (context: OpenContext) => ModelHooks;
+}
+
+/** A model with its own parameters, state and device. */
+export interface OpenedModel extends Omit<ModelFacts, "demo">, ModelHooks {
+  /** Parameters, state and device, which all functions of this opened model share. */
+  readonly context: OpenContext;
+}
+
+/** Whether a value comes from `defineModel`. */
+export function isModel(value: unknown): value is Model {
+  return typeof value === "object" && value !== null && hooksOf in value;
+}
+
+/**
+ * Opens a model: binds its functions to a fresh context.
+ * @param given values of parameters; the others keep their defaults
+ * @throws SconceError `usage` for a value that `params` does not allow
+ */
+export function opened(
+  { [hooksOf]: hooks, ...facts }: Model,
+  given: Readonly<Record<string, unknown>> = {},
+): OpenedModel {
+  const context: OpenContext = { state: undefined, params: paramsOf(facts.params, given), device: "cpu" };
+  return { ...facts, ...hooks(context), context };
 }
 
 /**
@@ -295,12 +327,43 @@ export function defineModel<
   const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
-  const shared: SharedContext = { state: undefined, params: paramsOf(params, []), device: "cpu" };
-  let isSetUp = false;
   type Context = PartContext<z.output<I>, S, z.output<PS>>;
-  // TypeScript cannot check these casts. The schemas and the engine check the values at run time.
-  const contextOf = (call: CallFacts) => hookContext(shared, call) as Context;
-  return new Model({
+  // TypeScript cannot check the casts of the functions. The schemas and the engine check the values at run time.
+  const hooks = (opened: OpenContext): ModelHooks => {
+    let isSetUp = false;
+    const contextOf = (call: CallFacts) => hookContext(opened, call) as Context;
+    return {
+      async setup({ asset }) {
+        opened.state = await setup?.({ asset, params: opened.params as z.output<PS> });
+        isSetUp = true;
+      },
+      teardown: () => (isSetUp ? teardown?.(opened.state as S) : undefined),
+      preprocess: (value, caller) => preprocess(value as z.output<I>, contextOf({ caller })),
+      predict: predict
+        ? (batch, sessions, caller) =>
+            predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))
+        : begin &&
+          step && {
+            begin: (inputs, sessions, caller) =>
+              begin(inputs as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller })),
+            step: (states, sessions, caller) =>
+              step(states as readonly NoInfer<Running>[], sessions as Sessions<W>, contextOf({ caller })),
+          },
+      postprocessPart:
+        postprocessPart && ((rows, call) => postprocessPart(rows as ModelTensorsOf<Rows>, contextOf(call))),
+      postprocess: (rows, call) => postprocess(rows as ModelTensorsOf<Out>, contextOf(call)),
+      demo: demo && {
+        output: demo.output,
+        predict: (inputs, context) =>
+          demo.predict(
+            inputs as z.output<I>[],
+            { ...opened, ...context } as DemoContext<z.output<I>, z.output<O>, S, z.output<PS>>,
+          ),
+      },
+    };
+  };
+  return Object.freeze<Model>({
+    [hooksOf]: hooks,
     name,
     description,
     input,
@@ -314,60 +377,26 @@ export function defineModel<
     examples,
     settings: settingsOf(declaration),
     params,
-    shared,
-    async setup({ asset }) {
-      shared.state = await setup?.({ asset, params: shared.params as z.output<PS> });
-      isSetUp = true;
-    },
-    teardown: () => (isSetUp ? teardown?.(shared.state as S) : undefined),
-    preprocess: (value, caller) => preprocess(value as z.output<I>, contextOf({ caller })),
-    predict: predict
-      ? (batch, sessions, caller) =>
-          predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))
-      : begin &&
-        step && {
-          begin: (inputs, sessions, caller) =>
-            begin(inputs as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller })),
-          step: (states, sessions, caller) =>
-            step(states as readonly NoInfer<Running>[], sessions as Sessions<W>, contextOf({ caller })),
-        },
-    postprocessPart:
-      postprocessPart && ((rows, call) => postprocessPart(rows as ModelTensorsOf<Rows>, contextOf(call))),
-    postprocess: (rows, call) => postprocess(rows as ModelTensorsOf<Out>, contextOf(call)),
-    demo: demo && {
-      output: demo.output,
-      predict: (inputs, context) =>
-        demo.predict(
-          inputs as z.output<I>[],
-          { ...shared, ...context } as DemoContext<z.output<I>, z.output<O>, S, z.output<PS>>,
-        ),
-    },
+    hasPredict: predict !== undefined || begin !== undefined,
+    demo: demo && { output: demo.output },
     openai: declaration.openai as OpenAi | undefined,
   });
 }
 
 const noTensors = { inputs: {}, outputs: {}, parts: {} };
 
-/** Whether the tensors are known: the author declared them, or `completed` added them. */
+/** Whether the tensors are known: the author declared them, or `withStated` added them. */
 export function hasTensors({ tensors }: Pick<Model, "tensors">): boolean {
   return Object.keys(tensors.inputs).length > 0;
 }
 
-/** Adds the tensors and the batch size of the weights where the author declared none. */
-export function completed(
+/** Adds the tensors and the batch size that the weights state, where the author declared none. */
+export function withStated(
   model: Model,
-  {
-    inputs,
-    outputs,
-    batchSize,
-  }: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly batchSize: number },
+  { inputs, outputs, batchSize }: Pick<Model["tensors"], "inputs" | "outputs"> & { readonly batchSize: number },
 ): Model {
   const tensors = hasTensors(model) ? model.tensors : { inputs, outputs, parts: outputs };
-  return new Model({
-    ...model,
-    tensors,
-    settings: { ...model.settings, batchSize: model.settings.batchSize ?? batchSize },
-  });
+  return { ...model, tensors, settings: { ...model.settings, batchSize: model.settings.batchSize ?? batchSize } };
 }
 
 function settingsOf(declared: ModelSettings): ModelSettings {

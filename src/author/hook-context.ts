@@ -30,10 +30,10 @@ export interface PartContext<Input = unknown, State = unknown, Params = unknown>
   readonly sequence: number;
 }
 
-/** State, parameters and device of a model in one process. */
-export interface SharedContext {
+/** State, parameters and device of an opened model. */
+export interface OpenContext {
   state: unknown;
-  params: unknown;
+  readonly params: unknown;
   device: string;
 }
 
@@ -44,7 +44,7 @@ export interface HookCaller {
   readonly fileSignal?: AbortSignal | undefined;
   /** Writes a line of the function's log. Default: the line goes to standard error. */
   readonly log?: ((text: string) => void) | undefined;
-  /** Device on which the call runs. Default: the device of the shared context. */
+  /** Device on which the call runs. Default: the device of the opened model. */
   readonly device?: string;
 }
 
@@ -61,13 +61,13 @@ export interface CallFacts {
  * read.
  */
 export function hookContext(
-  shared: Readonly<SharedContext>,
+  opened: Readonly<OpenContext>,
   { input, sequence = 0, caller = nobody }: CallFacts,
 ): PartContext {
   return {
-    state: shared.state,
-    params: shared.params,
-    device: caller.device ?? shared.device,
+    state: opened.state,
+    params: opened.params,
+    device: caller.device ?? opened.device,
     input,
     sequence,
     log: (...values) => (caller.log ?? console.error)(format(...values)),

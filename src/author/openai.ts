@@ -1,6 +1,6 @@
 /** The fields of a model that the OpenAI routes read and write: declared by the author, or found in the schemas. */
 import { type JsonSchema, SchemaNode } from "../base/json-schema.ts";
-import type { HookContext, SharedContext } from "./hook-context.ts";
+import type { HookContext, OpenContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
 import * as z from "./z.ts";
 
@@ -76,7 +76,7 @@ export const openAiFields = z.strictObject({
 });
 export type OpenAiFields = z.infer<typeof openAiFields>;
 
-type CountTokens = (text: string, context?: SharedContext) => number;
+type CountTokens = (text: string, context?: OpenContext) => number;
 /** The declaration without the model's types. `tokens` is a function or the name of a field. */
 export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
   readonly embeddings?:

@@ -6,26 +6,35 @@ import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
 
 /**
- * Parses the operator's parameters and adds the defaults.
- * @param given texts `name=value`; the value of a field that takes no text is JSON
+ * Checks the values of parameters and adds the defaults.
  * @throws SconceError `usage`
  */
-export function paramsOf(schema: z.ZodObject | undefined, given: readonly string[]): unknown {
-  if (schema === undefined && given.length > 0) throw usage("the model declares no params");
-  if (schema === undefined) return {};
-  const { fields } = SchemaNode.of(wireSchema(schema, "params"));
+export function paramsOf(schema: z.ZodObject | undefined, given: Readonly<Record<string, unknown>>): unknown {
+  const names = Object.keys(schema?.shape ?? {});
+  for (const name of Object.keys(given)) {
+    if (schema === undefined) throw usage(`there is no parameter ${name}; the model declares no params`);
+    if (!names.includes(name)) throw usage(`there is no parameter ${name}; the model has ${names.join(", ")}`);
+  }
+  const parsed = schema?.safeParse(given);
+  if (parsed === undefined || parsed.success) return parsed?.data ?? {};
+  const [issue] = parsed.error.issues;
+  throw usage(`the parameter ${issue?.path.join(".")}: ${issue?.message}`);
+}
+
+/**
+ * Reads the operator's parameters.
+ * @param given texts `name=value`; the value of a field that takes no text is JSON
+ */
+export function paramsIn(schema: z.ZodObject | undefined, given: readonly string[]): Record<string, unknown> {
+  if (given.length === 0) return {};
+  const fields = schema && SchemaNode.of(wireSchema(schema, "params")).fields;
   const values = given.map((each): [string, unknown] => {
     const at = each.indexOf("=");
     const name = each.slice(0, at);
-    const field = fields.get(name);
-    if (field === undefined)
-      throw usage(`there is no parameter ${name}; the model has ${[...fields.keys()].join(", ")}`);
-    return [name, parsedValue(each.slice(at + 1), field)];
+    const [text, field] = [each.slice(at + 1), fields?.get(name)];
+    return [name, field === undefined ? text : parsedValue(text, field)];
   });
-  const parsed = schema.safeParse(Object.fromEntries(values));
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw usage(`${issue?.path.join(".")}: ${issue?.message}`);
+  return Object.fromEntries(values);
 }
 
 function parsedValue(text: string, { types }: SchemaNode): unknown {
@@ -38,7 +47,7 @@ function parsedValue(text: string, { types }: SchemaNode): unknown {
 }
 
 function usage(problem: string): SconceError {
-  return new SconceError("usage", `--param: ${problem}`);
+  return new SconceError("usage", problem);
 }
 
 /** Faults of the author's `params` schema. Every parameter needs a default, so that commands run without `--param`. */

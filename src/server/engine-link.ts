@@ -153,7 +153,7 @@ export class EngineLink implements EngineEvents {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
     this.#device = (device) => {
-      model.shared.device = device;
+      model.context.device = device;
     };
     await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#settled.promise]);
     return {

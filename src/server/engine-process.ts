@@ -1,12 +1,11 @@
 /** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all HTTP processes. */
 import { z } from "zod";
-import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { lowerPriority, shortenSlices } from "../machine/processes/scheduling.ts";
-import { loadPackaged } from "../package/code/load.ts";
+import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
@@ -42,8 +41,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);
     if (verified !== undefined) await source.verify(packaged, verified);
-    const model = await loadPackaged(packaged);
-    model.shared.params = paramsOf(model.params, config.param);
+    const model = await openPackaged(packaged, config.param);
     using fetcher = fetcherFor(config);
     const warm = await warmModel({
       ...packagedSetUp(packaged, config),

@@ -131,7 +131,10 @@ function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
   if (embeddings === undefined || typeof tokens !== "function") return openai;
-  return { ...openai, embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text, model.shared)) } };
+  return {
+    ...openai,
+    embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text, model.context)) },
+  };
 }
 
 /** The current batch size: the engine lowers the configured one if the device has too little memory. */

@@ -1,8 +1,7 @@
 /** Opens all parts of a model in an HTTP process: its code, its store, its engine and its predictions. */
-import type { Model } from "../author/define.ts";
-import { paramsOf } from "../author/params.ts";
+import type { OpenedModel } from "../author/define.ts";
 import type { SconceError } from "../base/errors.ts";
-import { loadPackaged } from "../package/code/load.ts";
+import { openPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineLink } from "./engine-link.ts";
@@ -29,7 +28,7 @@ import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
 /** Parts that the engine needs when it is opened. */
 export interface FrontTools {
-  readonly model: Model;
+  readonly model: OpenedModel;
   readonly fetcher: Fetcher;
   readonly metrics: Metrics;
   readonly hooks: Hooks;
@@ -56,7 +55,7 @@ export interface FrontModelOptions {
 
 export interface ModelParts {
   readonly metrics: Metrics;
-  readonly model: Model;
+  readonly model: OpenedModel;
   readonly hooks: Hooks;
   readonly store: PredictionStore;
   readonly decoder: InputDecoder;
@@ -88,8 +87,7 @@ export async function openModelParts(
   const { owner, unfinished, others, runningHooks, siblings } = shared.options;
   const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
-  const model = await loadPackaged(packaged);
-  model.shared.params = paramsOf(model.params, config.param);
+  const model = await openPackaged(packaged, config.param);
   const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: runningHooks });
   if (run !== undefined) opened.defer(() => tearDown(model));
   const running = await run?.({ model, fetcher, metrics, hooks });

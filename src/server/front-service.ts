@@ -1,6 +1,6 @@
 /** Opens the prediction service of a model in an HTTP process. */
 
-import type { Model } from "../author/define.ts";
+import type { OpenedModel } from "../author/define.ts";
 import { authorStack, messageWithLine } from "../base/author-line.ts";
 import { type ErrorCode, oneLine, type SconceError } from "../base/errors.ts";
 import { type LogFields, log } from "../base/log.ts";
@@ -15,7 +15,7 @@ import { PredictionService, type ServiceOptions } from "./predictions/service.ts
 export interface FrontServiceOptions
   extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onLog" | "onTrace"> {
   readonly config: ServeConfig;
-  readonly model: Model;
+  readonly model: OpenedModel;
   readonly running: RunningModel;
 }
 
@@ -51,7 +51,10 @@ export function openService({ config, model, running, ...options }: FrontService
   return { flow, service };
 }
 
-export function maxInputsOf(model: Model, config: ServeConfig): { prediction: number; demo: number } {
+export function maxInputsOf(
+  model: Pick<OpenedModel, "settings">,
+  config: ServeConfig,
+): { prediction: number; demo: number } {
   const prediction = Math.min(
     config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
     config.maxQueuedItems,

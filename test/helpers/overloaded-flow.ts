@@ -1,6 +1,6 @@
 /** Simulates an overloaded server whose clients give up after a while. */
 import { spyOn } from "bun:test";
-import { defineModel } from "../../src/author/define.ts";
+import { defineModel, opened } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import { LocalEngine } from "../../src/engine/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
@@ -55,7 +55,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
     maxQueueDelayMs: 0,
     clock,
   });
-  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
   const random = seeded(seed);
   const perMs = (instances * maxBatchSize) / batchMs;
   const endMs = 1000 * seconds;

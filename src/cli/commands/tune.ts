@@ -9,7 +9,7 @@ import { duration, option } from "../../base/option.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
 import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune as tuneRunners } from "../../engine/tuner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
-import { loadPackaged } from "../../package/code/load.ts";
+import { openPackaged } from "../../package/code/load.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { type ServeConfig, serveOptions } from "../../server/config.ts";
@@ -82,7 +82,7 @@ type TuneConfig = { readonly seconds: number } & Pick<
  */
 async function tuneModel(packaged: PackagedModel, config: TuneConfig): Promise<void> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
-  const model = await loadPackaged(packaged);
+  const model = await openPackaged(packaged);
   using fetcher = fetcherFor(config);
   const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
   const limits = {

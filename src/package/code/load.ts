@@ -1,6 +1,7 @@
 /** Loads a model's bundle as a `Model`, and supplies the modules `sconce` and `zod` that it imports. */
 import * as zod from "zod";
-import { completed, Model } from "../../author/define.ts";
+import { isModel, type Model, type OpenedModel, opened, withStated } from "../../author/define.ts";
+import { paramsIn } from "../../author/params.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { isNoFile, messageOf, SconceError } from "../../base/errors.ts";
 import { forbidExit } from "../../base/exit.ts";
@@ -9,12 +10,14 @@ import type { PackagedModel } from "../store/packaged-model.ts";
 const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
 let installed: Promise<void> | undefined;
+let loads = 0;
 
 /** Modules that a bundle leaves out and this program supplies. With separate copies, `instanceof` would fail. */
 export const suppliedModules = ["sconce", "zod"] as const;
 
 /**
- * Runs a bundle and returns the model that it exports.
+ * Runs a bundle and returns the model that it exports. Each call makes its own module, so that two opened models share
+ * no variables of the author's file.
  * @param bundle an ES module whose default export comes from `defineModel`
  * @param id name of the bundle in stack traces; several bundles may have the same name
  * @throws SconceError `model_invalid` when the code throws or exports no model
@@ -22,10 +25,10 @@ export const suppliedModules = ["sconce", "zod"] as const;
 export async function loadModel(bundle: string, id: string): Promise<Model> {
   installed ??= installModules();
   await installed;
-  const key = `${id}-${Bun.hash(bundle).toString(36)}.js`;
+  const key = `${id}-${loads++}.js`;
   bundles.set(key, bundle);
   const module = await importBundle(key);
-  if (module.default instanceof Model) return module.default;
+  if (isModel(module.default)) return module.default;
   throw new SconceError(
     "model_invalid",
     "the model's file must have a default export: export default defineModel({ … })",
@@ -33,13 +36,16 @@ export async function loadModel(bundle: string, id: string): Promise<Model> {
 }
 
 /**
- * Loads a model of the store. Tensors and batch size that the author did not declare come from the model's stored
+ * Opens a model of the store. Tensors and batch size that the author did not declare come from the model's stored
  * config.
+ * @param param the operator's parameters, as `name=value`
+ * @throws SconceError `model_invalid`, or `usage` for a wrong parameter
  */
-export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
+export async function openPackaged(packaged: PackagedModel, param: readonly string[] = []): Promise<OpenedModel> {
   const { inputs, outputs, batchSize } = packaged.config;
   const model = await loadModel(await packaged.code(), packaged.digest);
-  return completed(model, { inputs: specsOf(inputs), outputs: specsOf(outputs), batchSize });
+  const stated = { inputs: specsOf(inputs), outputs: specsOf(outputs), batchSize };
+  return opened(withStated(model, stated), paramsIn(model.params, param));
 }
 
 function specsOf(tensors: PackagedModel["config"]["inputs"]): TensorSpecs {
@@ -60,6 +66,8 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
     });
   } finally {
     bundles.delete(key);
+    // Otherwise the registry of modules would keep the module for ever.
+    delete require.cache[`${NAMESPACE}:${key}`];
   }
 }
 

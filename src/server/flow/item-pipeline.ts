@@ -4,7 +4,7 @@
  */
 
 import { isDataUrl } from "../../author/data-url.ts";
-import type { DemoContext, Model } from "../../author/define.ts";
+import type { DemoContext, OpenedModel } from "../../author/define.ts";
 import { filesOf, type ModelFile } from "../../author/file.ts";
 import type { CallFacts, HookCaller } from "../../author/hook-context.ts";
 import { hookError } from "../../author/hook-fault.ts";
@@ -73,7 +73,7 @@ export interface DemoResult {
 }
 
 export class ItemPipeline {
-  readonly #model: Model;
+  readonly #model: OpenedModel;
   readonly #fetcher: Fetcher;
   readonly #hooks: Hooks;
   /** Whether an input may contain files. Plain JSON inputs need no search. */
@@ -82,7 +82,7 @@ export class ItemPipeline {
   /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly declaredBytes: number | undefined;
 
-  constructor(model: Model, fetcher: Fetcher, hooks = new Hooks()) {
+  constructor(model: OpenedModel, fetcher: Fetcher, hooks = new Hooks()) {
     this.#hooks = hooks;
     this.#model = model;
     this.#fetcher = fetcher;

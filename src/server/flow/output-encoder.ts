@@ -1,5 +1,5 @@
 /** Converts outputs, parts and demo outputs to JSON text, and checks them against their declared schemas. */
-import type { Model } from "../../author/define.ts";
+import type { ModelFacts } from "../../author/define.ts";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { withBytesOf } from "../../author/ndarray-wire.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
@@ -36,7 +36,7 @@ export class OutputEncoder {
   readonly #wires: Readonly<Record<"output" | "part" | "demoOutput", Wire>>;
   readonly #largeJson = new LargeJson();
 
-  constructor({ output, part, demo }: Pick<Model, "output" | "part" | "demo">) {
+  constructor({ output, part, demo }: Pick<ModelFacts, "output" | "part" | "demo">) {
     this.#output = output;
     const wire = wireOf(output, "output");
     this.#wires = {

@@ -1,6 +1,6 @@
 /** Prepares a model: runs its `setup`, loads its weights on a device, and warms it up. */
 
-import type { Model, ModelSettings } from "../../author/define.ts";
+import type { ModelFacts, ModelSettings, OpenedModel } from "../../author/define.ts";
 import { jpegUnit } from "../../author/jpeg-unit.ts";
 import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
@@ -34,7 +34,7 @@ import { wholeText } from "./output-encoder.ts";
 import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {
-  readonly model: Model;
+  readonly model: OpenedModel;
   /** Returns the path of a declared file, in the model's folder or in the store. */
   readonly pathOf: (name: string) => string;
   /** The example as a client would send it, with data URIs for files; undefined without a declared example. */
@@ -207,7 +207,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, hooks, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
-  model.shared.device = devices.join(",");
+  model.context.device = devices.join(",");
   const [opened, prepared] = await Promise.allSettled([
     openWeights(model, { pathOf, devices, threads, instances, pack }),
     runSetup(model, pathOf),
@@ -234,7 +234,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
  * of loading
  */
 export function openWeights(
-  { weights, operators, predict, tensors }: Model,
+  { weights, operators, predict, tensors }: OpenedModel,
   {
     pathOf,
     ...where
@@ -287,7 +287,7 @@ export async function predictOne(
 }
 
 /** Calls the model's `teardown`, and logs its error. No other hook may run later. */
-export async function tearDown(model: Model): Promise<void> {
+export async function tearDown(model: OpenedModel): Promise<void> {
   try {
     await model.teardown();
   } catch (error) {
@@ -299,7 +299,7 @@ export async function tearDown(model: Model): Promise<void> {
  * Calls the model's `setup`.
  * @throws SconceError `model_invalid` with the message of its error
  */
-export async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
+export async function runSetup(model: OpenedModel, pathOf: (name: string) => string): Promise<void> {
   const asset = (name: string) => {
     if (model.assets.includes(name)) return Bun.file(pathOf(name));
     throw new SconceError("model_invalid", `the model's setup reads ${name}, which is not declared under assets`);
@@ -326,7 +326,11 @@ export interface PreparedExample {
 }
 
 /** Decodes the model's example, fetches its files, and makes its tensors with `preprocess`. */
-export async function prepareExample(model: Model, pipeline: ItemPipeline, example: unknown): Promise<PreparedExample> {
+export async function prepareExample(
+  model: Pick<ModelFacts, "input">,
+  pipeline: ItemPipeline,
+  example: unknown,
+): Promise<PreparedExample> {
   const input = decodeExample(model, example);
   return { input, tensors: await prepareInput(pipeline, input) };
 }
@@ -339,7 +343,7 @@ export async function prepareInput(pipeline: ItemPipeline, input: unknown): Prom
 }
 
 /** Decodes the model's example. @throws SconceError `model_invalid` when it does not fit the schema of the input */
-export function decodeExample(model: Model, example: unknown): unknown {
+export function decodeExample(model: Pick<ModelFacts, "input">, example: unknown): unknown {
   const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;
   const faults = withoutUnions(decoded.error.issues).map(
@@ -352,7 +356,7 @@ export function decodeExample(model: Model, example: unknown): unknown {
  * Parses the model's example. @throws SconceError `model_invalid` when the schema of the input has an asynchronous
  * refinement or transform
  */
-export function parseExample({ input }: Model, example: unknown) {
+export function parseExample({ input }: Pick<ModelFacts, "input">, example: unknown) {
   try {
     return input.safeParse(example);
   } catch (error) {

@@ -3,7 +3,7 @@
  * another item, and in a batch with a longer item.
  */
 
-import type { Model } from "../../author/define.ts";
+import type { ModelFacts } from "../../author/define.ts";
 import { elements } from "../../author/elements.ts";
 import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
@@ -19,7 +19,7 @@ import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
-  readonly tensors: Model["tensors"];
+  readonly tensors: ModelFacts["tensors"];
   /** The tensors of the example, made by two calls of `preprocess`. */
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
   /** Largest batch that the author declared. Undefined: the operator may choose any. */
@@ -121,7 +121,7 @@ function causeOf(changedBuffers: readonly string[]): string {
 }
 
 export interface PostprocessTrial {
-  readonly model: Pick<Model, "tensors">;
+  readonly model: Pick<ModelFacts, "tensors">;
   readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encoder">;
   /** The example, prepared by two calls: the model's code may change its input. */
   readonly examples: readonly [PreparedExample, PreparedExample];

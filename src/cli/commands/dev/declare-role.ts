@@ -5,7 +5,7 @@
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { z } from "zod";
-import type { Model } from "../../../author/define.ts";
+import type { OpenedModel } from "../../../author/define.ts";
 import { fileStamp } from "../../../machine/files/file-stamp.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import type { Role } from "../../../machine/processes/link.ts";
@@ -72,7 +72,11 @@ function declare(source: SourceModel, { dir, folder }: { dir: string; folder: st
 }
 
 /** Hash of everything that the engine process loads. The model's code counts only if it defines `predict`. */
-function engineKey({ tensors, settings, predict }: Model, layers: readonly PackagedLayer[], code: string): string {
+function engineKey(
+  { tensors, settings, predict }: OpenedModel,
+  layers: readonly PackagedLayer[],
+  code: string,
+): string {
   const loaded = layers.filter(
     ({ mediaType }) => mediaType === mediaTypes.weights || mediaType === mediaTypes.operators,
   );

@@ -1,10 +1,10 @@
 /** Runs a packaged model in this process for one prediction. */
 import { version } from "../../../../package.json";
-import type { Model } from "../../../author/define.ts";
+import type { OpenedModel } from "../../../author/define.ts";
 import { withoutUnions } from "../../../author/zod-issues.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
-import { loadPackaged } from "../../../package/code/load.ts";
+import { openPackaged } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
@@ -25,12 +25,12 @@ const noSignal = new AbortController().signal;
 
 export class LocalModel implements AsyncDisposable {
   readonly #packaged: PackagedModel;
-  readonly #model: Model;
+  readonly #model: OpenedModel;
   readonly #fetcher: Fetcher;
   readonly #options: LocalModelOptions;
   #settingUp: Promise<RunningModel> | undefined;
 
-  private constructor(packaged: PackagedModel, model: Model, options: LocalModelOptions) {
+  private constructor(packaged: PackagedModel, model: OpenedModel, options: LocalModelOptions) {
     this.#packaged = packaged;
     this.#model = model;
     this.#options = options;
@@ -48,7 +48,7 @@ export class LocalModel implements AsyncDisposable {
    * @throws SconceError `model_invalid`
    */
   static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
-    const model = await loadPackaged(packaged);
+    const model = await openPackaged(packaged);
     return new LocalModel(packaged, model, options);
   }
 

@@ -1,6 +1,6 @@
 /** Measures how long batches of a model take, and proposes a batch size. */
 import { availableParallelism } from "node:os";
-import type { Model } from "../../../author/define.ts";
+import type { ModelFacts } from "../../../author/define.ts";
 import type { Tensor } from "../../../author/tensor.ts";
 import { batchStacker } from "../../../engine/native/binding.ts";
 import type { Runner } from "../../../engine/runner.ts";
@@ -27,7 +27,7 @@ const PROPOSED_MS = 1000;
 const NEARLY_BEST = 0.9;
 
 export interface Measuring {
-  readonly model: Pick<Model, "tensors" | "settings">;
+  readonly model: Pick<ModelFacts, "tensors" | "settings">;
   /** Tensors of the example input. */
   readonly item: readonly Tensor[];
   /** Batch sizes that have already run without an error. */

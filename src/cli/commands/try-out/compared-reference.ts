@@ -3,7 +3,7 @@
  * other sizes.
  */
 
-import type { Model } from "../../../author/define.ts";
+import type { ModelFacts } from "../../../author/define.ts";
 import type { Tensor } from "../../../author/tensor.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { batchStacker } from "../../../engine/native/binding.ts";
@@ -26,7 +26,7 @@ export interface ComparedReference {
 interface Comparing {
   /** Path of the exported program. */
   readonly path: string;
-  readonly tensors: Omit<Model["tensors"], "parts">;
+  readonly tensors: Omit<ModelFacts["tensors"], "parts">;
   readonly item: readonly Tensor[];
   readonly sizes: readonly SizedItem[];
   /** The largest batch size that the weights have run. */

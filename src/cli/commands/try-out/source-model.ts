@@ -1,7 +1,14 @@
 /** A model folder before packaging: its bundle, declaration and files. */
 import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
-import { completed, hasTensors, Model } from "../../../author/define.ts";
+import {
+  hasTensors,
+  type Model,
+  type ModelFacts,
+  type OpenedModel,
+  opened,
+  withStated,
+} from "../../../author/define.ts";
 import { withoutFunctions } from "../../../author/openai.ts";
 import type { TensorSpecs } from "../../../author/tensor.ts";
 import { wireSchema } from "../../../author/wire-schema.ts";
@@ -47,7 +54,7 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   /** The model's examples, with data URIs in place of files. The first is `example`. */
   readonly examples: readonly unknown[];
   /** The model, with the time limit on the functions that a trial calls. */
-  readonly model: Model;
+  readonly model: OpenedModel;
   /**
    * The declared batch size; otherwise the largest that the weights state, up to 32. It is 1 if the weights state none.
    */
@@ -68,16 +75,17 @@ export async function withSource<T>(
   const { code, native, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
-    const declared = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
+    const declared = await limit.call("the model's code", () => loadModel(code, "build"));
     const examples = await Promise.all(declared.examples.map((example) => withFiles(declared, example, dir)));
     for (const example of examples) decodeExample(declared, example);
     const [example] = examples;
     const files = filesOf(declared);
     const pathOf = await pathsIn(dir, declared, { weights, isCompiled });
-    const { model, batchSize } = await withStated(declared, {
+    const { tensors, batchSize } = await statedFacts(declared, {
       pathOf,
       program: weights ?? join(dir, onlyWeights(declared)),
     });
+    const model = limit.model(opened({ ...declared, tensors }));
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
       // `await` keeps the time limit active until the task ends.
@@ -91,39 +99,45 @@ export async function withSource<T>(
 }
 
 /**
- * Bundles and loads a model's code, without a time limit.
- * @throws SconceError `model_invalid`
+ * Bundles and opens a model, without a time limit.
+ * @param params values of the model's parameters
+ * @throws SconceError `model_invalid`, or `usage` for a wrong parameter
  */
-export async function openSource(dir: string): Promise<Pick<SourceModel, "model" | "pathOf">> {
+export async function openSource(
+  dir: string,
+  params: Readonly<Record<string, unknown>> = {},
+): Promise<Pick<SourceModel, "model" | "pathOf">> {
   const { code } = await bundleModel(dir);
   const declared = await loadModel(code, "test");
   const pathOf = await pathsIn(dir, declared, { weights: undefined });
-  const { model, batchSize } = await withStated(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
-  return { model: completed(model, { ...model.tensors, batchSize }), pathOf };
+  const { tensors, batchSize } = await statedFacts(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
+  return { model: opened(withStated(declared, { ...tensors, batchSize }), params), pathOf };
 }
 
 /** The weights file of a model with exactly one; empty for other models. */
-function onlyWeights({ weights }: Model): string {
+function onlyWeights({ weights }: ModelFacts): string {
   const [first = "", ...others] = Object.values(weights);
   return others.length === 0 ? first : "";
 }
 
 /**
- * Adds tensors and batch size that the author left to the weights.
+ * Tensors and batch size: declared, or stated by the weights.
  * @param program path of the weights before compilation
- * @returns the model, and the batch size for its config. An undeclared batch size stays undeclared in the model, so
- * that the trial accepts weights that run only one item
+ * @returns the tensors, and the batch size for the model's config. An undeclared batch size stays undeclared in the
+ * model, so that the trial accepts weights that run only one item
  */
-async function withStated(
+async function statedFacts(
   model: Model,
   { pathOf, program }: Pick<SourceModel, "pathOf"> & { readonly program: string },
-): Promise<Pick<SourceModel, "model" | "batchSize">> {
-  const { batchSize } = model.settings;
-  if (hasTensors(model) && (batchSize !== undefined || model.predict !== undefined))
-    return { model, batchSize: batchSize ?? 1 };
+): Promise<Pick<ModelFacts, "tensors"> & Pick<SourceModel, "batchSize">> {
+  const {
+    tensors,
+    settings: { batchSize },
+  } = model;
+  if (hasTensors(model) && (batchSize !== undefined || model.hasPredict)) return { tensors, batchSize: batchSize ?? 1 };
   const stated = statedInputs(program);
   if (stated === undefined) {
-    if (hasTensors(model)) return { model, batchSize: 1 };
+    if (hasTensors(model)) return { tensors, batchSize: 1 };
     const fix = "declare tensors, or export the network with torch.export";
     throw new SconceError(
       "model_invalid",
@@ -133,13 +147,13 @@ async function withStated(
   const weights = pathOf(onlyWeights(model));
   const maxRows = rowsOf(stated, weights);
   const rows = batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
-  if (hasTensors(model)) return { model, batchSize: rows };
-  const tensors = await statedTensors(weights, { inputs: stated, maxRows });
-  return { model: new Model({ ...model, tensors: { ...tensors, parts: tensors.outputs } }), batchSize: rows };
+  if (hasTensors(model)) return { tensors, batchSize: rows };
+  const { inputs, outputs } = await statedTensors(weights, { inputs: stated, maxRows });
+  return { tensors: { inputs, outputs, parts: outputs }, batchSize: rows };
 }
 
 /** The device to use if the model's device is not on this machine; undefined otherwise. */
-export function deviceOverride({ settings: { device } }: Model): string | undefined {
+export function deviceOverride({ settings: { device } }: Pick<ModelFacts, "settings">): string | undefined {
   if (device === undefined || areThere(device)) return undefined;
   log.warn(`The model declares the device ${device}, which this machine does not have: it is tried on another`);
   return "auto";
@@ -207,7 +221,7 @@ function requireFile(dir: string, name: string): void {
 }
 
 /** The declared files with their media types. Each file appears once, also if two fields declare it. */
-function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
+function filesOf({ weights, operators, assets }: ModelFacts): ReadonlyMap<string, LayerMediaType> {
   return new Map([
     ...assets.map((name) => [name, mediaTypes.asset] as const),
     ...operators.map((name) => [name, mediaTypes.operators] as const),
@@ -218,7 +232,7 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
 /** Returns the function that finds the path of a declared file. Replaced or compiled weights keep the declared name. */
 async function pathsIn(
   dir: string,
-  model: Model,
+  model: ModelFacts,
   { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
 ): Promise<(name: string) => string> {
   const own = Object.values(model.weights);
@@ -257,7 +271,12 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
  * @param name name of the input, for messages
  * @throws SconceError `model_invalid` for a path without a file
  */
-export async function withFiles(model: Model, declared: unknown, dir: string, name = "example"): Promise<unknown> {
+export async function withFiles(
+  model: Pick<ModelFacts, "input">,
+  declared: unknown,
+  dir: string,
+  name = "example",
+): Promise<unknown> {
   const example = structuredClone(declared);
   const parsed = parseExample(model, example);
   for (const { path, message } of parsed.error?.issues ?? []) {

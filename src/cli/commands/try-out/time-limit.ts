@@ -1,6 +1,6 @@
 /** A time limit for each call of model code: code that never returns would block a build without a message. */
 
-import { type Awaitable, Model } from "../../../author/define.ts";
+import type { Awaitable, OpenedModel } from "../../../author/define.ts";
 import { isInParts } from "../../../author/parts.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { DeadlineThread, lastLine } from "../../../machine/processes/deadline-thread.ts";
@@ -21,9 +21,9 @@ export class TimeLimit implements Disposable {
   }
 
   /** The model with the limit on `setup`, `preprocess`, `predict`, `postprocess` and `postprocessPart`. */
-  model(model: Model): Model {
+  model(model: OpenedModel): OpenedModel {
     const { setup, preprocess, predict, postprocess, postprocessPart } = model;
-    return new Model({
+    return {
       ...model,
       setup: (context) => this.call("setup", () => setup(context)),
       preprocess: (input, caller) => this.call("preprocess", () => preprocess(input, caller)),
@@ -32,11 +32,11 @@ export class TimeLimit implements Disposable {
         postprocessPart && ((rows, context) => this.call("postprocessPart", () => postprocessPart(rows, context))),
       postprocess: async (rows, context) =>
         this.#each("postprocess", await this.call("postprocess", () => postprocess(rows, context))),
-    });
+    };
   }
 
   /** Applies the limit to `predict`, or to each call of `begin` and `step`. */
-  #predict(predict: NonNullable<Model["predict"]>): Model["predict"] {
+  #predict(predict: NonNullable<OpenedModel["predict"]>): OpenedModel["predict"] {
     if (typeof predict === "function") {
       return async (...given) => this.#each("predict", await this.call("predict", () => predict(...given)));
     }

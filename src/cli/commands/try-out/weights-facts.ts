@@ -1,7 +1,7 @@
 /**
  * Reads facts from weights files: batch sizes, guards and ranges of free sizes. Chooses sizes to try in these ranges.
  */
-import type { Model } from "../../../author/define.ts";
+import type { ModelFacts } from "../../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
 import { programSchema } from "../../../engine/native/program-schema.ts";
 import { resized } from "../../../server/flow/trial-items.ts";
@@ -21,7 +21,10 @@ export interface WeightsFacts {
 const guardsSchema = programSchema.pick({ guards_code: true });
 
 /** The facts of each weights file that states them. TorchScript states none. */
-export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
+export function weightsFacts(
+  { weights }: Pick<ModelFacts, "weights">,
+  pathOf: (name: string) => string,
+): WeightsFacts[] {
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
     const inputs = statedInputs(pathOf(file));
     if (inputs === undefined) return [];

@@ -1,0 +1,90 @@
+/** Each opened model has its own parameters, state and variables, also if several come from one build. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { z } from "zod";
+import { openModel } from "../src/testing.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+/** A model whose outputs show the parameters and the state of each function, and a variable of its file. */
+const text = `let last = "none";
+${modelText({
+  name: '"own"',
+  output: "z.object({ y: z.number(), state: z.string(), variable: z.string() })",
+  params: 'z.object({ factor: z.number().default(1), word: z.string().default("none") })',
+  setup: "({ params }) => { last = params.word; return { word: params.word }; }",
+  teardown: "({ word }) => console.error('teardown of', word)",
+  preprocess:
+    "({ x }, { params }) => ({ x: tensor(Float32Array.of(x * params.factor), []), steps: tensor(BigInt64Array.of(0n), []) })",
+  postprocess: "({ y }, { state }) => ({ y: y.item(), state: state.word, variable: last })",
+})}`;
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  await writeModel(dir, text);
+  store = await storeWith(dir.path);
+});
+
+afterAll(async () => {
+  await store?.[Symbol.asyncDispose]();
+  await dir?.[Symbol.asyncDispose]();
+});
+
+test("a server gives two entries of one build their own parameters, state and variables, and ends both states", async () => {
+  const file = dir.join("models.toml");
+  await Bun.write(
+    file,
+    `[[model]]
+model = "own"
+name = "mild"
+param = ["factor=2", "word=mild"]
+
+[[model]]
+model = "own"
+name = "strict"
+param = ["factor=9", "word=strict"]
+`,
+  );
+  await using server = startCli(["serve", "--models", file, "--host", "127.0.0.1", "-p", "0", "--device", "cpu"], {
+    env: { SCONCE_HOME: store.home },
+  });
+  const client = await clientOf(server);
+  const outputOf = async (name: string) => {
+    const answer = await client.fetch(`/models/${name}/predictions`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+      body: '[{"x":1}]',
+    });
+    return z.object({ outputs: z.json() }).parse(await answer.json()).outputs;
+  };
+  expect(await outputOf("mild")).toEqual([{ y: 5, state: "mild", variable: "mild" }]);
+  expect(await outputOf("strict")).toEqual([{ y: 19, state: "strict", variable: "strict" }]);
+  server.kill("SIGTERM");
+  expect(await server.exited).toBe(0);
+  // The front process and the engine process of each model call `teardown`.
+  const ended = server.lines.flatMap((line) => /teardown of (\w+)/.exec(line)?.[1] ?? []);
+  expect(ended.toSorted()).toEqual(["mild", "mild", "strict", "strict"]);
+});
+
+test("models that openModel opens at once or one after the other have their own parameters, state and variables", async () => {
+  await using first = await openModel(dir.path, { params: { factor: 3, word: "first" } });
+  await using second = await openModel(dir.path);
+  expect(await first.predict([{ x: 1 }])).toEqual([{ y: 7, state: "first", variable: "first" }]);
+  expect(await second.predict([{ x: 1 }])).toEqual([{ y: 3, state: "none", variable: "none" }]);
+});
+
+test.each([
+  [{ facter: 2 }, "there is no parameter facter; the model has factor, word"],
+  [{ factor: "2" }, "the parameter factor: Invalid input: expected number, received string"],
+])("openModel refuses the parameters %p", async (params, message) => {
+  await expect(openModel(dir.path, { params })).rejects.toThrow(message);
+});
+
+test("openModel refuses parameters of a model that declares none", async () => {
+  const opening = openModel(modelFolder("lab"), { params: { factor: 2 } });
+  await expect(opening).rejects.toThrow("there is no parameter factor; the model declares no params");
+});
