@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { BitReader } from "../src/author/audio/bit-reader.ts";
-import { resample, resampledLength } from "../src/author/audio/resample.ts";
+import { Resampler, resampledLength } from "../src/author/audio/resample.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { Audio, audio, z } from "../src/index.ts";
 import files from "./audio-files.json";
@@ -64,7 +64,7 @@ describe("samples()", () => {
     const source = await audioOf(flac).samples({ channels: 1 });
     const { data, rate, channels, length } = await audioOf(flac).samples({ rate: 16_000, channels: 1 });
     const expected = new Float32Array(resampledLength(source.length, { from: 44_100, to: 16_000 }));
-    await resample(source.data, expected, { from: 44_100, to: 16_000 });
+    await new Resampler({ from: 44_100, to: 16_000 }).run(source.data, expected);
     expect([rate, channels, length]).toEqual([16_000, 1, expected.length]);
     expect(data).toEqual(expected);
   });
@@ -90,7 +90,7 @@ describe("resampling", () => {
     async (rates, right) => {
       const [from = 0, to = 0] = rates.split(" ").map(Number);
       const target = new Float32Array(resampledLength(signal.length, { from, to }));
-      await resample(signal, target, { from, to });
+      await new Resampler({ from, to }).run(signal, target);
       const middle = Math.floor(right.length / 2);
       const parts = { first: target.slice(0, 12), middle: target.slice(middle, middle + 6), last: target.slice(-6) };
       expect(target.length).toBe(right.length);
@@ -108,9 +108,9 @@ describe("resampling", () => {
     const target = new Float32Array(16_000);
     const loudest = (wanted: (i: number) => number) =>
       target.slice(100, -100).reduce((most, value, i) => Math.max(most, Math.abs(value - wanted(i + 100))), 0);
-    await resample(tone(1000, 44_100, 44_100), target, { from: 44_100, to: 16_000 });
+    await new Resampler({ from: 44_100, to: 16_000 }).run(tone(1000, 44_100, 44_100), target);
     expect(loudest((i) => Math.sin((2 * Math.PI * 1000 * i) / 16_000))).toBeLessThan(1e-3);
-    await resample(tone(12_000, 44_100, 44_100), target, { from: 44_100, to: 16_000 });
+    await new Resampler({ from: 44_100, to: 16_000 }).run(tone(12_000, 44_100, 44_100), target);
     expect(loudest(() => 0)).toBeLessThan(2e-3);
   });
 });

@@ -12,12 +12,12 @@ const progressive = await Bun.file(new URL("./data/media/progressive.jpg", impor
 
 describe("a JPEG", () => {
   test("of 100 scans is decoded", async () => {
-    const image = new Image({ bytes: withScans(progressive, 100), mediaType });
+    const image = new Image({ bytes: await withScans(progressive, 100), mediaType });
     expect((await image.pixels({ width: 8, height: 8 })).data.length).toBe(192);
   });
 
   test("of more scans is refused before decoding", async () => {
-    const image = new Image({ bytes: withScans(progressive, 101), mediaType });
+    const image = new Image({ bytes: await withScans(progressive, 101), mediaType });
     for (const task of [image.size(), image.pixels({ width: 8 })]) {
       const error = await failureOf(task);
       expect(`${error.code}: ${error.message}`).toBe(
@@ -27,23 +27,23 @@ describe("a JPEG", () => {
   });
 
   test("of the maximum size may have only a few scans", async () => {
-    const limited = (scans: number) => {
+    const limited = async (scans: number) => {
       const image = new Image({ url: "https://example.org/a.jpg", limits: { maxPixels: 1200 } });
-      image.fill({ bytes: withScans(progressive, scans), mediaType });
+      image.fill({ bytes: await withScans(progressive, scans), mediaType });
       return image;
     };
-    expect(await limited(20).size()).toEqual({ width: 40, height: 30 });
-    expect((await failureOf(limited(21).size())).message).toContain("is a JPEG of more than 20 scans");
+    expect(await (await limited(20)).size()).toEqual({ width: 40, height: 30 });
+    expect((await failureOf((await limited(21)).size())).message).toContain("is a JPEG of more than 20 scans");
   });
 
-  test("is not refused for scans after its end, in a thumbnail or inside a segment", () => {
-    const scans = countScans(progressive, 1000);
+  test("is not refused for scans after its end, in a thumbnail or inside a segment", async () => {
+    const scans = await countScans(progressive, 1000);
     const noise = Buffer.from("ffda".repeat(500), "hex");
     const segment = Buffer.concat([Buffer.from([0xff, 0xe5, 0x03, 0xea]), Buffer.from("ffda".repeat(500), "hex")]);
     const head = Buffer.concat([progressive.subarray(0, 2), segment, progressive.subarray(2)]);
-    expect(countScans(Buffer.concat([progressive, noise]), 100)).toBe(scans);
-    expect(countScans(withScans(progressive, scans, segment), 100)).toBe(scans);
-    expect(countScans(head, 100)).toBe(scans);
+    expect(await countScans(Buffer.concat([progressive, noise]), 100)).toBe(scans);
+    expect(await countScans(await withScans(progressive, scans, segment), 100)).toBe(scans);
+    expect(await countScans(head, 100)).toBe(scans);
   });
 });
 

@@ -70,10 +70,22 @@ function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Arra
     if (text.length / 4 > maxBytes + 2) throw tooLarge(uri, maxBytes);
     text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
   }
-  if (/[\t\n\f\r ]/.test(text)) text = text.replace(/[\t\n\f\r ]+/g, "");
+  if (/[\t\n\f\r ]/.test(text)) text = withoutWhiteSpace(text);
   text = withoutPadding(uri, text);
   if (sizeOf(text) > maxBytes) throw tooLarge(uri, maxBytes);
   return bytesOf(uri, text);
+}
+
+/** Copies byte by byte, because `replace` takes ten times as long if every second character is white space. */
+function withoutWhiteSpace(text: string): string {
+  const bytes = Buffer.from(text);
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    const isWhiteSpace = byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0c || byte === 0x0d;
+    if (!isWhiteSpace) bytes[length++] = byte;
+  }
+  return bytes.toString("utf8", 0, length);
 }
 
 function withoutPadding(uri: string, base64: string): string {

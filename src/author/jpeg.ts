@@ -1,19 +1,24 @@
 /** Reads a JPEG's markers without decoding (ITU-T T.81, annex B; Exif 2.32, 4.6). */
+import { Turn } from "../base/turn.ts";
 import type { Size } from "./placement.ts";
+import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 
 const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
 const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
 const ORIENTATION = 0x0112;
+/** Bytes and markers that `walkScans` visits before it looks at the clock. */
+const STEPS_AT_ONCE = 65_536;
 
 /**
  * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours, not rotated
- * by Exif. Undefined for any other file.
+ * by Exif. Undefined for any other file. @throws TooManyRecords
  */
 export function plainSize(jpeg: Uint8Array): Size | undefined {
-  if (jpeg[0] !== 0xff || jpeg[1] !== SOI) return undefined;
+  if (!isJpeg(jpeg)) return undefined;
   const view = new DataView(jpeg.buffer, jpeg.byteOffset, jpeg.length);
   let size: Size | undefined;
-  for (let at = 2; at + 4 <= jpeg.length && jpeg[at] === 0xff; ) {
+  for (let at = 2, count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
+    if (count === MAX_RECORDS) throw new TooManyRecords("segments");
     const marker = jpeg[at + 1] ?? 0;
     if (marker === SOS) return size;
     if (marker === 0xff) {
@@ -39,6 +44,10 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
   return undefined;
 }
 
+export function isJpeg(file: Uint8Array): boolean {
+  return file[0] === 0xff && file[1] === SOI;
+}
+
 /** Whether the segment has Exif data that rotates or mirrors the picture, or that is unreadable. */
 function isRotated(view: DataView, begin: number, end: number): boolean {
   const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
@@ -59,7 +68,7 @@ function isRotated(view: DataView, begin: number, end: number): boolean {
 
 /**
  * Whether the file has an end marker. The search starts at the first scan, because an embedded thumbnail has an end
- * marker too.
+ * marker too. @throws TooManyRecords
  */
 export function hasEnd(jpeg: Uint8Array): boolean {
   return bufferOf(jpeg).indexOf("ffd9", firstScan(jpeg), "hex") >= 0;
@@ -67,9 +76,9 @@ export function hasEnd(jpeg: Uint8Array): boolean {
 
 /**
  * Number of scans, counted up to `max + 1`. Each scan is a pass over the whole picture, and may have as few as 10
- * bytes.
+ * bytes. @throws TooManyRecords
  */
-export function countScans(jpeg: Uint8Array, max: number): number {
+export async function countScans(jpeg: Uint8Array, max: number): Promise<number> {
   const begin = firstScan(jpeg);
   // The fast byte search counts too many: thumbnails and data after the end also contain these bytes. The exact walk
   // runs only if the search finds more than `max`.
@@ -82,10 +91,17 @@ export function countScans(jpeg: Uint8Array, max: number): number {
   return candidates;
 }
 
-/** Counts scans exactly, from marker to marker, as a decoder reads the file. */
-function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
+/**
+ * Counts scans exactly, from marker to marker, as a decoder reads the file. The event loop runs other work after every
+ * few milliseconds.
+ */
+async function walkScans(jpeg: Uint8Array, begin: number, max: number): Promise<number> {
+  const turn = new Turn();
   let scans = 0;
+  let steps = 0;
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
+    steps += 1;
+    if (steps % STEPS_AT_ONCE === 0 && turn.isOver) await turn.next();
     const marker = jpeg[at + 1] ?? 0;
     if (jpeg[at] !== 0xff || marker === 0xff) at += 1;
     else if (marker === EOI) break;
@@ -100,7 +116,8 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
 
 function firstScan(jpeg: Uint8Array): number {
   let at = 2;
-  while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
+  for (let count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
+    if (count === MAX_RECORDS) throw new TooManyRecords("segments");
     const marker = jpeg[at + 1] ?? 0;
     if (marker === SOS) break;
     if (marker === 0xff) at += 1;

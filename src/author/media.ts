@@ -2,12 +2,13 @@
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { type FileContent, ModelFile, type RemoteFile } from "./file.ts";
-import { countScans, hasEnd, plainSize } from "./jpeg.ts";
+import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
 import { jpegUnit } from "./jpeg-unit.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { pictures } from "./picture-turns.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
+import { TooManyRecords } from "./records.ts";
 import { firstFrame } from "./webp.ts";
 
 export type { Normalization } from "./normalize.ts";
@@ -227,22 +228,28 @@ export class Image extends ModelFile {
   }
 
   async #header(): Promise<Header> {
-    this.#knownHeader ??= await this.#readHeader();
-    return this.#knownHeader;
+    try {
+      this.#knownHeader ??= await this.#readHeader();
+      return this.#knownHeader;
+    } catch (error) {
+      if (!(error instanceof TooManyRecords)) throw error;
+      const message = `${this.label} is an image that cannot be read: ${error.message}; save it without metadata`;
+      throw new SconceError("file_invalid", message, { cause: error });
+    }
   }
 
   async #readHeader(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
     const plain = plainSize(this.bytes);
+    // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
+    if (isJpeg(this.bytes) && !hasEnd(this.bytes)) throw this.#damaged();
     // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.
     const header: Header = plain
       ? { ...plain, format: "jpeg", isPlain: true }
       : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
     if (!readable.includes(header.format)) throw this.#unreadable();
     this.#checkPixels(header, "");
-    // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
-    if (header.format === "jpeg" && !hasEnd(this.bytes)) throw this.#damaged();
-    if (header.format === "jpeg") this.#checkScans(header);
+    if (header.format === "jpeg") await this.#checkScans(header);
     return header;
   }
 
@@ -286,13 +293,13 @@ export class Image extends ModelFile {
     );
   }
 
-  #checkScans({ width, height }: Size): void {
+  async #checkScans({ width, height }: Size): Promise<void> {
     // Decoding a scan takes a few milliseconds per megapixel, so the limit is lower for larger pictures.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
     );
-    if (countScans(this.bytes, max) <= max) return;
+    if ((await countScans(this.bytes, max)) <= max) return;
     throw new SconceError("file_too_large", `${this.label} is a JPEG of more than ${max} scans; save it with fewer`);
   }
 

@@ -2,6 +2,7 @@
  * Extracts the first frame of an animated WebP as a still image, because `Bun.Image` cannot decode animations. Format:
  * RFC 9649.
  */
+import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 
 const fileHeader = 12;
 const chunkHeader = 8;
@@ -10,12 +11,13 @@ const frameHeader = 16;
 const animationFlag = 0x02;
 const alphaFlag = 0x10;
 
-/** The first frame of an animated WebP as a file. Any other file is returned unchanged. */
+/** The first frame of an animated WebP as a file. Any other file is returned unchanged. @throws TooManyRecords */
 export function firstFrame(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const isAnimated = hasTag(file, 0, "RIFF") && hasTag(file, 8, "WEBP") && hasTag(file, 12, "VP8X");
   if (!isAnimated || ((file[20] ?? 0) & animationFlag) === 0) return bytes;
-  for (let at = fileHeader; at + chunkHeader <= file.length; at = endOfChunk(file, at)) {
+  for (let at = fileHeader, count = 0; at + chunkHeader <= file.length; at = endOfChunk(file, at), count++) {
+    if (count === MAX_RECORDS) throw new TooManyRecords("chunks");
     if (!hasTag(file, at, "ANMF")) continue;
     const frame = file.subarray(at + chunkHeader, endOfChunk(file, at));
     return frame.length > frameHeader ? still(frame) : bytes;

@@ -11,6 +11,8 @@ const MAGIC = [0x934e554d, 0x5059] as const;
 const LENGTH_AT = 8;
 /** NumPy's limit of dimensions. */
 const MAX_DIMENSIONS = 64;
+/** Most bytes of a header that NumPy's `load` reads. */
+const MAX_HEADER_BYTES = 10_000;
 /** Lists allowed beyond 4 per element: a file of 100 bytes with the shape (10 ** 9, 0) would become a billion lists. */
 const MAX_SPARE_LISTS = 2 ** 20;
 
@@ -98,6 +100,8 @@ function headerOf(view: DataView): { readonly header: string; readonly begin: nu
   const from = LENGTH_AT + lengthBytes;
   if (view.byteLength < from) throw new Error("it is cut off");
   const length = lengthBytes === 2 ? view.getUint16(LENGTH_AT, true) : view.getUint32(LENGTH_AT, true);
+  if (length > MAX_HEADER_BYTES)
+    throw new Error(`its header has ${length} bytes; NumPy reads at most ${MAX_HEADER_BYTES}`);
   const begin = Math.min(view.byteLength, from + length);
   const text = new Uint8Array(view.buffer, view.byteOffset + from, begin - from);
   return { header: new TextDecoder().decode(text), begin };

@@ -6,15 +6,15 @@ import { countScans } from "../../src/author/jpeg.ts";
  * Repeats the last scan of a JPEG until the file has `count` scans, then inserts `beforeEnd` in front of the end
  * marker.
  */
-export function withScans(
+export async function withScans(
   jpeg: Uint8Array,
   count: number,
   beforeEnd: Uint8Array = new Uint8Array(0),
-): Buffer<ArrayBuffer> {
+): Promise<Buffer<ArrayBuffer>> {
   const bytes = Buffer.from(jpeg);
   const end = bytes.lastIndexOf("ffd9", bytes.length, "hex");
   const last = bytes.subarray(bytes.lastIndexOf("ffda", bytes.length, "hex"), end);
-  const more = Array<Uint8Array>(count - countScans(jpeg, 1000)).fill(last);
+  const more = Array<Uint8Array>(count - (await countScans(jpeg, 1000))).fill(last);
   return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
 }
 

@@ -4,10 +4,11 @@ import { Turn } from "../../base/turn.ts";
 import { decodings } from "../decoding-gate.ts";
 import { type FileContent, ModelFile, type RemoteFile } from "../file.ts";
 import { audioFormats } from "../file-description.ts";
+import { TooManyRecords } from "../records.ts";
 import { type AudioDecoders, NoDecoder } from "./decoder.ts";
 import { readAudio } from "./formats.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
-import { resample, resampledLength } from "./resample.ts";
+import { Resampler, resampledLength } from "./resample.ts";
 import { writeWav } from "./wav.ts";
 
 export interface SampleOptions {
@@ -71,8 +72,10 @@ export class Audio extends ModelFile {
     // If the file's length is unknown, samples are first decoded into an array of the greatest length, then copied into
     // a shorter one.
     const copies = maxLength === source.minLength ? 1 : 2;
-    const resampled = rate === source.rate ? 0 : resampledLength(maxLength, rates);
-    const bytes = 4 * channels * (copies * maxLength + resampled) + (source.decoderBytes ?? 0);
+    const resampler = rate === source.rate ? undefined : new Resampler(rates);
+    const resampled = resampler === undefined ? 0 : resampledLength(maxLength, rates);
+    const filterBytes = resampler?.filterBytes(resampled) ?? 0;
+    const bytes = 4 * channels * (copies * maxLength + resampled) + filterBytes + (source.decoderBytes ?? 0);
     const maxBytes = Math.min(MAX_SAMPLE_BYTES, decodings.maxTaskBytes);
     if (bytes > maxBytes)
       throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
@@ -80,13 +83,13 @@ export class Audio extends ModelFile {
     const decode = async () => {
       this.waited(performance.now() - askedMs);
       const mixed = await this.#mixed(source, channels, maxLength);
-      if (rate === source.rate) return mixed;
+      if (resampler === undefined) return mixed;
       const length = resampledLength(mixed.length, rates);
       const data = new Float32Array(channels * length);
       for (let channel = 0; channel < channels; channel++) {
         const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
         decodings.progressed();
-        this.waited(await resample(from, data.subarray(channel * length, (channel + 1) * length), rates));
+        this.waited(await resampler.run(from, data.subarray(channel * length, (channel + 1) * length)));
       }
       return { data, rate, channels, length };
     };
@@ -178,7 +181,7 @@ export class Audio extends ModelFile {
     if (error instanceof NoDecoder) {
       return new SconceError("file_invalid", `${this.label} is ${error.message}`, { cause: error });
     }
-    if (!(error instanceof DamagedAudio)) return error;
+    if (!(error instanceof DamagedAudio || error instanceof TooManyRecords)) return error;
     const message = `${this.label} is audio that is damaged or cannot be read: ${error.message}`;
     return new SconceError("file_invalid", message, { cause: error });
   }

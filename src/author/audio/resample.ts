@@ -8,7 +8,8 @@ const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
 /** Longest time in milliseconds during which the event loop can run nothing else. */
 const MAX_HOLD_MS = 5;
-const CHUNK_SAMPLES = 4096;
+/** Products of samples and filter weights that are computed before a look at the clock: a few milliseconds of work. */
+const TAPS_AT_ONCE = 65_536;
 
 export interface Rates {
   readonly from: number;
@@ -20,40 +21,59 @@ export function resampledLength(length: number, { from, to }: Rates): number {
   return Math.ceil((length * to) / from);
 }
 
-/**
- * Resamples one channel.
- * @param target gets `resampledLength` samples
- * @returns milliseconds during which the event loop ran other work
- */
-export async function resample(samples: Float32Array, target: Float32Array, { from, to }: Rates): Promise<number> {
-  const common = greatestDivisor(from, to);
-  const filters = new Filters(from / common, to / common);
-  const turn = new Turn(MAX_HOLD_MS);
-  for (let first = 0; first < target.length; first += CHUNK_SAMPLES) {
-    filters.apply(samples, target, { first, end: Math.min(first + CHUNK_SAMPLES, target.length) });
-    if (turn.isOver) await turn.next();
-  }
-  return turn.waitedMs;
-}
-
 interface Filter {
   /** First input sample of the filter, relative to the input sample at phase 0. */
   readonly offset: number;
   readonly weights: Float32Array;
 }
 
-class Filters {
+export class Resampler {
   readonly #from: number;
   readonly #to: number;
   /** Filters by phase, each computed when it is first needed. */
   readonly #made: (Filter | undefined)[] = [];
 
-  constructor(from: number, to: number) {
-    this.#from = from;
-    this.#to = to;
+  constructor({ from, to }: Rates) {
+    const common = greatestDivisor(from, to);
+    this.#from = from / common;
+    this.#to = to / common;
   }
 
-  apply(samples: Float32Array, target: Float32Array, { first, end }: { first: number; end: number }): void {
+  /** Memory in bytes of the filters for this number of resampled samples. */
+  filterBytes(length: number): number {
+    return 4 * this.#taps * Math.min(this.#to, length);
+  }
+
+  /**
+   * Resamples one channel.
+   * @param target gets `resampledLength` samples
+   * @returns milliseconds during which the event loop ran other work
+   */
+  async run(samples: Float32Array, target: Float32Array): Promise<number> {
+    const turn = new Turn(MAX_HOLD_MS);
+    const count = Math.ceil(TAPS_AT_ONCE / this.#taps);
+    for (let first = 0; first < target.length; first += count) {
+      this.#apply(samples, target, { first, end: Math.min(first + count, target.length) });
+      if (turn.isOver) await turn.next();
+    }
+    return turn.waitedMs;
+  }
+
+  /** Most weights of one filter. */
+  get #taps(): number {
+    return Math.floor(2 * this.#reach) + 1;
+  }
+
+  get #cutoff(): number {
+    return Math.min(this.#from, this.#to) * ROLLOFF;
+  }
+
+  /** Input samples on each side of a filter's centre. */
+  get #reach(): number {
+    return (ZERO_CROSSINGS * this.#from) / this.#cutoff;
+  }
+
+  #apply(samples: Float32Array, target: Float32Array, { first, end }: { first: number; end: number }): void {
     for (let i = first; i < end; i++) {
       const phase = i % this.#to;
       const filter = this.#made[phase] ?? this.#make(phase);
@@ -68,9 +88,8 @@ class Filters {
 
   #make(phase: number): Filter {
     const [from, to] = [this.#from, this.#to];
-    const cutoff = Math.min(from, to) * ROLLOFF;
+    const [cutoff, reach] = [this.#cutoff, this.#reach];
     const centre = (phase / to) * from;
-    const reach = (ZERO_CROSSINGS * from) / cutoff;
     const offset = Math.ceil(centre - reach);
     const weights = Float32Array.from({ length: Math.floor(centre + reach) - offset + 1 }, (_, j) => {
       const t = ((offset + j - centre) / from) * cutoff;

@@ -1,4 +1,5 @@
 /** Reads and writes WAV files. The reader takes PCM of 8 to 32 bits, floats, A-law and µ-law. */
+import { MAX_RECORDS, TooManyRecords } from "../records.ts";
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 const BLOCK = 4096;
@@ -8,12 +9,13 @@ const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as c
 
 type Read = (view: DataView, at: number) => number;
 
-/** Reads a WAV file. @returns undefined for another format. @throws DamagedAudio */
+/** Reads a WAV file. @returns undefined for another format. @throws DamagedAudio, TooManyRecords */
 export function readWav(bytes: Uint8Array): PcmSource | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 12 || textAt(bytes, 0, 4) !== "RIFF" || textAt(bytes, 8, 4) !== "WAVE") return undefined;
   let format: Format | undefined;
-  for (let at = 12; at + 8 <= bytes.length; ) {
+  for (let at = 12, count = 0; at + 8 <= bytes.length; count++) {
+    if (count === MAX_RECORDS) throw new TooManyRecords("chunks");
     const [name, size] = [textAt(bytes, at, 4), view.getUint32(at + 4, true)];
     const from = at + 8;
     if (name === "fmt ") format = formatAt(view, from, size);
