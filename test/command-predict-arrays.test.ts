@@ -183,9 +183,9 @@ describe("a NumPy file", () => {
     ],
     [
       "of more dimensions than there are in NumPy",
-      { descr: "'<f4'", shape: `(${"1, ".repeat(20_000)})`, data: floats(1) },
+      { descr: "'<f4'", shape: `(${"1, ".repeat(100)})`, data: floats(1) },
       "wide",
-      "it has 20000 dimensions; NumPy has at most 64",
+      "it has 100 dimensions; NumPy has at most 64",
     ],
     [
       "of other dimensions",

@@ -1,6 +1,6 @@
 /** Files in model code, made from a URL in a request or from bytes. */
 import { SconceError } from "../base/errors.ts";
-import { mediaTypeOf } from "./media-type.ts";
+import { isEssence, mediaTypeOf } from "./media-type.ts";
 import { urlLabel } from "./url-label.ts";
 
 /** Limits of a file field. Each file carries its field's limits, so that fetching and decoding need no schema. */
@@ -34,6 +34,8 @@ export interface RemoteFile {
   readonly limits?: Partial<FileLimits>;
 }
 
+const defaultMediaType = "application/octet-stream";
+
 /** Value of `model` for files that belong to no input. */
 const noModel = {};
 
@@ -51,6 +53,7 @@ export class ModelFile {
   #model: object = noModel;
   #waitedMs = 0;
 
+  /** @throws SconceError `item_failed` for bytes with a wrong media type */
   constructor(source: FileContent | RemoteFile) {
     if ("url" in source) {
       this.url = source.url;
@@ -58,6 +61,10 @@ export class ModelFile {
     } else {
       this.limits = defaultLimits;
       this.#content = contentOf(source);
+      const { mediaType } = this.#content;
+      if (isEssence(mediaType)) return;
+      const given = JSON.stringify(mediaType);
+      throw new SconceError("item_failed", `new ModelFile: the media type is ${given}; give one such as "audio/wav"`);
     }
   }
 
@@ -93,7 +100,9 @@ export class ModelFile {
   /** Like `toDataUri`, but the caller encodes the bytes. @param textOf encodes bytes as base64 @internal */
   dataUri(textOf: (bytes: Uint8Array) => string): string {
     const { bytes, mediaType, parameters } = this.#filled();
-    return `data:${mediaType}${parameters};base64,${textOf(bytes)}`;
+    // A client's server may send a wrong media type.
+    const type = isEssence(mediaType) ? mediaType : defaultMediaType;
+    return `data:${type}${parameters};base64,${textOf(bytes)}`;
   }
 
   /**
@@ -184,7 +193,7 @@ function isPlain(value: object): boolean {
 
 function contentOf({ bytes, mediaType }: FileContent) {
   const { essence, parameters } = mediaTypeOf(mediaType);
-  return { bytes, mediaType: essence || "application/octet-stream", parameters };
+  return { bytes, mediaType: essence || defaultMediaType, parameters };
 }
 
 /**

@@ -1,0 +1,173 @@
+/** Reading gives back what sconce wrote: NumPy files, WAV files, pictures, and data URIs of files and of tensors. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { Audio } from "../src/author/audio/audio.ts";
+import { decodeDataUrl } from "../src/author/data-url.ts";
+import { ModelFile } from "../src/author/file.ts";
+import { Image } from "../src/author/media.ts";
+import { arrayFromBytes } from "../src/author/ndarray-bytes.ts";
+import { arrayFromLists, bytesFromArray, listsFromArray } from "../src/author/ndarray-wire.ts";
+import { float64, int64, type Tensor, tensor } from "../src/author/tensor.ts";
+import { listsOfNpy } from "../src/base/npy.ts";
+import { npyOf } from "../src/cli/commands/predict/npy.ts";
+
+const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
+// Whole numbers have no negative zero.
+const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value || 0);
+
+/** Lists of the shape, with the elements in row-major order. */
+function listsOf(shape: readonly number[], next: () => unknown): unknown {
+  const [size, ...inner] = shape;
+  return size === undefined ? next() : Array.from({ length: size }, () => listsOf(inner, next));
+}
+
+/** The shape, as far as lists have it: an empty list has no lists inside. */
+const visible = (shape: readonly number[]) => (shape.includes(0) ? shape.slice(0, shape.indexOf(0) + 1) : shape);
+
+const arrays = (element: fc.Arbitrary<unknown>) =>
+  fc.tuple(shapes, fc.infiniteStream(element)).map(([shape, elements]) => ({
+    shape: visible(shape),
+    lists: listsOf(visible(shape), () => elements.next().value),
+  }));
+
+describe("a NumPy file", () => {
+  test.each([
+    ["floats", number, false],
+    ["whole numbers", fc.maxSafeInteger(), true],
+    ["booleans", fc.boolean(), false],
+  ] as const)("has the lists of %s that were written", (_, element, isWhole) => {
+    fc.assert(
+      fc.property(arrays(element), ({ lists }) => {
+        expect(listsOfNpy(npyOf(lists, { isWhole }))).toEqual(lists as never);
+      }),
+    );
+  });
+
+  test("is not written for lists that are no array", () => {
+    const anyLists = fc.letrec<{ value: unknown }>((tie) => ({
+      value: fc.oneof({ maxDepth: 3 }, number, fc.boolean(), fc.array(tie("value"), { maxLength: 3 })),
+    })).value;
+    fc.assert(
+      fc.property(anyLists, fc.boolean(), (lists, isWhole) => {
+        let file: Uint8Array;
+        try {
+          file = npyOf(lists, { isWhole });
+        } catch (error) {
+          expect(error).toMatchObject({ code: "usage" });
+          return;
+        }
+        expect(listsOfNpy(file)).toEqual(lists as never);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test.each([
+    [[[1, 2], [3, 4, 5], [6]], false, "its lists differ in length"],
+    [[[1], 2], false, "its lists differ in length"],
+    [[1, [2]], false, "its lists differ in length"],
+    [[1.5], true, "its lists contain numbers that int64 cannot hold"],
+    [[2 ** 63], true, "its lists contain numbers that int64 cannot hold"],
+    [[true, 1], false, "its lists contain values that are not numbers"],
+  ])("is not written for %j", (lists, isWhole, fault) => {
+    expect(() => npyOf(lists, { isWhole })).toThrow(`the output cannot be saved as .npy: ${fault}`);
+  });
+});
+
+test("a WAV file has the samples that were written", async () => {
+  const sounds = fc.record({
+    channels: fc.integer({ min: 1, max: 8 }),
+    length: fc.integer({ min: 0, max: 40 }),
+    rate: fc.integer({ min: 1, max: 768_000 }),
+    codes: fc.infiniteStream(fc.integer({ min: -(2 ** 15), max: 2 ** 15 - 1 })),
+    encoding: fc.constantFrom("pcm16", "float32"),
+  });
+  await fc.assert(
+    fc.asyncProperty(sounds, async ({ channels, length, rate, codes, encoding }) => {
+      const data = Float32Array.from({ length: channels * length }, () => (codes.next().value ?? 0) / 2 ** 15);
+      const read = await Audio.fromSamples({ data, rate, channels }, { encoding }).samples();
+      expect(read).toEqual({ data, rate, channels, length });
+    }),
+  );
+});
+
+test("a PNG has the pixels that were written", async () => {
+  const pictures = fc.record({
+    width: fc.integer({ min: 1, max: 9 }),
+    height: fc.integer({ min: 1, max: 9 }),
+    channels: fc.constantFrom(1, 3, 4),
+    layout: fc.constantFrom("hwc", "chw"),
+    values: fc.infiniteStream(fc.integer({ min: 0, max: 255 })),
+  });
+  await fc.assert(
+    fc.asyncProperty(pictures, async ({ width, height, channels, layout, values }) => {
+      const data = Uint8Array.from({ length: width * height * channels }, () => values.next().value ?? 0);
+      const image = await Image.fromPixels({ data, width, height, channels, layout });
+      expect(await image.pixels({ channels, layout })).toEqual({ data, width, height, channels, layout });
+    }),
+  );
+});
+
+test.each(["jpeg", "webp"] as const)("a %s has the size of the pixels that were written", async (format) => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 40 }), async (width, height) => {
+      const data = new Uint8Array(3 * width * height).fill(128);
+      const image = await Image.fromPixels({ data, width, height, channels: 3 }, { format });
+      expect(await image.size()).toEqual({ width, height });
+    }),
+    { numRuns: 20 },
+  );
+});
+
+test("a data URI has the file's bytes and media type", () => {
+  const mediaTypes = fc.constantFrom("image/png", "Text/Plain; charset=UTF-8", 'a/b; x="y,z"; v=1', "");
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 100 }), mediaTypes, (bytes, mediaType) => {
+      const file = new ModelFile({ bytes, mediaType });
+      const read = decodeDataUrl(file.toDataUri(), 100);
+      expect([...read.bytes]).toEqual([...bytes]);
+      expect(read.mediaType).toBe(file.mediaType);
+    }),
+  );
+});
+
+test("a file without a real media type is not made, because no reader takes its data URI", () => {
+  expect(() => new ModelFile({ bytes: new Uint8Array(1), mediaType: "wav" })).toThrow(
+    'new ModelFile: the media type is "wav"; give one such as "audio/wav"',
+  );
+});
+
+describe.each([["float64", number, float64] as const, ["int64", fc.maxSafeInteger().map(BigInt), int64] as const])(
+  "a tensor of %s",
+  (dtype, element, declare) => {
+    const tensors = fc.tuple(shapes, fc.infiniteStream<number | bigint>(element)).map(([shape, elements]): Tensor => {
+      const length = shape.reduce((product, size) => product * size, 1);
+      const values = Array.from({ length }, () => elements.next().value);
+      return dtype === "float64"
+        ? tensor(Float64Array.from(values, Number), shape)
+        : tensor(BigInt64Array.from(values, BigInt), shape);
+    });
+    const specOf = ({ shape }: Tensor) => declare(...shape.map((_, i) => `size${i}`));
+
+    test("is read from the bytes that were written", () => {
+      fc.assert(
+        fc.property(tensors, (given) => {
+          expect(arrayFromBytes(specOf(given), bytesFromArray(given))).toEqual({ array: given, faults: [] } as never);
+        }),
+      );
+    });
+
+    test("is read from the lists that were written, if it has elements", () => {
+      fc.assert(
+        fc.property(
+          tensors.filter(({ data }) => data.length > 0),
+          (given) => {
+            const { lists, faults } = listsFromArray(given);
+            expect(faults).toEqual([]);
+            expect(arrayFromLists(specOf(given), lists)).toEqual({ array: given, faults: [] } as never);
+          },
+        ),
+      );
+    });
+  },
+);
