@@ -178,19 +178,16 @@ test("above its rate a key gets 429, with the seconds until the next window", as
     detail: expect.stringContaining("slow"),
   });
   expect(await slow.metric('sconce_requests_rejected_total{code="429",cause="key_limit"}')).toBe(1);
-  // The routes in the formats of Triton, OpenAI and MCP give the same status, each with its own error body.
-  const refusedAt = async (path: string) => {
-    const answer = await slow.fetch(path, { method: "POST", body: "{}" });
-    return [answer.status, await answer.json()];
+  // The routes in the formats of Triton and MCP refuse it, too, each with its own error body.
+  const refusedAt = async (path: string, body: string) => {
+    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+    return (await slow.fetch(path, { method: "POST", headers, body })).text();
   };
-  expect(await refusedAt("/v2/models/lab/infer")).toEqual([429, { error: expect.stringContaining("its limit") }]);
-  expect(await refusedAt("/v1/embeddings")).toMatchObject([
-    429,
-    { error: { type: "rate_limit_error", code: "key_limit" } },
-  ]);
-  expect(await refusedAt("/mcp")).toMatchObject([429, { error: { code: -32000, data: { code: "key_limit" } } }]);
-  // The rate limits predictions, not GET requests.
-  expect((await slow.fetch("/")).status).toBe(200);
+  expect(JSON.parse(await refusedAt("/v2/models/lab/infer", "{}"))).toEqual({
+    error: expect.stringContaining("its limit"),
+  });
+  const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "lab", arguments: { x: 1 } } };
+  expect(await refusedAt("/mcp", JSON.stringify(call))).toContain('"code":-32000');
 });
 
 test("a key has at most as many unfinished predictions as its limit", async () => {
@@ -203,6 +200,129 @@ test("a key has at most as many unfinished predictions as its limit", async () =
   expect((await narrow.predict([{ x: 2 }])).status).toBe("success");
 });
 
+/** Requests that start no prediction, each with the status that it gets at the limit of a key. */
+const readings: readonly [what: string, status: number, path: string, init: RequestInit][] = [
+  ["reads a result", 200, "/predictions/ID", {}],
+  ["polls it with a long wait", 200, "/predictions/ID", { headers: { Prefer: "wait=0" } }],
+  ["cancels an ended prediction", 200, "/predictions/ID/cancel", { method: "POST" }],
+  ["lists the models", 200, "/v2/repository/index", { method: "POST" }],
+  ["lists the tools", 200, "/mcp", mcp("tools/list")],
+  [
+    "initializes MCP",
+    200,
+    "/mcp",
+    mcp("initialize", { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "a", version: "1" } }),
+  ],
+  ["repeats a PUT", 200, "/predictions/limits-of-a-key-0001", { method: "PUT", body: '[{"x":1}]' }],
+  [
+    "repeats an Idempotency-Key",
+    200,
+    "/predictions",
+    { method: "POST", body: '[{"x":1}]', headers: { "Idempotency-Key": "limits-of-a-key-0001" } },
+  ],
+];
+
+function mcp(method: string, params: object = {}): RequestInit {
+  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+  return { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) };
+}
+
+describe.each([
+  ["rate", { rate: "2/h" }],
+  ["concurrent", { concurrent: 1 }],
+])("a client whose key is at its limit %s", (name, limit) => {
+  let atLimit: KeyClient;
+  let id: string;
+  let gate: ReturnType<typeof hold>;
+
+  beforeAll(async () => {
+    const file = makeKey({ name: `at-${name}`, ...limit });
+    appendFileSync(path, `${file.entry}\n`);
+    secrets.set(`at-${name}`, file.secret);
+    atLimit = new KeyClient(`at-${name}`);
+    await until(async () => (await atLimit.fetch("/")).ok);
+    gate = hold();
+    ({ prediction_id: id } = await atLimit.put("limits-of-a-key-0001", [{ x: 1 }]));
+    if (name === "rate") await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
+    else {
+      await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
+      await atLimit.create([{ x: 1, before: gate.url("a") }]);
+    }
+    expect(await atLimit.refused([{ x: 2 }])).toMatchObject({ status: 429, type: "urn:sconce:problem:key_limit" });
+  });
+
+  afterAll(() => gate[Symbol.asyncDispose]());
+
+  test.each(readings)("%s", async (_, status, to, init) => {
+    // More requests than the rate permits.
+    for (let i = 0; i < 3; i++) {
+      const headers = { "Content-Type": "application/json", ...init.headers };
+      const answer = await atLimit.fetch(to.replace("ID", id), { ...init, headers });
+      expect(answer.status).toBe(status);
+      await answer.body?.cancel();
+    }
+  });
+});
+
+describe("a key with concurrent = 1 has one place", () => {
+  const body = JSON.stringify([{ x: 1 }]);
+
+  /** Begins an upload, whose last byte comes with `finish`. */
+  async function upload(to: string, secret: string) {
+    const answer = Promise.withResolvers<string>();
+    let text = "";
+    const socket = await Bun.connect({
+      hostname: server.url.hostname,
+      port: Number(server.url.port),
+      socket: {
+        data: (_, bytes) => {
+          text += bytes.toString();
+          const status = /^HTTP\/1\.1 (\d+)/.exec(text)?.[1];
+          if (status !== undefined) answer.resolve(status);
+        },
+        close: () => answer.resolve(text),
+      },
+    });
+    const head = [`POST ${to} HTTP/1.1`, "Host: localhost", `Authorization: Bearer ${secret}`, "Prefer: wait"];
+    const length = ["Content-Type: application/json", `Content-Length: ${body.length}`];
+    socket.write(`${[...head, ...length, "", ""].join("\r\n")}${body.slice(0, -1)}`);
+    return { status: answer.promise, finish: () => socket.write(body.slice(-1)), leave: () => socket.end() };
+  }
+
+  test.each(["/predictions", "/demo", "/v2/models/lab/infer"])("for many slow uploads at once to %s", async (to) => {
+    const own = new KeyClient("narrow");
+    const uploads = await Promise.all(Array.from({ length: 20 }, () => upload(to, secrets.get("narrow") ?? "")));
+    // All uploads but one are refused before their bodies are complete.
+    const refused: string[] = [];
+    await new Promise<void>((resolve) => {
+      for (const { status } of uploads) {
+        void status.then((each) => {
+          refused.push(each);
+          if (refused.length === uploads.length - 1) resolve();
+        });
+      }
+    });
+    expect(new Set(refused)).toEqual(new Set(["429"]));
+    for (const each of uploads) each.finish();
+    const statuses = await Promise.all(uploads.map(({ status }) => status));
+    expect(statuses.filter((status) => status !== "429")).toHaveLength(1);
+    // The place is free again, whether the request succeeded or failed.
+    expect((await own.predict([{ x: 2 }])).status).toBe("success");
+    for (const each of uploads) each.leave();
+  });
+
+  test("which a failed request gives back: a client that leaves, a bad body, a body of another type", async () => {
+    const own = new KeyClient("narrow");
+    const begun = await upload("/predictions", secrets.get("narrow") ?? "");
+    await until(async () => (await own.post([{ x: 1 }])).status === 429);
+    begun.leave();
+    await until(async () => (await own.post([{ x: 1 }], { Prefer: "wait" })).status === 200);
+    for (const bad of ["[", "[{}]", "[]"]) expect((await own.post(bad)).status).toBeGreaterThanOrEqual(400);
+    expect((await own.post("x", { "Content-Type": "image/png" })).status).toBe(415);
+    expect((await own.predict([{ x: 2 }])).status).toBe("success");
+  });
+});
+
 describe("the counters of a key in shared memory", () => {
   const entry = { name: "a", hash: new Uint8Array(32), share: 1, only: ["predictions"] } as const;
   const rows = () => [new Float64Array(keyNumbers.length), new Float64Array(keyNumbers.length)];
@@ -211,9 +331,9 @@ describe("the counters of a key in shared memory", () => {
     const shared = rows();
     const limited = { ...entry, only: [...entry.only], rate: { count: 3, windowS: 1 }, concurrent: undefined };
     const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
-    for (const key of [keys[0], keys[1], keys[0]]) key?.admit(500);
-    expect(() => keys[1]?.admit(999)).toThrow("its limit");
-    expect(() => keys[1]?.admit(1000)).not.toThrow();
+    for (const key of [keys[0], keys[1], keys[0]]) key?.reserve(500)[Symbol.dispose]();
+    expect(() => keys[1]?.reserve(999)).toThrow("its limit");
+    expect(() => keys[1]?.reserve(1000)).not.toThrow();
   });
 
   test("count the unfinished predictions of all processes", () => {
@@ -221,9 +341,9 @@ describe("the counters of a key in shared memory", () => {
     const limited = { ...entry, only: [...entry.only], rate: undefined, concurrent: 2 };
     const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
     for (const key of keys) key.begun();
-    expect(() => keys[0]?.admit()).toThrow("2 unfinished predictions");
+    expect(() => keys[0]?.reserve()).toThrow("2 unfinished predictions");
     keys[1]?.ended();
-    expect(() => keys[0]?.admit()).not.toThrow();
+    expect(() => keys[0]?.reserve()).not.toThrow();
   });
 });
 

@@ -14,6 +14,8 @@ function client(signal = new AbortController().signal): Client & { told: boolean
     idSuffix: "",
     share: 1,
     told,
+    reserve() {},
+    release() {},
     nextTold: () => next.promise,
     held(isHeld) {
       told.push(isHeld);

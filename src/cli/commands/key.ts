@@ -34,7 +34,7 @@ sconce serve digits --api-keys keys.toml`,
       ...count(1, 1000),
     }),
     rate: openOption<string>({
-      description: "Limit for requests that start predictions, e.g. 100/s, 600/min or 5000/h",
+      description: "Limit for started predictions, e.g. 100/s, 600/min or 5000/h",
       valueHint: "n/s",
       described: "no limit",
       variable: "SCONCE_KEY_RATE",

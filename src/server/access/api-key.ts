@@ -3,8 +3,8 @@ import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
 /**
- * Number of counters of a key in each HTTP process: index of the rate window, requests in this window, unfinished
- * predictions.
+ * Number of counters of a key in each HTTP process: index of the rate window, predictions started in this window,
+ * unfinished predictions.
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
@@ -47,26 +47,21 @@ export class ApiKey {
   }
 
   /**
-   * Admits a request that starts a prediction, and counts it towards the key's rate.
+   * Reserves a place for a prediction among the key's unfinished predictions, and counts it towards the key's rate.
+   * @returns the place, which the caller disposes when the prediction begins, or does not begin
    * @throws SconceError `key_limit` above the key's rate, or with too many unfinished predictions
    */
-  admit(nowMs = Date.now()): void {
-    const { rate, concurrent } = this.#entry;
-    if (concurrent !== undefined && this.#sum(UNFINISHED) >= concurrent) {
+  reserve(nowMs = Date.now()): Disposable {
+    using place = new DisposableStack();
+    // Counts the prediction before the check, so that two processes never both get the last place.
+    this.begun();
+    place.defer(() => this.ended());
+    const { concurrent } = this.#entry;
+    if (concurrent !== undefined && this.#sum(UNFINISHED) > concurrent) {
       throw limited(`the API key ${this.name} has ${concurrent} unfinished predictions, its limit`, 1);
     }
-    if (rate === undefined) return;
-    const windowMs = 1000 * rate.windowS;
-    const window = Math.floor(nowMs / windowMs);
-    let count = 0;
-    for (const row of this.#counts.rows) if (row[this.#at + WINDOW] === window) count += row[this.#at + COUNT] ?? 0;
-    if (count >= rate.count) {
-      const waitS = Math.ceil(((window + 1) * windowMs - nowMs) / 1000);
-      throw limited(`the API key ${this.name} has sent ${rate.count} requests in ${rate.windowS} s, its limit`, waitS);
-    }
-    const own = this.#own;
-    own[this.#at + COUNT] = (own[this.#at + WINDOW] === window ? (own[this.#at + COUNT] ?? 0) : 0) + 1;
-    own[this.#at + WINDOW] = window;
+    this.#countInWindow(nowMs);
+    return place.move();
   }
 
   /** Counts a prediction of the key as unfinished, until `ended`. */
@@ -76,6 +71,26 @@ export class ApiKey {
 
   ended(): void {
     this.#add(-1);
+  }
+
+  /** @throws SconceError `key_limit` above the key's rate */
+  #countInWindow(nowMs: number): void {
+    const { rate } = this.#entry;
+    if (rate === undefined) return;
+    const windowMs = 1000 * rate.windowS;
+    const window = Math.floor(nowMs / windowMs);
+    let count = 0;
+    for (const row of this.#counts.rows) if (row[this.#at + WINDOW] === window) count += row[this.#at + COUNT] ?? 0;
+    if (count >= rate.count) {
+      const waitS = Math.ceil(((window + 1) * windowMs - nowMs) / 1000);
+      throw limited(
+        `the API key ${this.name} has started ${rate.count} predictions in ${rate.windowS} s, its limit`,
+        waitS,
+      );
+    }
+    const own = this.#own;
+    own[this.#at + COUNT] = (own[this.#at + WINDOW] === window ? (own[this.#at + COUNT] ?? 0) : 0) + 1;
+    own[this.#at + WINDOW] = window;
   }
 
   get #own(): Float64Array {

@@ -20,7 +20,7 @@ export interface KeyEntry {
   readonly hash: Uint8Array;
   /** Weight in fair scheduling between clients, 1 to 1000. A client without a key has 1. */
   readonly share: number;
-  /** Limit for requests that start predictions; undefined: no limit. */
+  /** Limit for started predictions; undefined: no limit. */
   readonly rate: Rate | undefined;
   /** Limit for unfinished predictions; undefined: no limit. */
   readonly concurrent: number | undefined;

@@ -3,7 +3,7 @@ import type { Context } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
 import { prefersHtml } from "../page/page.ts";
-import { changesServer } from "./admin.ts";
+import { changesServer, INDEX } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
@@ -24,8 +24,6 @@ export function requireKey(keys: ApiKeys): Check {
         detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
       });
     }
-    // Counts a request once for the limits of its key: for a forwarded request, the forwarding process has counted it.
-    if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
   };
 }
 
@@ -42,12 +40,8 @@ function isOpen(c: Context, path: string): boolean {
 function permissionFor(method: string, path: string): Permission {
   if (path === "/metrics") return "metrics";
   if (changesServer(path)) return "admin";
+  if (path === INDEX) return "read";
   return ["GET", "HEAD", "OPTIONS"].includes(method) ? "read" : "predictions";
-}
-
-/** Whether a POST or PUT counts as a new prediction for the limits of the key. Canceling a prediction does not. */
-function startsPrediction(path: string): boolean {
-  return !path.endsWith("/cancel");
 }
 
 function unauthorized(headers: Headers): ProblemError {

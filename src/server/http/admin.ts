@@ -6,7 +6,8 @@ import { type Check, contextOf } from "./request.ts";
 import { waitMsOf } from "./request-headers.ts";
 import type { Lifecycle } from "./routes/health.ts";
 
-const INDEX = "/v2/repository/index";
+/** The path of the index of models. Triton's clients read it by POST. */
+export const INDEX = "/v2/repository/index";
 
 /** Whether only the admin port serves the path, on a server that has an admin port. */
 function isAdminPath(path: string): boolean {

@@ -1,8 +1,8 @@
 /** The client of a request: its address, its API key, and whether it is still connected. */
-import type { ApiKey } from "../access/api-key.ts";
 import type { Sender } from "../flow/quarantine.ts";
 import type { Client } from "../predictions/predictions.ts";
 import type { Peer } from "./listener.ts";
+import type { RequestContext } from "./request.ts";
 
 /**
  * Called with true when a request begins to wait, for example for a prediction, and with false when the wait ends. Meanwhile the idle timeout does
@@ -23,16 +23,16 @@ const MAX_FORWARDED = 200;
 export class RequestClient implements Client {
   readonly #request: Request;
   readonly #options: ClientOptions;
-  readonly #key: ApiKey | undefined;
+  readonly #context: RequestContext;
 
-  constructor(request: Request, options: ClientOptions, key: ApiKey | undefined) {
+  constructor(request: Request, options: ClientOptions, context: RequestContext) {
     this.#request = request;
     this.#options = options;
-    this.#key = key;
+    this.#context = context;
   }
 
   get idSuffix(): string {
-    return this.#key?.idSuffix ?? "";
+    return this.#context.key?.idSuffix ?? "";
   }
 
   // A getter: Bun creates the signal of a request on its first use, and most requests never need it.
@@ -41,7 +41,7 @@ export class RequestClient implements Client {
   }
 
   get share(): number {
-    return this.#key?.share ?? 1;
+    return this.#context.key?.share ?? 1;
   }
 
   get sender(): Sender | undefined {
@@ -49,9 +49,17 @@ export class RequestClient implements Client {
     // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
     const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
     const name = forwarded ?? String(peer?.port);
-    const key = this.#key;
+    const { key } = this.#context;
     if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
     return peer && { address: peer.address, name };
+  }
+
+  reserve(): void {
+    this.#context.reserve();
+  }
+
+  release(): void {
+    this.#context.release();
   }
 
   held(isHeld: boolean): void {

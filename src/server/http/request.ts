@@ -55,6 +55,8 @@ export class RequestContext implements Origin {
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
+  /** The place of a prediction that has not begun, among the unfinished predictions of the key. */
+  #place: Disposable | undefined = undefined;
 
   constructor({ headers, method }: Request) {
     this.isHead = method === "HEAD";
@@ -74,6 +76,15 @@ export class RequestContext implements Origin {
   /** The id of the client's own prediction: adds the suffix of its API key, so that clients cannot read predictions of other keys. */
   ownId(id: string): string {
     return this.key?.ownId(id) ?? id;
+  }
+
+  /** Reserves a place for a prediction within the limits of the key, once for the request. @throws SconceError `key_limit` */
+  reserve(): void {
+    this.#place ??= this.key?.reserve();
+  }
+
+  release(): void {
+    this.#place?.[Symbol.dispose]();
   }
 
   /** The ids of the span as a `traceparent` header, for requests to other processes. */
@@ -186,6 +197,7 @@ export function withContext(
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
+    context.release();
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);

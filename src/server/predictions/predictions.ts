@@ -23,6 +23,10 @@ export interface Client {
   readonly share: number;
   /** End of the ids of this client's predictions, which its API key determines; empty without a key. */
   readonly idSuffix: string;
+  /** Reserves a place for a prediction within the limits of the client's API key, once for each request. @throws SconceError `key_limit` */
+  reserve(): void;
+  /** Gives the place back: the prediction has begun and counts itself, or it does not begin. */
+  release(): void;
   /** Called when a long wait begins and ends, so that the idle timeout does not close the connection meanwhile. */
   held(isHeld: boolean): void;
 }
@@ -71,7 +75,8 @@ export interface Watcher {
 export interface Predictions {
   /**
    * Refuses a request before its body is read, which keeps refusals cheap under overload.
-   * @throws SconceError `queue_full`, `not_ready` or `webhook_refused`
+   * Reserves a place for the client.
+   * @throws SconceError `queue_full`, `not_ready`, `webhook_refused` or `key_limit`
    */
   admit(asked: AskedPrediction): void;
   /**

@@ -64,6 +64,7 @@ export class PredictionService implements Predictions {
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
     this.live.admission.check({ items, bytes, waitMs, timeLimitMs, client });
+    client.reserve();
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
@@ -281,6 +282,7 @@ export class PredictionService implements Predictions {
         sender: flow.needsSender || client.share > 1 ? client.sender : undefined,
       },
     );
+    client.release();
     live.span?.took("decode", beganMs);
     if (watcher !== undefined) watcher.begun(this.#watched(live, watcher.changed));
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);

@@ -69,13 +69,14 @@ export class QueuedPredictions implements Predictions {
     options.state.onTick(() => this.#tick());
   }
 
-  admit({ timeoutMs = Infinity, waitMs, webhook }: AskedPrediction): void {
+  admit({ timeoutMs = Infinity, waitMs, webhook, client }: AskedPrediction): void {
     if (this.#isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     checkWait(this.#options.state.waitMs, Math.min(timeLimitMs, waitMs > 0 ? waitMs : Infinity));
+    client.reserve();
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
@@ -118,6 +119,8 @@ export class QueuedPredictions implements Predictions {
       throw error;
     } finally {
       charge[Symbol.dispose]();
+      // A server that takes the prediction counts it.
+      client.release();
     }
     if (awaited === undefined) return pending;
     // Redis has the prediction, so the client gets its id even if Redis fails now.

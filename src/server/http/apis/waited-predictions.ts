@@ -163,7 +163,7 @@ export class WaitedPredictions {
   }
 
   #asked(c: Context) {
-    const client = new RequestClient(c.req.raw, this.#options, contextOf(c).key);
+    const client = new RequestClient(c.req.raw, this.#options, contextOf(c));
     return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
   }
 }

@@ -177,7 +177,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const { raw } = c.req;
       const id = contextOf(c).ownId(c.req.param("id"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, clientOptions, contextOf(c).key);
+      const client = new RequestClient(raw, clientOptions, contextOf(c));
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
@@ -235,7 +235,7 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(raw: Request, options: ClientOptions, { key }: RequestContext): Asked {
+function askedOf(raw: Request, options: ClientOptions, context: RequestContext): Asked {
   const { headers } = raw;
   const isForEvents = asksForEvents(raw);
   return {
@@ -243,7 +243,7 @@ function askedOf(raw: Request, options: ClientOptions, { key }: RequestContext):
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
-    client: new RequestClient(raw, options, key),
+    client: new RequestClient(raw, options, context),
     asksForEvents: isForEvents,
   };
 }
