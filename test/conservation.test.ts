@@ -120,7 +120,15 @@ test("all memory charges of predictions are released", async () => {
       }));
       const body = JSON.stringify(told);
       const leaving = new AbortController();
-      const client = { signal: leaving.signal, sender: { address, name: "" }, idSuffix: "", share: 1, reserve() {}, release() {}, held() {} };
+      const client = {
+        signal: leaving.signal,
+        sender: { address, name: "" },
+        idSuffix: "",
+        share: 1,
+        reserve() {},
+        release() {},
+        held() {},
+      };
       const origin = { requestId: "r", traceId: undefined, spanId: undefined };
       if (does === "leaves") setTimeout(() => leaving.abort(), 2);
       const bytes = body.length;
