@@ -85,6 +85,37 @@ test("predictions that failed before go last, but alternate with others, so they
   expect(simulation.done.length).toBe(good.length + 1);
 });
 
+test("items of a failed batch whose clients have left do not run again, and are reported once", async () => {
+  const simulation = new Simulation({ maxBatchSize: 64 });
+  simulation.add({}, 1);
+  const [left, other] = [{}, {}];
+  const ofLeft = Array.from({ length: 16 }, () => [
+    ...simulation.add(left, 3),
+    ...simulation.add(left, 1, { isBad: true }),
+  ]).flat();
+  await simulation.clock.advanceTo(12);
+  simulation.left.add(left);
+  simulation.add(other, 4);
+  await simulation.clock.drain();
+  expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 64, 4]);
+  expect(simulation.lost).toEqual(ofLeft.map(({ id }) => id));
+  expect(simulation.done.length).toBe(1 + 4);
+});
+
+test("batches start in the order of their dispatch if items are added during a dispatch", async () => {
+  const simulation = new Simulation({ maxBatchSize: 2, runners: 2 });
+  const lane = {};
+  let adds = 5;
+  simulation.onDispatched = () => {
+    if (adds-- > 0) simulation.add(lane, 3);
+  };
+  simulation.add(lane, 3);
+  await simulation.clock.drain();
+  const given = simulation.runners.map(({ batches }) => batches.flatMap(({ items }) => items.map(({ id }) => id)));
+  for (const ids of given) expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+  expect(simulation.done.length).toBe(18);
+});
+
 test("a batch that did not fit in memory is halved by size, regardless of predictions", async () => {
   const simulation = new Simulation({ maxBatchSize: 8, fits: 4 });
   simulation.add({}, 1);
@@ -177,14 +208,15 @@ describe("an item that was running when a process died", () => {
   });
 });
 
-test("an item that must run alone waits until the reports of earlier items have left the process, and the runners wait with it", () => {
+test("an item that must run alone waits until the reports of earlier items have left the process; other items do not wait", async () => {
   let isHeard = false;
   const run: string[] = [];
+  const ends: (() => void)[] = [];
   const batcher = new Batcher<Queued & { readonly name: string }, void>({
     runners: [
       (items) => {
         run.push(items.map(({ name }) => name).join());
-        return new Promise(() => {});
+        return new Promise((resolve) => ends.push(resolve));
       },
     ],
     maxBatchSize: 4,
@@ -192,17 +224,23 @@ test("an item that must run alone waits until the reports of earlier items have 
     clock: { now: () => 0, after: () => () => {} },
     listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
     isHeard: () => isHeard,
+    isNeeded: () => true,
     isWorthHalving: () => false,
     isOutOfMemory: () => false,
   });
-  const item = (name: string, isAlone: boolean) => ({ lane: {}, key: "", readyAtMs: 0, name, isAlone });
-  batcher.add(item("suspect", true));
-  batcher.add(item("other", false));
-  batcher.pump();
-  expect(run).toEqual([]);
+  const add = (name: string, isAlone = false) => {
+    batcher.add({ lane: {}, key: "", readyAtMs: 0, name, isAlone });
+    batcher.pump();
+  };
+  add("suspect", true);
+  add("other");
+  expect(run).toEqual(["other"]);
   isHeard = true;
-  batcher.pump();
-  expect(run).toEqual(["suspect"]);
+  add("later");
+  expect(run).toEqual(["other"]);
+  ends[0]?.();
+  await Bun.sleep(0);
+  expect(run).toEqual(["other", "suspect"]);
 });
 
 test("the run time of a batch counts from the newest part of an output that it yielded", () => {
@@ -219,6 +257,7 @@ test("the run time of a batch counts from the newest part of an output that it y
     policy: new QueueDelay(0),
     clock: { now: () => now, after: () => () => {} },
     listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
+    isNeeded: () => true,
     isWorthHalving: () => false,
     isOutOfMemory: () => false,
   });

@@ -79,6 +79,53 @@ describe("with too little device memory", () => {
     expect(ended).toEqual([12, 22]);
   });
 
+  /**
+   * Runs 7 items of a model with 8 places, four of them long, and an eighth that first lacks memory. Before each of the
+   * first `stepsWithNew` steps, a new item of twelve steps comes. @returns the items of each step, by their first count
+   */
+  async function besideLong(longSteps: number, stepsWithNew: number) {
+    const steps: number[][] = [];
+    const results: Promise<number>[] = [];
+    let [hasFailed, isOver] = [false, false];
+    const hooks = counting((states) => {
+      steps.push(states.map(({ from }) => from));
+      if (steps.length === 1) results.push(count("limited", 500, 502));
+      if (steps.length <= stepsWithNew && !isOver) results.push(count("new", 1000 + steps.length, 1012 + steps.length));
+    });
+    const { count } = await opened(
+      {
+        begin: (given, sessions) => {
+          if (numberOf(given.from) !== 500 || hasFailed) return hooks.begin(given, sessions);
+          hasFailed = true;
+          throw lacking();
+        },
+        step: (states, sessions) => hooks.step(states, sessions),
+      },
+      { maxBatchSize: 8 },
+    );
+    for (let i = 0; i < 4; i++) results.push(count("long", i, i + longSteps));
+    for (let i = 0; i < 3; i++) results.push(count("short", 100 + i, 102 + i));
+    await until(() => steps.some((group) => group.includes(500)));
+    isOver = true;
+    await Promise.all(results);
+    return steps;
+  }
+
+  test("other items join while an item that did not fit waits", async () => {
+    const steps = await besideLong(30, 10);
+    const before = steps.slice(
+      0,
+      steps.findIndex((group) => group.includes(500)),
+    );
+    expect(before.some((group) => group.some((from) => from > 1000))).toBe(true);
+    expect(before.length).toBeGreaterThan(25);
+  });
+
+  test("an item that did not fit joins in the end, however many items come", async () => {
+    const steps = await besideLong(20, 150);
+    expect(steps.findIndex((group) => group.includes(500))).toBeLessThan(25);
+  });
+
   test("an item that does not fit without neighbours fails, and other items run", async () => {
     const { count } = await opened(
       counting((states) => {

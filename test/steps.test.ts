@@ -187,6 +187,25 @@ test("an item whose output nobody needs leaves without a call of cancel", async 
   expect([failed, groups]).toEqual([["canceled"], [[10]]]);
 });
 
+test("items of a failed step whose outputs nobody needs do not run in its halves", async () => {
+  const failed: string[] = [];
+  const groups: number[][] = [];
+  let isNeeded = true;
+  const steps = counting((states) => {
+    groups.push(states.map(({ from }) => from));
+    isNeeded = false;
+    throw new Error("a bad item");
+  });
+  const { submit } = await overRunners(
+    steps,
+    { isNeeded: () => isNeeded, failed: (_, { code }) => failed.push(code) },
+    1,
+  );
+  for (const from of [10, 20, 30, 40]) submit(from);
+  await until(() => failed.length === 4);
+  expect([failed, groups]).toEqual([Array(4).fill("canceled"), [[10, 20, 30, 40]]]);
+});
+
 test("unfinished and waiting items fail when the engine closes", async () => {
   const { steps, groups, next } = gated();
   const { engine, count } = await opened(steps, { maxBatchSize: 1 });

@@ -82,6 +82,7 @@ export class BatchEngine<T extends BatchItem> {
         shrunk: (size) => options.onShrink?.(size),
       },
       isHeard: options.isHeard,
+      isNeeded: (item) => listener.isNeeded([item]),
       isWorthHalving: (cause) => !hasCode(cause, "session_closed") && !hasCode(cause, "canceled"),
       isOutOfMemory: (cause) => hasCode(cause, "out_of_memory"),
     });

@@ -8,8 +8,9 @@ export class BatchQueue<T extends Queued> {
     return this.#batches.reduce((sum, batch) => sum + batch.length, 0);
   }
 
+  /** Adds batches; empty ones are ignored. */
   add(...batches: readonly T[][]): void {
-    this.#batches.push(...batches);
+    this.#batches.push(...batches.filter(({ length }) => length > 0));
   }
 
   shift(): T[] | undefined {

@@ -44,6 +44,8 @@ export interface BatcherOptions<T, R> {
   readonly isWorthHalving: (cause: unknown) => boolean;
   /** Whether the device had too little memory, so that other batches of this size fail too. */
   readonly isOutOfMemory: (cause: unknown) => boolean;
+  /** Whether a client needs the result of the item. Items of a failed batch that nobody needs do not run again. */
+  readonly isNeeded: (item: T) => boolean;
 }
 
 /**
@@ -58,6 +60,8 @@ export class Batcher<T extends Queued, R> {
   readonly #waiting: WaitingItems<T>;
   readonly #alone = new BatchQueue<T>();
   #isAloneRunning = false;
+  #isPumping = false;
+  #mustPumpAgain = false;
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   readonly #express: BatchSlot<T, R> | undefined;
@@ -124,11 +128,22 @@ export class Batcher<T extends Queued, R> {
 
   /** Starts every batch that may start now. */
   pump(): void {
+    // The listener may add items in `dispatched`, before the dispatched batch has started. Batches start in order.
+    this.#mustPumpAgain = this.#isPumping;
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    do {
+      this.#mustPumpAgain = false;
+      this.#startBatches();
+    } while (this.#mustPumpAgain);
+    this.#isPumping = false;
+  }
+
+  #startBatches(): void {
     const waiting = this.#waiting;
     const [first] = this.#slots;
     if (this.#isReserved) {
       if (first === undefined || this.#allSlots.some((slot) => !slot.isIdle)) return;
-      if (this.#options.isHeard?.() === false) return;
       this.#isAloneRunning = true;
       const items = this.#alone.shift();
       this.#dispatch(first, items && { items, cause: "alone" });
@@ -160,9 +175,12 @@ export class Batcher<T extends Queued, R> {
     }
   }
 
-  /** Whether an item with `isAlone` runs, or waits until all runners are idle. No other batch starts meanwhile. */
+  /**
+   * Whether a batch runs alone, or waits until all runners are idle. No other batch starts meanwhile. Until all results
+   * are sent, other batches still start, because a receiver may have stopped.
+   */
   get #isReserved(): boolean {
-    return this.#isAloneRunning || this.#alone.length > 0;
+    return this.#isAloneRunning || (this.#alone.length > 0 && this.#options.isHeard?.() !== false);
   }
 
   /**
@@ -225,23 +243,25 @@ export class Batcher<T extends Queued, R> {
   }
 
   #failed(slot: BatchSlot<T, R>, batch: T[], cause: unknown, wasReserved: boolean): void {
-    const { listener, isWorthHalving, isOutOfMemory } = this.#options;
+    const { listener, isNeeded, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
     // The extra runner lacked memory beside other batches. The batch may fit on a normal runner.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
+    // Nobody waits for the other items any more, so they do not run again.
+    const needed = isFinal ? batch : batch.filter(isNeeded);
     if (wasBeside) {
-      this.#waiting.addParts([batch]);
+      this.#waiting.addParts([needed]);
     } else if (!isFinal && hadNoMemory) {
       this.#shrinkBelow(batch);
-      this.#waiting.addParts(halves(batch));
+      this.#waiting.addParts(halves(needed));
     } else {
       this.#blame(batch);
-      if (!isFinal) this.#waiting.addParts(partsOf(batch));
+      if (!isFinal) this.#waiting.addParts(partsOf(needed));
     }
     this.#pumpAnd(() => {
-      if (isFinal) for (const item of batch) listener.failed(item, cause);
+      for (const item of batch) if (isFinal || !needed.includes(item)) listener.failed(item, cause);
     }, wasReserved);
   }
 

@@ -46,6 +46,11 @@ export class StepEngine<T extends BatchItem> {
   readonly #slots: readonly Slot<T>[];
   readonly #waiting = new StepQueue<T>();
   readonly #sizes: FittingSizes;
+  /**
+   * Count of items that joined before a waiting item that lacked memory. Each lowers the number of places by one, so
+   * that the waiting item joins in the end.
+   */
+  #overtaking = 0;
   #isPumpScheduled = false;
 
   constructor(options: BatchEngineOptions<T>, steppers: readonly Stepper[]) {
@@ -152,9 +157,18 @@ export class StepEngine<T extends BatchItem> {
     const places = Math.min(...all.map(({ maxNeighbours }) => maxNeighbours)) + 1 - all.length;
     const free = Math.min(most, places, this.#sizes.of("", this.now()) - running.length);
     const next = this.#waiting.nextLimited;
-    if (next === undefined) return this.#waiting.take(free, this.now());
-    const mustWait = next.item.isAlone && this.#options.isHeard?.() === false;
-    return free <= 0 || all.length > next.maxNeighbours || mustWait ? [] : this.#waiting.takeLimited();
+    const isHeard = !next?.item.isAlone || this.#options.isHeard?.() !== false;
+    if (next === undefined || !isHeard) return this.#waiting.take(free, this.now());
+    if (free > 0 && all.length <= next.maxNeighbours) {
+      this.#overtaking = 0;
+      return this.#waiting.takeLimited();
+    }
+    if (next.item.isAlone) return [];
+    const left = this.instances * this.maxBatchSize - this.#overtaking - all.length;
+    // Each joining item takes a place, and lowers the number of places by one.
+    const overtaking = this.#waiting.take(Math.min(free, Math.ceil(left / 2)), this.now());
+    this.#overtaking += overtaking.length;
+    return overtaking;
   }
 
   async #begin(slot: Slot<T>, joining: readonly Joining<T>[]): Promise<void> {
@@ -212,8 +226,11 @@ export class StepEngine<T extends BatchItem> {
     }
     if (hasCode(cause, "out_of_memory")) this.#shrinkBelow(group.length);
     const middle = group.length >> 1;
-    await this.#step(slot, group.slice(0, middle));
-    await this.#step(slot, group.slice(middle));
+    for (const half of [group.slice(0, middle), group.slice(middle)]) {
+      // Items of clients that have left run no more steps. `#removeCanceled` removes them.
+      const needed = half.filter((each) => this.#isNeeded(each));
+      if (needed.length > 0) await this.#step(slot, needed);
+    }
   }
 
   #failed(slot: Slot<T>, each: Running<T>, cause: unknown): void {

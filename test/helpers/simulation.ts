@@ -137,6 +137,10 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   /** The maximum batch size after each reduction, which follows a batch that did not fit in memory. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
+  /** Predictions whose clients have left. */
+  readonly left = new Set<object>();
+  /** Called for each dispatched batch, before it starts. */
+  onDispatched = () => {};
   #nextId = 0;
 
   constructor(options: {
@@ -167,6 +171,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       policy: this.target ?? new QueueDelay(options.maxQueueDelayMs ?? 0),
       clock: this.clock,
       listener: this,
+      isNeeded: ({ lane }) => !this.left.has(lane),
       isWorthHalving: () => true,
       isOutOfMemory: (cause) => cause === outOfMemory,
     });
@@ -205,6 +210,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   dispatched(_: readonly Item[], cause: BatchCause): void {
     this.causes.push(cause);
     this.reportedBefore.push(this.done.length + this.lost.length);
+    this.onDispatched();
   }
 
   finished(items: readonly Item[], result: readonly number[]): void {
