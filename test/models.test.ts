@@ -329,20 +329,12 @@ batch-size = 3
     expect(await jsonAt(client, "/models/second")).toMatchObject({ name: "second", batch_size: 3 });
   });
 
-  test("takes a file with a reference on each line", async () => {
-    const file = dir.join("models.txt");
-    await Bun.write(file, "lab # the first\n\nteam/ten:latest\n");
-    await using server = serve(["--models", file]);
-    const client = await clientOf(server);
-    expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ name: "lab" }, { name: "team/ten" }] });
-  });
-
   const faults: readonly [file: string, content: string, message: string][] = [
     ["m.toml", '[[model]]\nmodel = "lab"\nbatch-sise = 2', "unknown option batch-sise; did you mean batch-size?"],
     ["m.toml", '[[model]]\nmodel = "lab"\nbatch-size = 0', "batch-size of lab must be a whole number from 1 to 65536"],
     ["m.toml", '[[model]]\nname = "lab"', "m.toml has no valid list of models"],
-    ["m.json", "{", "m.json has no valid list of models"],
-    ["m.txt", "lab\nlab", "two models have the name lab"],
+    ["m.toml", "lab", "m.toml has no valid list of models"],
+    ["m.toml", '[[model]]\nmodel = "lab"\n[[model]]\nmodel = "lab"', "two models have the name lab"],
   ];
   test.each(faults)("in %p refuses %p", async (name, content, message) => {
     await Bun.write(dir.join(name), content);

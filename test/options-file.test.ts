@@ -66,7 +66,7 @@ log-format = "json"
   test("names several models, or a file with the list of models", async () => {
     const models = async (toml: string, env: Readonly<Record<string, string>> = {}) => {
       await using dir = await folderWith(`host = "127.0.0.1"\nport = 0\n${toml}`);
-      await Bun.write(dir.join("list.txt"), "lab\nparts\n");
+      await Bun.write(dir.join("list.toml"), '[[model]]\nmodel = "lab"\n[[model]]\nmodel = "parts"\n');
       await using server = startCli(["serve"], {
         cwd: dir.path,
         // With SCONCE_KEEP_ALIVE, a model loads only at its first prediction, and this test makes none.
@@ -77,8 +77,8 @@ log-format = "json"
       return models.map(({ name }) => name);
     };
     expect(await models('models = ["lab", "parts"]')).toEqual(["lab", "parts"]);
-    expect(await models('models = "list.txt"')).toEqual(["lab", "parts"]);
-    expect(await models("", { SCONCE_MODELS: "list.txt" })).toEqual(["lab", "parts"]);
+    expect(await models('models = "list.toml"')).toEqual(["lab", "parts"]);
+    expect(await models("", { SCONCE_MODELS: "list.toml" })).toEqual(["lab", "parts"]);
   });
 
   test("has less precedence than a flag and a variable, and is replaced by --config", async () => {
@@ -193,8 +193,8 @@ describe("config check", () => {
         "sconce.toml: 2 faults",
       ],
     ]);
-    await Bun.write(dir.join("sconce.toml"), `models = "list.txt"\n`);
-    await Bun.write(dir.join("list.txt"), "lab\nnone\n");
+    await Bun.write(dir.join("sconce.toml"), `models = "list.toml"\n`);
+    await Bun.write(dir.join("list.toml"), '[[model]]\nmodel = "lab"\n[[model]]\nmodel = "none"\n');
     expect(await check()).toMatchObject({ code: 1, stdout: expect.stringContaining('no model "none" in the store') });
     // `serve` would pull this model from its registry, so its absence from the store is no fault.
     await Bun.write(dir.join("sconce.toml"), `models = ["lab", "registry.example.com/team/none"]\n`);

@@ -141,7 +141,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await failure(store.resolve(remote))).toBe(
       `model_not_found: ${remote} is in the store without weights, enough only for --role front; fetch the rest with "sconce pull ${proxy.host}/team/digits@${first}"`,
     );
-    expect((await run(store, "predict", remote)).stderr).toContain("is in the store without weights");
+    expect((await run(store, "compile", remote)).stderr).toContain("is in the store without weights");
     expect((await run(store, "models")).stdout).toMatch(/^127\S+\/team\/digits .* KiB without weights /m);
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 

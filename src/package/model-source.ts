@@ -1,11 +1,9 @@
 /** Where commands find models: in the model store, or in the executable that runs. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { codedError, SconceError } from "../base/errors.ts";
 import type { OptionTable, Positional } from "../base/option.ts";
 import { Progress } from "../base/progress.ts";
-
 import { programName } from "../machine/processes/program-name.ts";
+import { modelFile } from "./code/bundle.ts";
 import type { PackagedModel } from "./store/packaged-model.ts";
 import { ModelStore } from "./store/store.ts";
 import type { Stamps } from "./store/verification.ts";
@@ -17,10 +15,14 @@ export interface ModelSource {
   readonly libraryOptions: OptionTable;
   /**
    * Finds a model.
+   * @param options.home folder of the store to search; by default the user's store
    * @param options.weights false accepts a model without weights, for a server that only answers HTTP (`--role front`)
    * @throws SconceError when the model does not exist or cannot be read
    */
-  resolve(reference: string | undefined, options?: { weights?: boolean }): Promise<PackagedModel>;
+  resolve(
+    reference: string | undefined,
+    options?: { readonly weights?: boolean; readonly home?: string | undefined },
+  ): Promise<PackagedModel>;
   /** All tags in the model's repository that point to this model. */
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
   /**
@@ -62,24 +64,25 @@ function folderGiven(dir: string, cause: unknown): SconceError {
 export const modelStore: ModelSource = {
   reference: {
     name: "model",
-    description: "repo[:tag] or repo@sha256:…; the default tag is latest. Without MODEL: the most recent build of all",
+    description:
+      "repo[:tag] or repo@sha256:…; the default tag is latest; or the path of a folder with a model store. Default: the last build of this folder, else the only model of the store",
     required: false,
   },
   libraryOptions: {},
-  async resolve(reference, options) {
+  async resolve(reference, options = {}) {
     try {
-      return await new ModelStore().resolve(reference, options);
+      return await new ModelStore(options.home).resolve(reference, options);
     } catch (error) {
-      throw reference !== undefined && existsSync(join(reference, "model.ts")) ? folderGiven(reference, error) : error;
+      throw reference !== undefined && modelFile(reference) !== undefined ? folderGiven(reference, error) : error;
     }
   },
-  async tagsOf({ repository, digest, tag }) {
-    const all = await new ModelStore().list();
+  async tagsOf({ repository, digest, tag, home }) {
+    const all = await new ModelStore(home).list();
     return all.find((one) => one.repository === repository && one.digest === digest)?.tags ?? [tag];
   },
   async verify(model, known = {}) {
     const progress = new Progress({ verb: "Checking" });
-    return new ModelStore()
+    return new ModelStore(model.home)
       .verify(model, { known, onProgress: (step) => progress.update(step) })
       .finally(() => progress.end());
   },

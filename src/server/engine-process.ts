@@ -31,7 +31,7 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, name, isOneOfSeveral, reference, config, split, isShadow, socket, verified } =
+    const { argv, name, isOneOfSeveral, reference, home, config, split, isShadow, socket, verified } =
       engineStart.parse(start);
     if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
     // No client waits for a shadow, which runs copies of predictions, unless it also gets a share of the traffic.
@@ -39,7 +39,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     else if (isOneOfSeveral) shortenSlices();
     const source = sourceOf(argv);
     await source.prepareLibraries();
-    const packaged = await source.resolve(reference);
+    const packaged = await source.resolve(reference, { home });
     if (verified !== undefined) await source.verify(packaged, verified);
     const model = await openPackaged(packaged, config.param);
     using fetcher = fetcherFor(config);

@@ -173,6 +173,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       linked.map(
         async ({
           reference,
+          home,
           config: own,
           counts: file,
           store,
@@ -180,7 +181,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
           engine,
           ...model
         }): Promise<FrontModelOptions> => {
-          const packaged = await source.resolve(reference, { weights: config.role !== "front" });
+          const packaged = await source.resolve(reference, { home, weights: config.role !== "front" });
           return {
             ...model,
             packaged,

@@ -104,6 +104,7 @@ export class Fronts implements Front, UpgradedFronts {
         name,
         tag: packaged.tag,
         reference: packaged.byDigest,
+        home: packaged.home,
         config: own,
         split,
         isShadow,

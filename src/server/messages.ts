@@ -17,6 +17,8 @@ export const modelStart = z.object({
   tag: z.string(),
   /** The build as `repository@sha256:…`. */
   reference: z.string(),
+  /** Folder of the store that has the build; undefined for a build inside the executable. */
+  home: z.string().optional(),
   /** Options of the server, overridden by the model's own options. */
   config,
   split: z.object({ name: z.string(), weight: z.number() }).optional(),

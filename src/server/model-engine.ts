@@ -103,6 +103,7 @@ export class ModelEngine {
       isOneOfSeveral,
       tag: packaged.tag,
       reference: packaged.byDigest,
+      home: packaged.home,
       config,
       split,
       isShadow,

@@ -126,7 +126,7 @@ export const servingOptions = {
   }),
   models: openOption<string>({
     description:
-      "More models to serve: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
+      "More models to serve: a TOML file with a table [[model]] for each model, which may set options of the model",
     described: "none",
     isPath: true,
     isAdvanced: true,

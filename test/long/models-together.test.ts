@@ -1,5 +1,5 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP, upgrades and lists of models. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { makeKey } from "../../src/server/access/key-file.ts";
 import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
@@ -57,11 +57,6 @@ async function post(
 }
 
 const predict = async (...asked: Parameters<typeof post>) => (await (await post(...asked)).json()) as PredictionBody;
-
-async function namesOf(client: Client): Promise<string[]> {
-  const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
-  return models.map(({ name }) => name);
-}
 
 test("an API key is valid for all models, and reads only its own predictions", async () => {
   const [one, two, reader] = [
@@ -270,27 +265,4 @@ test("--store must name a folder for several models, and a file for one", async 
   expect(await refused("lab", "--store", own.path)).toContain(
     `is a folder; with one model, name a file: ${own.join("lab.sqlite")}`,
   );
-});
-
-describe("--models", () => {
-  test("takes the folder of a model store, and serves each repository", async () => {
-    await using empty = await tempDir();
-    await using server = serve(["--models", store.home, "--keep-alive", "600"], { env: { SCONCE_HOME: empty.path } });
-    const client = await clientOf(server);
-    expect((await namesOf(client)).toSorted()).toEqual(["lab", "ten"]);
-    expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
-  });
-
-  test("takes a JSON file with a name and options for each model", async () => {
-    const file = dir.join("models.json");
-    const model = [{ model: "ten", name: "first", "max-inputs": 1 }, { model: "lab" }];
-    await Bun.write(file, JSON.stringify({ model }));
-    await using server = serve(["--models", file]);
-    const client = await clientOf(server);
-    expect(await namesOf(client)).toEqual(["first", "lab"]);
-    const two = { method: "POST", headers: json, body: '[{"x": 1}, {"x": 2}]' };
-    expect((await client.fetch("/models/first/predictions", two)).status).toBe(422);
-    expect((await client.fetch("/models/lab/predictions", two)).status).toBe(200);
-    await until(async () => (await client.metric('sconce_predictions_total{model="lab",status="success"}')) === 1);
-  });
 });

@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
+import { pathGiven } from "./model-path.ts";
 
 export interface FileUse {
   /** Name of the file that is read from the working directory if --config is not given. */
@@ -41,7 +42,7 @@ export class OptionsFile {
       if (name === use.positionals && (Array.isArray(value) || option === undefined)) {
         const given = textsOf(value);
         if (given === undefined) faults.push(`${origin}: ${name} must be an array of texts in quotes`);
-        else positionals = given.map((each) => pathIn(dirname(path), each));
+        else positionals = given.map((each) => pathGiven(each, dirname(path)) ?? each);
         entries.set(name, { text: undefined, origin });
       } else if (option === undefined) {
         const near = closest(name, [...options.keys(), use.positionals]);
@@ -113,11 +114,6 @@ function faultLine(content: string, message: string): number {
     }
   }
   return lines.length;
-}
-
-/** Resolves the path of an existing file against the folder of the options file. A model's name stays as it is. */
-function pathIn(folder: string, given: string): string {
-  return /[./]/.test(given) && existsSync(resolve(folder, given)) ? resolve(folder, given) : given;
 }
 
 /** The line number of a name at the top level of the file. */

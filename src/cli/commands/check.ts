@@ -1,6 +1,5 @@
 /** `sconce check [DIR]`: tries a model and prints faults without packaging it. */
-import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { colorize } from "consola/utils";
 import { messageWithLine } from "../../base/author-line.ts";
 import { formatBytes } from "../../base/bytes.ts";
@@ -8,6 +7,7 @@ import { oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { rounded } from "../../base/milliseconds.ts";
 import { flagOff, option } from "../../base/option.ts";
+import { modelFile } from "../../package/code/bundle.ts";
 import { command } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 import { checkTypes } from "./check/type-check.ts";
@@ -51,7 +51,7 @@ sconce check . --json | jq '.findings[].python'`,
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
       examination.findings.push(findingOf(error));
     }
-    if (existsSync(join(given, "model.ts"))) {
+    if (modelFile(resolve(given)) !== undefined) {
       const { errors, skipped } = await checkTypes(resolve(given));
       examination.findings.push(...errors.slice(0, MOST_TYPE_ERRORS).map(typeFinding));
       if (skipped !== undefined) log.info(skipped);

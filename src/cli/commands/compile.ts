@@ -7,6 +7,7 @@ import { Progress } from "../../base/progress.ts";
 import { compileExecutable } from "../../package/executable/executable.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { command } from "../command-line/command.ts";
+import { storedModel } from "./named-model.ts";
 
 const places = ["embedded", "external"] as const;
 
@@ -33,7 +34,7 @@ export const compile = command({
   },
   positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
   async run({ options, positionals: [reference] }) {
-    const model = await modelStore.resolve(reference);
+    const model = await storedModel(modelStore, reference);
     await modelStore.verify(model);
     await modelStore.prepareLibraries();
     const outfile = options.output ?? model.repository.split("/").at(-1) ?? "server";

@@ -14,6 +14,7 @@ import { hostOf } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
+import { storedModel } from "./named-model.ts";
 
 /** Pattern of each part between slashes in an image's name (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
@@ -56,20 +57,13 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       valueHint: "seconds",
     }),
   },
-  positionals: [
-    {
-      name: "model",
-      description:
-        "repo[:tag] or repo@sha256:…; the default tag is latest. Without MODEL: the most recent build of all",
-      required: false,
-    },
-  ],
+  positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
   async run({ options, positionals: [reference] }) {
     const folder = options.output;
     if (folder === undefined) throw usage("missing --output DIR, the folder of the image layout");
     const platform = imagePlatform();
-    const store = new ModelStore();
-    const model = await store.resolve(reference);
+    const model = await storedModel(modelStore, reference);
+    const store = new ModelStore(model.home);
     const name = options.tag ?? model.reference;
     if (!refName.test(name)) {
       throw usage(`${name} can't be an image's name, which is ${allowed}; give one with --tag`);

@@ -7,6 +7,7 @@ import { codeOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { filePath, flagOff, openOption, option } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
+import { modelFile } from "../../package/code/bundle.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { checkRepository } from "../../package/store/reference.ts";
@@ -49,7 +50,7 @@ sconce init digits --from digits.pt2`,
     if (given === "") throw usage("DIR must be a folder, not an empty text");
     const dir = resolve(given);
     if (options.link) {
-      if (!existsSync(join(dir, "model.ts"))) throw usage(`--link: ${given} has no model.ts`);
+      if (modelFile(dir) === undefined) throw usage(`--link: ${given} has no model.ts`);
       return linkTypes(dir);
     }
     if (options.from !== undefined && !isFile(options.from)) {

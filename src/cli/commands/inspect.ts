@@ -4,6 +4,7 @@ import { flagOff, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
+import { storedModel } from "./named-model.ts";
 import { shorten } from "./predict/output-files.ts";
 
 export const inspect = inspectCommand(
@@ -22,7 +23,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
     },
     positionals: source.reference === undefined ? [] : [source.reference],
     async run({ options, positionals: [reference] }) {
-      const model = await source.resolve(reference, { weights: false });
+      const model = await storedModel(source, reference, { withoutWeights: true });
       const { config, layers } = model;
       const described = {
         reference: model.reference,

@@ -1,15 +1,20 @@
-import { existsSync, readdirSync, statSync } from "node:fs";
-import { isAbsolute, join } from "node:path";
+/** Finds the model that a command names. */
+import { readdirSync } from "node:fs";
+import { basename, join } from "node:path";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Positional } from "../../base/option.ts";
-import { readModelsFrom } from "../../machine/files/location.ts";
 import { thisProgram } from "../../machine/processes/program.ts";
+import { programName } from "../../machine/processes/program-name.ts";
+import { modelFile } from "../../package/code/bundle.ts";
 import type { ModelSource } from "../../package/model-source.ts";
 import { isRemote } from "../../package/registry/remote-reference.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
+import { latestTag } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { usage } from "../command-line/command.ts";
+import { missingFile } from "../command-line/missing-file.ts";
+import { isPathText, pathGiven } from "../command-line/model-path.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 import { registryOptions } from "./registry/registry-options.ts";
 
@@ -21,7 +26,7 @@ export function modelOptions(source: ModelSource) {
 
 export function modelPositional({ reference }: ModelSource): Positional {
   const remote = "HOST[:PORT]/repo[:tag] or …@sha256:… (a model of a registry)";
-  const folder = "the absolute path of a folder";
+  const folder = "the path of a folder, absolute or with ./,";
   return {
     name: "model",
     description:
@@ -32,9 +37,48 @@ export function modelPositional({ reference }: ModelSource): Positional {
   };
 }
 
+/** What a command line or a file names as a model. */
+type GivenModel =
+  | { readonly kind: "unnamed" }
+  | { readonly kind: "stored" | "remote"; readonly reference: string }
+  | { readonly kind: "store" | "folder" | "weights"; readonly path: string };
+
+/**
+ * Decides what a text names. The only place that does, so that all commands mean the same by it.
+ * @throws SconceError `usage` for a path without a model, and for a text with two meanings
+ */
+export function givenModel(given: string | undefined): GivenModel {
+  if (given === undefined) return { kind: "unnamed" };
+  const path = pathGiven(given);
+  if (path === undefined) return { kind: isRemote(given) ? "remote" : "stored", reference: given };
+  if (!isPathText(given) && new ModelStore().has(given)) {
+    throw usage(`${given} is a file here and a model of the store: write ./${given} or ${given}:${latestTag}`);
+  }
+  if (isFile(path)) return { kind: "weights", path };
+  const names = readFolder(path);
+  const [code, weights] = [modelFile(path), names.filter((name) => /\.(?:pt2|pt|pth)$/.test(name))];
+  const isStore = names.includes(storeFile);
+  if (isStore && code !== undefined)
+    throw usage(`${path} is a model store and has ${basename(code)}: move one of both`);
+  if (isStore) return { kind: "store", path };
+  if (code !== undefined) return { kind: "folder", path };
+  const [only, ...others] = weights;
+  if (only !== undefined && others.length === 0) return { kind: "weights", path: join(path, only) };
+  const found = only === undefined ? "no weights" : weights.join(", ");
+  throw usage(`expected a model store, model.ts or one file of weights (.pt2, .pt) in ${path}, found ${found}`);
+}
+
+function readFolder(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    throw usage(`${missingFile(path)}; expected a model store, a model's folder or a file of weights`);
+  }
+}
+
 interface NamedModelOptions {
-  readonly input?: readonly GivenInput[];
-  readonly plainHttp: boolean;
+  readonly input?: readonly GivenInput[] | undefined;
+  readonly plainHttp?: boolean | undefined;
   readonly withoutWeights: boolean;
 }
 
@@ -44,73 +88,55 @@ interface NamedModelOptions {
  */
 export async function namedModel(
   source: ModelSource,
-  given: string | undefined,
-  { input = [], plainHttp, withoutWeights }: NamedModelOptions,
+  text: string | undefined,
+  { input = [], plainHttp = false, withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
-  const path = pathToBuild(given);
-  if (path !== undefined && source.reference === undefined) {
-    throw usage(`${path} is not a model store, and this program packages no models`);
+  const given = givenModel(text);
+  if (input.length > 0 && given.kind !== "weights") throw usage("--input is for a weights file");
+  if (given.kind === "remote") {
+    const { pulledModel } = await import("./registry/registry-pull.ts");
+    return pulledModel(new ModelStore(), given.reference, { plainHttp, withoutWeights });
   }
-  if (input.length > 0 && path === undefined) throw usage("--input is for a weights file");
-  if (path !== undefined) return source.resolve(await buildPath(path, input), { weights: !withoutWeights });
-  if (given === undefined || !isRemote(given)) return storedModel(source, given, { withoutWeights });
-  const { pulledModel } = await import("./registry/registry-pull.ts");
-  return pulledModel(new ModelStore(), given, { plainHttp, withoutWeights });
+  if (given.kind !== "folder" && given.kind !== "weights") return foundIn(source, given, { withoutWeights });
+  if (source.reference === undefined) {
+    throw usage(`${given.path} is not a model store, and this program packages no models`);
+  }
+  return source.resolve(await buildPath(given.path, input), { weights: !withoutWeights });
 }
 
 /**
- * Whether the reference is for a model store. Otherwise the model is packaged from a path, or pulled from a registry.
- * @throws SconceError for a folder without a model
+ * Finds a model in the user's store, also under the name of a registry, or in the store at a path. Pulls and packages
+ * nothing.
+ * @throws SconceError `usage` for a model's folder or a weights file; `model_not_found`
  */
-export function isStored(given: string): boolean {
-  return pathToBuild(given) === undefined && !isRemote(given);
-}
-
-/** Finds a model in the model store, or in the store at an absolute path. @throws SconceError if the store lacks it */
-export function storedModel(
+export async function storedModel(
   source: ModelSource,
-  given: string | undefined,
-  { withoutWeights }: Pick<NamedModelOptions, "withoutWeights">,
+  text: string | undefined,
+  options: { readonly withoutWeights: boolean } = { withoutWeights: false },
 ): Promise<PackagedModel> {
-  const options = { weights: !withoutWeights };
-  if (given !== undefined && isStore(given)) return modelIn(source, given, options);
-  const needsName = given === undefined && source.reference !== undefined;
-  return source.resolve(needsName ? new ModelStore().unnamed(process.cwd()) : given, options);
+  const given = givenModel(text);
+  if (given.kind === "folder" || given.kind === "weights") {
+    throw usage(`${given.path} is not packaged: ${programName} build ${given.path} does that`);
+  }
+  return foundIn(source, given, options);
 }
 
 /** Name of the file that marks an OCI image layout, such as a model store. */
 const storeFile = "oci-layout";
 
-/** Finds the only model of a store in the given folder. */
-function modelIn(source: ModelSource, folder: string, options: { readonly weights: boolean }): Promise<PackagedModel> {
-  const store = new ModelStore(folder);
-  const name = store.unnamed(folder, `name one with SCONCE_HOME=${folder}`);
-  readModelsFrom(folder);
-  return source.resolve(name, options);
-}
-
-function isStore(given: string): boolean {
-  return isFolder(given) && existsSync(join(given, storeFile));
-}
-
-function isFolder(given: string): boolean {
-  return isAbsolute(given) && (statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false);
-}
-
-/**
- * The path that `build` packages: a weights file, or a folder with model.ts. For a folder with only one weights file,
- * the path of this file. Undefined for a reference or a store.
- */
-function pathToBuild(given: string | undefined): string | undefined {
-  if (given === undefined || isStore(given)) return undefined;
-  if (/[./]/.test(given) && isFile(given)) return given;
-  if (!isFolder(given)) return undefined;
-  if (existsSync(join(given, "model.ts"))) return given;
-  const weights = readdirSync(given).filter((name) => /\.(?:pt2|pt|pth)$/.test(name));
-  const [only, ...others] = weights;
-  if (only !== undefined && others.length === 0) return join(given, only);
-  const found = only === undefined ? "no weights" : weights.join(", ");
-  throw usage(`expected a model store, model.ts or one file of weights (.pt2, .pt) in ${given}, found ${found}`);
+async function foundIn(
+  source: ModelSource,
+  given: Exclude<GivenModel, { readonly kind: "folder" | "weights" }>,
+  { withoutWeights }: { readonly withoutWeights: boolean },
+): Promise<PackagedModel> {
+  const weights = !withoutWeights;
+  if ("reference" in given) return source.resolve(given.reference, { weights });
+  if (given.kind === "store") {
+    const fix = `name one with SCONCE_HOME=${given.path}`;
+    return source.resolve(new ModelStore(given.path).unnamed(given.path, fix), { weights, home: given.path });
+  }
+  const isInside = source.reference === undefined;
+  return source.resolve(isInside ? undefined : new ModelStore().unnamed(process.cwd()), { weights });
 }
 
 /**

@@ -9,6 +9,7 @@ import { serveOptions } from "../../server/config.ts";
 import { withConsole } from "../../server/flow/captured-console.ts";
 import { type Command, command, usage } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
+import { modelOptions, modelPositional, namedModel } from "./named-model.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
@@ -56,15 +57,16 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       fetchTimeout: serveOptions.fetchTimeout,
       verify: serveOptions.verify,
       ...source.libraryOptions,
+      ...(source.reference === undefined ? {} : modelOptions(source)),
     },
     positionals: [
-      ...(source.reference === undefined ? [] : [source.reference]),
+      ...(source.reference === undefined ? [] : [modelPositional(source)]),
       { name: "field=value", description: "A field of the input", required: false, isVariadic: true },
     ],
     async run({ options, positionals }) {
       const [first, ...rest] = positionals;
       const isNamed = source.reference !== undefined && first !== undefined && !first.includes("=");
-      const packaged = await source.resolve(isNamed ? first : undefined);
+      const packaged = await namedModel(source, isNamed ? first : undefined, { ...options, withoutWeights: false });
       const { config, reference } = packaged;
       if (options.json !== undefined && options.example)
         throw usage("--json and --example are both a whole input; give one");

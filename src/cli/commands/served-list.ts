@@ -1,20 +1,18 @@
 /** Finds the models to serve, from the command line and from the file or folder in `--models`. */
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { extname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { z } from "zod";
 import { repositoryPattern } from "../../author/name.ts";
 import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
-import { readModelsFrom } from "../../machine/files/location.ts";
 import type { ModelSource } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
-import { latestTag } from "../../package/store/reference.ts";
-import { ModelStore } from "../../package/store/store.ts";
 import { type ServeConfig, serveOptions, type VersionWeight } from "../../server/config.ts";
 import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
-import { isStored, namedModel, storedModel } from "./named-model.ts";
+import { pathGiven } from "../command-line/model-path.ts";
+import { givenModel, namedModel, storedModel } from "./named-model.ts";
 
 /** Options that a file may set for a single model. All other options are for the whole server. */
 const ownOptions = [
@@ -103,7 +101,7 @@ export async function missingModels(
   const listed = await listedModels(given, options).catch(keep);
   for (const { reference } of listed ?? []) {
     try {
-      if (reference === undefined || !isStored(reference)) continue;
+      if (reference === undefined || !["stored", "store"].includes(givenModel(reference).kind)) continue;
       await storedModel(source, reference, { withoutWeights: options.role === "front" });
     } catch (error) {
       keep(error);
@@ -201,47 +199,21 @@ function namesOf(found: readonly { readonly packaged: PackagedModel; readonly li
   return names;
 }
 
-/** Reads the models in the file or folder of `--models`. @throws SconceError `usage` */
+/** Reads the models in the file of `--models`. @throws SconceError `usage` */
 async function inFile(path: string): Promise<Listed[]> {
-  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-  if (isFolder) return inStore(path);
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
     throw usage(`the models of --models cannot be read: ${messageOf(error)}`);
   }
-  const type = extname(path);
-  if (type !== ".toml" && type !== ".json") return inLines(text);
   try {
-    const { model } = fileSchema.parse(type === ".toml" ? Bun.TOML.parse(text) : JSON.parse(text));
-    return model.map((entry) => listedOf(entry, path));
+    return fileSchema.parse(Bun.TOML.parse(text)).model.map((entry) => listedOf(entry, path));
   } catch (error) {
-    if (!(error instanceof z.ZodError) && !(error instanceof SyntaxError)) throw error;
-    const fault = error instanceof z.ZodError ? z.prettifyError(error) : error.message;
+    if (error instanceof SconceError) throw error;
+    const fault = error instanceof z.ZodError ? z.prettifyError(error) : messageOf(error);
     throw usage(`${path} has no valid list of models: ${fault}`);
   }
-}
-
-/** The latest build of each repository in a model store. */
-async function inStore(folder: string): Promise<Listed[]> {
-  if (!existsSync(join(folder, "oci-layout"))) {
-    throw usage(`${folder} is not a model store: --models takes a file, or the folder of a model store`);
-  }
-  readModelsFrom(folder);
-  const summaries = await new ModelStore(folder).list();
-  const latest = summaries.filter(({ tags }) => tags.includes(latestTag));
-  if (latest.length === 0) throw usage(`the model store ${folder} has no model with the tag ${latestTag}`);
-  return latest.map(({ repository }) => ({ reference: repository, name: undefined, options: {} }));
-}
-
-/** Reads a reference from each line. Text after # is a comment. */
-function inLines(text: string): Listed[] {
-  return text
-    .split("\n")
-    .map((line) => line.replace(/#.*/, "").trim())
-    .filter((line) => line !== "")
-    .map((reference) => ({ reference, name: undefined, options: {} }));
 }
 
 const entrySchema = z.looseObject({
@@ -267,5 +239,5 @@ function listedOf({ model, name, ...given }: z.infer<typeof entrySchema>, path: 
       throw usage(`${path}: ${flag} of ${model} ${parsed.error.issues[0]?.message ?? "is malformed"}`);
     return [key, parsed.data];
   });
-  return { reference: model, name, options: Object.fromEntries(options) };
+  return { reference: pathGiven(model, dirname(path)) ?? model, name, options: Object.fromEntries(options) };
 }

@@ -77,7 +77,9 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
     libraryOptions: optionsOf(contents),
     resolve: async (reference, options) => {
       const own = await modelOf(contents);
-      return reference === undefined || reference === own.byDigest ? own : modelStore.resolve(reference, options);
+      const isOwn = reference === undefined || reference === own.byDigest;
+      const isHere = options?.home === undefined || options.home === own.home;
+      return isOwn && isHere ? own : modelStore.resolve(reference, options);
     },
     tagsOf: async ({ tag }) => [tag],
     // Does not verify embedded files, which are as trusted as the program itself.

@@ -3,25 +3,6 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
 /**
- * Environment variable with the folder of models that an operator names on the command line, in place of the store.
- * Child processes inherit it.
- */
-const modelsVariable = "SCONCE_MODELS_FOLDER";
-
-/**
- * Makes this process and its child processes read models from a folder. Predictions and locks stay in
- * `storeLocation()`.
- */
-export function readModelsFrom(folder: string): void {
-  process.env[modelsVariable] = folder;
-}
-
-/** Folder of the model store: the folder of `readModelsFrom`, otherwise `storeLocation()`. */
-export function modelsLocation(): string {
-  return process.env[modelsVariable] || storeLocation();
-}
-
-/**
  * Folder for models, predictions and locks: `$SCONCE_HOME`, otherwise the user's data directory. The data directory on
  * macOS is `~/Library/Application Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
  */

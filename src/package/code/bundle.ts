@@ -9,6 +9,11 @@ import { installCommand } from "./package-manager.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
+/** Path of the file with a folder's model; undefined if the folder has none. A model.js beside model.ts is its output. */
+export function modelFile(dir: string): string | undefined {
+  return entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
+}
+
 export interface Bundle {
   /** Text of the ES module. Equal sources give equal text, wherever the folder is. */
   readonly code: string;
@@ -26,7 +31,7 @@ export interface Bundle {
  * or a file that is not code
  */
 export async function bundleModel(dir: string, externals: readonly string[] = []): Promise<Bundle> {
-  const entry = entryNames.map((name) => join(dir, name)).find((path) => existsSync(path));
+  const entry = modelFile(dir);
   if (entry === undefined) {
     throw new SconceError(
       "model_invalid",

@@ -18,9 +18,11 @@ type PackagedModelInit = Pick<
   PackagedModel,
   "repository" | "tag" | "digest" | "created" | "size" | "manifest" | "config" | "layers"
 > &
-  Partial<Pick<PackagedModel, "copies" | "missingLayers">>;
+  Partial<Pick<PackagedModel, "home" | "copies" | "missingLayers">>;
 
 export class PackagedModel {
+  /** Folder of the store that has the model; undefined for a model inside an executable. */
+  readonly home: string | undefined;
   readonly repository: string;
   /** The tag of the reference, `latest` by default. For a digest or no reference, the tag made from the digest. */
   readonly tag: string;
@@ -40,6 +42,7 @@ export class PackagedModel {
   readonly missingLayers: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
+    this.home = init.home;
     this.repository = init.repository;
     this.tag = init.tag;
     this.digest = init.digest;

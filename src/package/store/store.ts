@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
 import { diskFault, isFull, requireSpace } from "../../machine/files/disk-fault.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
-import { modelsLocation } from "../../machine/files/location.ts";
+import { storeLocation } from "../../machine/files/location.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
 import { Blobs, digestOf } from "./blobs.ts";
 import { referencedDigests } from "./garbage.ts";
@@ -60,7 +60,7 @@ export class ModelStore {
   readonly home: string;
   readonly #blobs: Blobs;
 
-  constructor(home: string = modelsLocation()) {
+  constructor(home: string = storeLocation()) {
     this.home = resolve(home);
     this.#blobs = new Blobs(this.home);
   }
@@ -175,7 +175,22 @@ export class ModelStore {
     await Promise.all(
       layers.filter((layer) => !missingLayers.includes(layer)).map((layer) => this.#blobs.check(layer)),
     );
-    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers, missingLayers });
+    return new PackagedModel({
+      ...entry,
+      home: this.home,
+      size: sizeOf(entry, manifest),
+      manifest,
+      config,
+      layers,
+      missingLayers,
+    });
+  }
+
+  /** Whether the store has a repository with this name. */
+  has(repository: string): boolean {
+    return IndexFile.read(this.home)
+      .entries()
+      .some((entry) => entry.repository === repository);
   }
 
   /**

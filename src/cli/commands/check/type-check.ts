@@ -6,6 +6,7 @@ import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { isExecutable } from "../../../machine/processes/program.ts";
+import { modelFile } from "../../../package/code/bundle.ts";
 import { installCommand } from "../../../package/code/package-manager.ts";
 import { sourcesFolder } from "../../../package/executable/sources.ts";
 import { restoreTypes } from "../init/types-link.ts";
@@ -23,6 +24,8 @@ const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
 /** Type-checks model.ts and its imports with the settings of the nearest tsconfig.json. */
 export async function checkTypes(dir: string): Promise<TypeCheck> {
   const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
+  const file = modelFile(dir);
+  if (file === undefined || !/\.m?ts$/.test(file)) return skipped(`${file ?? dir} is not TypeScript`);
   const settings = nearest(dir, "tsconfig.json");
   if (settings === undefined) return skipped("there is no tsconfig.json");
   const compiler = (await compilerFrom(dir)) ?? (await compilerFrom(await sourcesFolder()));
@@ -32,7 +35,7 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
   const config = {
     extends: settings,
     compilerOptions: { noEmit: true },
-    files: [join(dir, "model.ts")],
+    files: [file],
     include: [],
   };
   await writeFile(join(folder.path, "tsconfig.json"), JSON.stringify(config));
