@@ -4,11 +4,12 @@ import type { JsonSchema } from "../base/json-schema.ts";
 import { deviceText } from "./device.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import { openAiDeclaration, openAiFaults } from "./openai.ts";
+import { keyFix, shown, valueFix } from "./options.ts";
 import { paramsFaults } from "./params.ts";
 import { partFaults } from "./parts.ts";
 import { asynchronousFaults, encodingFaults } from "./schema-faults.ts";
 import type { WeightsDeclaration } from "./session.ts";
-import { arrayTypes } from "./tensor.ts";
+import { tensorSpec } from "./tensor-spec.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
 
@@ -24,22 +25,10 @@ const weights = z.custom<WeightsDeclaration>(
 const fn = z.custom((value) => typeof value === "function", "must be a function");
 const schema = z.custom((value) => value instanceof z.ZodType, "must be a zod schema, e.g. z.object({ … })");
 
-const paddedDimension = z.strictObject({ name: z.string().min(1), value: z.number() });
-const dimension = z.custom(
-  (dim) =>
-    typeof dim === "number"
-      ? Number.isSafeInteger(dim) && dim >= 1
-      : dim !== "" && (typeof dim === "string" || paddedDimension.safeParse(dim).success),
-  'must be a whole size of at least 1, a name for a free size such as "height", or pad("tokens", 0)',
-);
-
 const tensors = z
   .record(
     z.string().regex(/^[A-Za-z_]\w*$/, "is no name that weights can have: use letters, digits and _"),
-    z.strictObject(
-      { dtype: z.literal(Object.keys(arrayTypes)), dims: z.array(dimension) },
-      "must be declared with a dtype and sizes, e.g. float32(64)",
-    ),
+    tensorSpec,
     "must be named tensors, e.g. { pixels: float32(64) }",
   )
   .refine((specs) => Object.keys(specs).length > 0, "must name at least one tensor, e.g. { pixels: float32(64) }");
@@ -129,12 +118,15 @@ export function checkDeclaration(given: unknown): string[] {
 function faultsOf(issue: z.core.$ZodIssue): string[] {
   const field = issue.path.join(".");
   if (issue.code === "unrecognized_keys") {
-    const allowed = field === "" ? Object.keys(declaration.shape).join(", ") : undefined;
-    return issue.keys.map(
-      (key) => `${field ? `${field}.` : ""}${key}: is not a field of a model${allowed ? ` (known: ${allowed})` : ""}`,
-    );
+    return issue.keys.map((key) => {
+      const place = [...issue.path, key].join(".");
+      return `${place}: is not a field of a model; ${keyFix(key, issue.path, declaration)}`;
+    });
   }
   const missing = issue.code === "invalid_type" && issue.input === undefined ? "is missing; it " : "";
+  if (issue.code === "invalid_value" && issue.input !== undefined) {
+    return [`${field}: is ${shown(issue.input)}; ${valueFix(issue.input, issue.values)}`];
+  }
   const message = issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
   return [`${field || "the model"}: ${missing}${message}`];
 }

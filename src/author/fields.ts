@@ -8,9 +8,10 @@ import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
 import { Audio } from "./audio/audio.ts";
 import type { AudioDecoders } from "./audio/decoder.ts";
 import { dataUrlFault } from "./data-url.ts";
-import { defaultLimits, ModelFile } from "./file.ts";
+import { defaultLimits, type FileLimits, ModelFile } from "./file.ts";
 import { audioDescription, fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
+import { checkOptions, isOn, optionsOf, positiveNumber, wholeNumber } from "./options.ts";
 import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
 
@@ -43,12 +44,26 @@ export interface FileOptions {
   mediaTypes?: readonly string[];
 }
 
+const imageOptions = optionsOf({ maxBytes: wholeNumber, maxPixels: wholeNumber, nvjpeg: isOn });
+const makeDecoder = z.custom((value) => typeof value === "function", "give a function that makes a decoder").optional();
+const audioOptions = optionsOf({
+  maxBytes: wholeNumber,
+  maxSeconds: positiveNumber,
+  decoders: optionsOf({ mp3: makeDecoder, vorbis: makeDecoder }).optional(),
+});
+const mediaType = z
+  .string("give a text")
+  .regex(/^[\w!#$&^.+-]+\/([\w!#$&^.+-]+|\*)$/, 'give a media type such as "audio/wav" or "audio/*"');
+const fileOptions = optionsOf({ maxBytes: wholeNumber, mediaTypes: z.array(mediaType).readonly().optional() });
+
 /**
  * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`.
  * `postprocess` returns an `Image`: one from `Image.fromPixels`, or an image of the input.
  */
-export function image({ nvjpeg = false, ...options }: ImageOptions = {}) {
-  const limits = { ...defaultLimits, ...options };
+export function image(options: ImageOptions = {}) {
+  checkOptions("image()", imageOptions, options, "model_invalid");
+  const { nvjpeg = false } = options;
+  const limits = limitsOf(options);
   const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
   const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
     decode: (url) => new Image({ url, limits }, { nvjpeg }),
@@ -65,8 +80,10 @@ export function image({ nvjpeg = false, ...options }: ImageOptions = {}) {
  * (http, https or data), responses a data URI. `preprocess` gets an `Audio`. `postprocess` returns an `Audio`: one from
  * `Audio.fromSamples`, or a sound of the input.
  */
-export function audio({ decoders = {}, ...options }: AudioOptions = {}) {
-  const limits = { ...defaultLimits, ...options };
+export function audio(options: AudioOptions = {}) {
+  checkOptions("audio()", audioOptions, options, "model_invalid");
+  const { decoders = {} } = options;
+  const limits = limitsOf(options);
   const description = audioDescription(decoders);
   const wire = urlOf("a sound", { mediaTypes: ["audio/*"] }, description);
   const field = z.codec(wire, z.instanceof(Audio, { error: "Expected an Audio; make one with Audio.fromSamples" }), {
@@ -84,8 +101,9 @@ export function audio({ decoders = {}, ...options }: AudioOptions = {}) {
  * `ModelFile`. `postprocess` returns a `ModelFile`: `new ModelFile({ bytes, mediaType })`, or a file of the input.
  */
 export function file(options: FileOptions = {}) {
+  checkOptions("file()", fileOptions, options, "model_invalid");
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
-  const limits = { ...defaultLimits, ...options, mediaTypes };
+  const limits = { ...limitsOf(options), mediaTypes };
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
   const description = fileDescription({ mediaTypes });
   const wire = urlOf("a file", { mediaTypes }, description);
@@ -98,6 +116,12 @@ export function file(options: FileOptions = {}) {
     input: description,
     output: `Data URI of a file${kinds} (data:…;base64,…)${unread}`,
   });
+}
+
+function limitsOf(options: Partial<FileLimits>): FileLimits {
+  const { maxBytes = defaultLimits.maxBytes, maxPixels = defaultLimits.maxPixels } = options;
+  const { maxSeconds = defaultLimits.maxSeconds } = options;
+  return { ...defaultLimits, maxBytes, maxPixels, maxSeconds };
 }
 
 const unread = "; a file of the input that was never read keeps its URL";

@@ -1,6 +1,8 @@
 /** Files in model code, made from a URL in a request or from bytes. */
+import * as z from "zod";
 import { SconceError } from "../base/errors.ts";
 import { isEssence, mediaTypeOf } from "./media-type.ts";
+import { checkOptions, optionsOf } from "./options.ts";
 import { urlLabel } from "./url-label.ts";
 
 /** Limits of a file field. Each file carries its field's limits, so that fetching and decoding need no schema. */
@@ -36,6 +38,11 @@ export interface RemoteFile {
 
 const defaultMediaType = "application/octet-stream";
 
+const fileContent = optionsOf({
+  bytes: z.instanceof(Uint8Array, { error: "give a Uint8Array" }),
+  mediaType: z.string('give a media type such as "audio/wav"'),
+});
+
 /** Value of `model` for files that belong to no input. */
 const noModel = {};
 
@@ -59,6 +66,7 @@ export class ModelFile {
       this.url = source.url;
       this.limits = { ...defaultLimits, ...source.limits };
     } else {
+      checkOptions("new ModelFile", fileContent, source, "item_failed");
       this.limits = defaultLimits;
       this.#content = contentOf(source);
       const { mediaType } = this.#content;

@@ -1,10 +1,13 @@
 /** The error for inputs that a model refuses. */
 import type { InputField } from "../base/errors.ts";
+import { anything, checkOptions, optionsOf } from "./options.ts";
 
 export interface InputErrorOptions extends ErrorOptions {
   /** The faulty field: its name, or the path to it as in `["boxes", 0, "width"]`. */
   readonly field?: InputField;
 }
+
+const inputErrorOptions = optionsOf({ field: anything, cause: anything });
 
 /**
  * Thrown by the author's functions for an input that the model refuses. The client reads the message unchanged. The
@@ -14,7 +17,9 @@ export class InputError extends Error {
   override readonly name = "InputError";
   readonly field: InputField | undefined;
 
-  constructor(message: string, { field, ...options }: InputErrorOptions = {}) {
+  constructor(message: string, given: InputErrorOptions = {}) {
+    checkOptions("InputError", inputErrorOptions, given, "item_failed");
+    const { field, ...options } = given;
     super(message, options);
     this.field = field;
   }

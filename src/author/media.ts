@@ -5,6 +5,17 @@ import { type FileContent, ModelFile, type RemoteFile } from "./file.ts";
 import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
 import { jpegUnit } from "./jpeg-unit.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
+import { checkOptions } from "./options.ts";
+import {
+  type channelCounts,
+  type colourOrders,
+  croppedPixelOptions,
+  encodeOptions,
+  type encodings,
+  type layouts,
+  pixelOptions,
+  rawPixels,
+} from "./picture-options.ts";
 import { pictures } from "./picture-turns.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
@@ -14,8 +25,8 @@ import { firstFrame } from "./webp.ts";
 export type { Normalization } from "./normalize.ts";
 export type { Fit, Size } from "./placement.ts";
 
-export type Channels = 1 | 3 | 4;
-export type Layout = "hwc" | "chw";
+export type Channels = (typeof channelCounts)[number];
+export type Layout = (typeof layouts)[number];
 export type Rgb = readonly [red: number, green: number, blue: number];
 /** Filters by Pillow's names. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
 export type Filter = (typeof filters)[number];
@@ -35,7 +46,7 @@ export interface PixelOptions extends PlacementOptions {
    */
   background?: Rgb;
   /** Order of the colour channels. Default: `rgb`. */
-  order?: "rgb" | "bgr";
+  order?: (typeof colourOrders)[number];
   /**
    * Order of the values. `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with
    * `normalize`, `chw`.
@@ -74,7 +85,7 @@ export interface RawPixels extends Size {
 
 export interface EncodeOptions {
   /** File format. Default: `png`. JPEG has no transparency, so transparent pixels become white. */
-  format?: "png" | "jpeg" | "webp";
+  format?: (typeof encodings)[number];
   /** Quality of JPEG and WebP, from 1 to 100. Default: 80. */
   quality?: number;
 }
@@ -134,6 +145,8 @@ export class Image extends ModelFile {
   async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
   async pixels(options?: PixelOptions): Promise<Pixels>;
   async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
+    const known = typeof options.crop === "object" ? croppedPixelOptions : pixelOptions;
+    checkOptions("pixels()", known, options, "item_failed");
     const { normalize: normalization, filter = "bilinear", background = white, order = "rgb", draft = false } = options;
     const { channels = 3, layout = normalization === undefined ? "hwc" : "chw" } = options;
     const signal = () => options.signal ?? this.ended;
@@ -198,10 +211,12 @@ export class Image extends ModelFile {
   /**
    * Encodes raw pixels as an image file, for example for an output. `data` has `width * height * channels` values in
    * the order of `layout`.
-   * @throws SconceError `item_failed` for another number of values
+   * @throws SconceError `item_failed` for another number of values, or wrong options
    */
-  static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
+  static async fromPixels(pixels: RawPixels, options: EncodeOptions = {}): Promise<Image> {
     checkPixels(pixels);
+    checkOptions("Image.fromPixels", encodeOptions, options, "item_failed");
+    const { format = "png", quality = 80 } = options;
     const { data, width, height, channels, layout } = pixels;
     const encode = async () => {
       const bitmap = { width, height, channels, isPlanar: layout === "chw", isOpaque: format === "jpeg" };
@@ -332,7 +347,9 @@ function bytesOf({ width, height }: Size): number {
   return width * height * BYTES_PER_PIXEL + (width + height) * BYTES_PER_LINE;
 }
 
-function checkPixels({ data, width, height, channels }: RawPixels): void {
+function checkPixels(pixels: RawPixels): void {
+  checkOptions("Image.fromPixels", rawPixels, pixels, "item_failed");
+  const { data, width, height, channels } = pixels;
   const expected = width * height * channels;
   if (Number.isInteger(width) && Number.isInteger(height) && expected > 0 && data.length === expected) return;
   throw new SconceError(

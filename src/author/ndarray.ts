@@ -4,7 +4,9 @@ import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
 import { elements } from "./elements.ts";
 import { arrayFromBytes } from "./ndarray-bytes.ts";
 import { type ArrayFault, arrayFromLists, checkedArray, type ReadArray, wireOfArray } from "./ndarray-wire.ts";
+import { checkOptions } from "./options.ts";
 import { arrayTypes, type DType, describeTensor, type ModelTensor, type Tensor, type TensorSpec } from "./tensor.ts";
+import { tensorSpec } from "./tensor-spec.ts";
 import { replaceJsonSchema } from "./zod-internals.ts";
 
 /**
@@ -16,6 +18,7 @@ import { replaceJsonSchema } from "./zod-internals.ts";
  * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
  */
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {
+  checkOptions("ndarray()", tensorSpec, spec, "model_invalid");
   // The schema only describes the field: a zod list of numbers would need several calls per element.
   const wire = z.custom<unknown>();
   replaceJsonSchema(wire, wireSchemaOf(spec));

@@ -6,7 +6,8 @@ export interface Size {
   readonly height: number;
 }
 
-export type Fit = "fill" | "cover" | "contain";
+export const fits = ["fill", "cover", "contain"] as const;
+export type Fit = (typeof fits)[number];
 
 export interface PlacementOptions {
   /** Width of the result. Default: the image's width, or in proportion if only `height` is given. */

@@ -1,8 +1,11 @@
 /** `stack` and `unstack`, for model code that forms batches of tensors. */
 import { SconceError } from "../base/errors.ts";
 import { elements, type Value } from "./elements.ts";
+import { anything, checkOptions, optionsOf } from "./options.ts";
 import { type ArrayOf, arrayTypes, countOf, type DType, describeTensor, ModelTensor, type Tensor } from "./tensor.ts";
 import { setAt } from "./tensor-memory.ts";
+
+const stackOptions = optionsOf({ pad: anything });
 
 /**
  * Joins tensors along a new first dimension, as `torch.stack` does.
@@ -11,8 +14,10 @@ import { setAt } from "./tensor-memory.ts";
  */
 export function stack<D extends DType>(
   tensors: readonly Tensor<D>[],
-  { pad }: { readonly pad?: Value } = {},
+  options: { readonly pad?: Value } = {},
 ): ModelTensor<D> {
+  checkOptions("stack()", stackOptions, options, "tensor_invalid");
+  const { pad } = options;
   const [first] = tensors;
   if (first === undefined) throw new SconceError("tensor_invalid", "stack needs at least one tensor");
   const { dtype } = first;

@@ -14,7 +14,7 @@ function pixels(nvjpeg: boolean) {
   const field = image({ nvjpeg });
   const pictures = files.map((bytes) => {
     const picture = z.decode(field, "https://example.com/picture");
-    picture.fill({ bytes, mediaType: "image/*" });
+    picture.fill({ bytes, mediaType: "image/png" });
     return picture.pixels({ width: 40, height: 30, layout: "chw" });
   });
   return Promise.all(pictures);

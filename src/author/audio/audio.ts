@@ -1,15 +1,17 @@
 /** The class `Audio` for model code: decodes audio files to samples, and encodes samples as WAV files. */
+import * as z from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import { decodings } from "../decoding-gate.ts";
 import { type FileContent, ModelFile, type RemoteFile } from "../file.ts";
 import { audioFormats } from "../file-description.ts";
+import { anything, checkOptions, oneOf, optionsOf } from "../options.ts";
 import { TooManyRecords } from "../records.ts";
 import { type AudioDecoders, NoDecoder } from "./decoder.ts";
 import { readAudio } from "./formats.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 import { Resampler, resampledLength } from "./resample.ts";
-import { writeWav } from "./wav.ts";
+import { encodings, writeWav } from "./wav.ts";
 
 export interface SampleOptions {
   /**
@@ -34,9 +36,18 @@ export interface Samples {
 
 export interface WavEncoding {
   /** Format of the samples. Default: `pcm16`, which clips values beyond -1 and 1. */
-  readonly encoding?: "pcm16" | "float32";
+  readonly encoding?: (typeof encodings)[number];
 }
 
+const sampleOptions = optionsOf({ rate: anything, channels: anything });
+const wavOptions = optionsOf({ encoding: oneOf(encodings) });
+/** The result of `samples()` fits, which also has a length. */
+const rawSamples = optionsOf({
+  data: z.instanceof(Float32Array, { error: "give a Float32Array" }),
+  rate: anything,
+  channels: anything,
+  length: anything,
+});
 const MAX_CHANNELS = 8;
 const MAX_RATE_HZ = 768_000;
 /** Limit of the memory for decoding one file to samples, in bytes. */
@@ -61,6 +72,7 @@ export class Audio extends ModelFile {
    * damaged file or an unsupported format; `tensor_invalid` for a wrong option
    */
   async samples(options: SampleOptions = {}): Promise<Samples> {
+    checkOptions("samples()", sampleOptions, options, "tensor_invalid");
     const source = this.#source();
     const { rate = source.rate, channels = source.channels } = options;
     if (!isCount(rate, MAX_RATE_HZ)) throw wrongCall(`rate is ${rate}; give a whole number up to ${MAX_RATE_HZ}`);
@@ -102,9 +114,13 @@ export class Audio extends ModelFile {
    * range
    */
   static fromSamples(
-    { data, rate, channels = 1 }: { readonly data: Float32Array; readonly rate: number; readonly channels?: number },
-    { encoding = "pcm16" }: WavEncoding = {},
+    samples: { readonly data: Float32Array; readonly rate: number; readonly channels?: number },
+    options: WavEncoding = {},
   ): Audio {
+    checkOptions("Audio.fromSamples", rawSamples, samples, "tensor_invalid");
+    checkOptions("Audio.fromSamples", wavOptions, options, "tensor_invalid");
+    const { data, rate, channels = 1 } = samples;
+    const { encoding = "pcm16" } = options;
     if (!isCount(rate, MAX_RATE_HZ) || !isCount(channels, MAX_CHANNELS) || data.length % channels !== 0) {
       const message = `Audio.fromSamples: ${data.length} values are no ${channels} channels at the rate ${rate}`;
       throw new SconceError("tensor_invalid", message);

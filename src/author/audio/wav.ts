@@ -104,10 +104,13 @@ function muLaw(code: number): number {
   return (bits & 0x80 ? -magnitude : magnitude) / 2 ** 15;
 }
 
+/** Formats of the samples that the writer knows. */
+export const encodings = ["pcm16", "float32"] as const;
+
 export interface WavOptions {
   readonly rate: number;
   readonly channels: number;
-  readonly encoding: "pcm16" | "float32";
+  readonly encoding: (typeof encodings)[number];
 }
 
 /**

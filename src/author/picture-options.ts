@@ -1,0 +1,44 @@
+/** Schemas of the options of `Image`. `placement.ts` checks the sizes. */
+import * as z from "zod";
+import { anything, isOn, oneOf, optionsOf } from "./options.ts";
+import { filters } from "./pixels.ts";
+import { fits } from "./placement.ts";
+
+export const channelCounts = [1, 3, 4] as const;
+export const layouts = ["hwc", "chw"] as const;
+export const colourOrders = ["rgb", "bgr"] as const;
+export const encodings = ["png", "jpeg", "webp"] as const;
+
+const colour = z.number("give numbers from 0 to 255").min(0, "give 0 to 255").max(255, "give 0 to 255");
+const perChannel = z.union([z.number(), z.array(z.number())], "give a number, or one for each channel").optional();
+const normalization = optionsOf({ mean: perChannel, std: perChannel });
+
+/** Options of `pixels()`. */
+export const pixelOptions = optionsOf({
+  width: anything,
+  height: anything,
+  shortSide: anything,
+  crop: anything,
+  fit: oneOf(fits),
+  channels: oneOf(channelCounts),
+  filter: oneOf(filters),
+  background: z.tuple([colour, colour, colour], "give red, green and blue from 0 to 255").optional(),
+  order: oneOf(colourOrders),
+  layout: oneOf(layouts),
+  draft: isOn,
+  signal: z.instanceof(AbortSignal, { error: "give an AbortSignal" }).optional(),
+  normalize: normalization.optional(),
+});
+/** Options of `pixels()` with an object as `crop`. */
+export const croppedPixelOptions = pixelOptions.extend({ crop: optionsOf({ width: anything, height: anything }) });
+
+/** Pixels for `Image.fromPixels`, which checks the numbers of values. */
+export const rawPixels = optionsOf({
+  data: z.union([z.instanceof(Uint8Array), z.instanceof(Uint8ClampedArray)], "give a Uint8Array"),
+  width: anything,
+  height: anything,
+  channels: z.literal(channelCounts),
+  layout: oneOf(layouts),
+});
+const quality = z.number("give a number").min(1, "give 1 to 100").max(100, "give 1 to 100");
+export const encodeOptions = optionsOf({ format: oneOf(encodings), quality: quality.optional() });
