@@ -6,7 +6,6 @@
  */
 
 import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
-import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { compiledProgram } from "../test/helpers/compiled-program.ts";
 import { debianTools, fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
@@ -55,7 +54,6 @@ if (part === "libtorch") {
   await Promise.all([
     isLong ? installMiniLM(python) : undefined,
     fetchDebianTools(isLong ? debianTools : shortTools).then(noteProblem("Debian's tools")),
-    fetchBucketServer().then(noteProblem("a bucket")),
     isLong ? writeSounds().then(noteProblem("libsndfile")) : undefined,
   ]);
 } else {

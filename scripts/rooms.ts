@@ -98,7 +98,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
-      admission checksum ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
+      admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
       sent-outputs service shadow split store waits`,
   },
   "server/webhooks": {
@@ -107,13 +107,13 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/queue": {
     imports: "server server/memory server/metrics server/inputs server/flow server/predictions server/webhooks",
-    doors: "bucket-values replica",
+    doors: "replica",
   },
   "server/http": {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/apis app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings tls-files",
+      "apis/apis app assets listener live-thread openapi/samples record-json request routes/health routes/models siblings tls-files",
   },
   "server/page": {
     imports: "server/http",

@@ -27,7 +27,6 @@ function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOut
   describeRoutes(app, {
     schemas: modelSchemas({ inputSchema, outputSchema, demoOutputSchema }),
     example: undefined,
-    hasLinks: true,
   });
   return { ...app.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "trees", version: "1" } }) };
 }

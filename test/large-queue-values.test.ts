@@ -6,13 +6,15 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
-import type { LargeValues } from "../src/server/queue/large-values.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
-import { isAnswerLost } from "../src/server/queue/redis-link.ts";
+import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const LARGE = 10_000_000;
 
@@ -38,12 +40,12 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
-  async function worker(name: string, large?: LargeValues, node = "a") {
+  async function worker(name: string, node = "a") {
     const links = await redisLinks(redis.url);
     const { link } = links;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
     const retention = { ms: 60_000, bytes: 10 * LARGE };
-    const of = { ...links, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large };
+    const of = { ...links, node, leaseMs: 0, retention, timeoutMs: 60_000, limits };
     const open = (each: string) => new Queue({ ...of, name: each });
     const directory = new QueueDirectory({ link, repository: "lab", name, lifetimeS: 60, open });
     const queue = directory.own;
@@ -55,6 +57,18 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const origin = { requestId: "r", traceId: undefined, spanId: undefined };
     const usual = { kind: "prediction", count: 1, timeoutMs: 60_000, isWaitedFor: false, origin } as const;
     return { ...usual, id, body, bytes: body.length };
+  }
+
+  /** Occupies a connection for large values until `release`. */
+  function hold(link: RedisLink): { release(): Promise<unknown> } {
+    const key = "held";
+    const held = link.fetch(100 * LARGE, "blpop", key, 0);
+    return {
+      async release() {
+        await redis.client.lpush(key, "1");
+        return held;
+      },
+    };
   }
 
   const large = JSON.stringify("x".repeat(LARGE));
@@ -90,7 +104,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const ends = [endOf("p", `"outputs":[${large}]`), endOf("q", '"outputs":[1]')];
     for (const record of ends) {
       await one.queue.create(request(record.id, "[1]"));
-      await one.queue.finish([{ record, bytes: String(record.outcome.members).length, hasLargeBody: false }]);
+      await one.queue.finish([{ record, bytes: String(record.outcome.members).length }]);
     }
     const read = async (id: string) => (await one.queue.read(id, { isAwaited: false }))?.outcome?.members;
     const [first, small, second] = await Promise.all([read("p"), read("q"), read("p")]);
@@ -100,32 +114,13 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect((await one.queue.cancel("prediction", "p", false))?.outcome?.members).toEqual(first);
   });
 
-  test("that one worker waits for do not delay other values", async () => {
-    const get = Promise.withResolvers<undefined>();
-    using one = await worker("bodies", { put: () => Promise.resolve(), get: () => get.promise, delete: () => {} });
-    await one.queue.create(request("p", large));
-    await one.queue.create(request("q", "[1]"));
-    const { requests } = await one.take();
-    expect(requests).toMatchObject([
-      { id: "p", hasLargeBody: true },
-      { id: "q", hasLargeBody: false },
-    ]);
-    expect(await requests[1]?.load()).toMatchObject({ id: "q", body: "[1]" });
-  });
-
   test("of a disconnected worker do not replace outcomes that clients have received", async () => {
-    const kept = new Map<string, Uint8Array<ArrayBuffer>>();
-    const values: LargeValues = {
-      put: async (name, value) => void kept.set(name, new Uint8Array(Buffer.from(value))),
-      get: async (name) => kept.get(name),
-      delete: (name) => kept.delete(name),
-    };
-    using first = await worker("two-ends", values);
-    using second = await worker("two-ends", values, "b");
+    using first = await worker("two-ends");
+    using second = await worker("two-ends", "b");
     await first.queue.create(request("p", "[1]"));
     const finish = async ({ queue }: typeof first, members: string) => {
       const record = endOf("p", members);
-      await queue.finish([{ record, bytes: members.length, hasLargeBody: false }]);
+      await queue.finish([{ record, bytes: members.length }]);
       return String((await queue.read("p", { isAwaited: false }))?.outcome?.members);
     };
     const [told, late] = [`"outputs":[1,${large}]`, `"outputs":[2,${large}]`];
@@ -134,12 +129,8 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
   });
 
   test("that are stored slowly do not delay small outcomes", async () => {
-    const kept = Promise.withResolvers<void>();
-    using one = await worker("outcomes", {
-      put: () => kept.promise,
-      get: () => Promise.resolve(undefined),
-      delete: () => {},
-    });
+    using one = await worker("outcomes");
+    const held = hold(one.largeLink);
     const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
     for (const id of ["p", "q"]) await one.queue.create(request(id, "[1]"));
     for (const each of (await one.take()).requests) claims.add(each, 1);
@@ -147,18 +138,14 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     claims.finish(endOf("q", '"outputs":[1]'));
     expect((await claims.get("q"))?.outcome?.members).toBe('"outputs":[1]');
     expect((await one.queue.read("p", { isAwaited: false }))?.outcome).toBeUndefined();
-    kept.resolve();
+    await held.release();
     await claims.flush();
     expect(claims.ids).toEqual([]);
   });
 
   test("that were sent twice, because the queue was emptied meanwhile, release their memory", async () => {
-    const kept = Promise.withResolvers<void>();
-    using one = await worker("emptied", {
-      put: () => kept.promise,
-      get: () => Promise.resolve(undefined),
-      delete: () => {},
-    });
+    using one = await worker("emptied");
+    const held = hold(one.largeLink);
     const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
     const takeOne = async () => {
       await one.queue.create(request("p", "[1]"));
@@ -172,11 +159,27 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     await one.queue.makeGroup();
     const again = await takeOne();
     expect((await read)?.outcome).toBeUndefined();
-    kept.resolve();
+    await held.release();
     await claims.flush();
     expect([claims.isUnfinished(again), claims.share]).toEqual([true, 1]);
     claims.finish(endOf("p", '"outputs":[1]'));
     await claims.flush();
     expect([claims.ids, claims.share]).toEqual([[], 0]);
+  });
+
+  test("above 64 MiB are refused by name", async () => {
+    await using dir = await tempDir();
+    const output = {
+      output: "z.object({ y: z.string() })",
+      postprocess: '(_, { input: { x } }) => ({ y: "y".repeat(x) })',
+    };
+    await using store = await storeWith(await writeModel(dir, modelText({ name: '"huge"', ...output })));
+    const queue = { queue: redis.url };
+    await expect(store.serve("huge", { ...queue, maxBodyBytes: 2 ** 27 })).rejects.toThrow("--max-body-bytes");
+    await using server = await store.serve("huge", queue);
+    expect(await server.client.predict([{ x: 2 ** 26 }])).toMatchObject({
+      status: "failed",
+      error_message: "The output has more than 67108864 bytes (the limit of one prediction)",
+    });
   });
 });

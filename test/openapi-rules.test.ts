@@ -85,7 +85,7 @@ function documentFor(
     { apis: ["v2", "openai"] },
   );
   const apis = [...ofModels, ...ofApis];
-  describeRoutes(app, { schemas, example: undefined, hasLinks: true, hasWebhooks, apis });
+  describeRoutes(app, { schemas, example: undefined, hasWebhooks, apis });
   return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3", apis }));
 }
 

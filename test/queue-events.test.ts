@@ -211,7 +211,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       await read();
       if (i === 0) await readSlowly();
     }
-    const key = "sconce:6:{large}:e:prediction";
+    const key = "sconce:7:{large}:e:prediction";
     const lengths = (await redis.client.lrange(key, 0, -1)).map(({ length }) => length);
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThan(2 ** 24 + 100);
     expect(partsOf(reader).map(({ sequence }) => sequence)).toEqual([0, 1, 2, 3, 4, 5]);

@@ -1,6 +1,5 @@
 /** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { LargeValues } from "../src/server/queue/large-values.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
 import type { Webhook } from "../src/server/webhooks/webhook.ts";
@@ -17,16 +16,11 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
   /** A worker whose leases expire at once, so that others may take over its predictions. */
-  async function worker(
-    name: string,
-    node: string,
-    limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 },
-    large?: LargeValues,
-  ) {
+  async function worker(name: string, node: string, limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 }) {
     const links = await redisLinks(redis.url);
     const { link, largeLink } = links;
     const retention = { ms: 60_000, count: 2, bytes: 2000 };
-    const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
+    const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits });
     await queue.makeGroup();
     return { queue, take: (count = 5) => queue.claim(link, count, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
   }
@@ -48,7 +42,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     return {
       record: { id: "p", kind: "prediction", count: 1, itemsDone: 1, ...times, outcome, logs: "" },
       bytes: 1,
-      hasLargeBody: false,
     } as const;
   }
 
@@ -113,20 +106,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await one.queue.tend("0-0", false)).toMatchObject({ waiting: 9000, taken: 0 });
   });
 
-  test("stores large outcomes itself for a while after the bucket has failed", async () => {
-    const names: string[] = [];
-    const put = (name: string) => Promise.reject(new Error(`${names.push(name)} failed`));
-    using one = await worker("large", "a", undefined, { put, get: () => Promise.resolve(undefined), delete: () => {} });
-    for (const id of ["p", "q"]) {
-      await one.queue.create({ ...request, id });
-      const { record } = endOf(`"outputs":["${id}"]`);
-      await one.queue.finish([{ record: { ...record, id }, bytes: 2 ** 21, hasLargeBody: false }]);
-      const { outcome } = (await one.queue.read(id, { isAwaited: false })) ?? {};
-      expect(outcome?.members).toBe(`"outputs":["${id}"]`);
-    }
-    expect(names).toEqual(["large/p/members/a"]);
-  });
-
   test("evicts the oldest ended predictions above a number or a size", async () => {
     using one = await worker("kept", "a");
     const end = async (id: string, members: string) => {
@@ -151,9 +130,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create({ ...request, bytes: body.length, body });
     const [taken] = (await one.take()).requests;
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.exists("sconce:6:{bodies}:b:p")).toBe(1);
+    expect(await redis.client.exists("sconce:7:{bodies}:b:p")).toBe(1);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.exists("sconce:6:{bodies}:b:p")).toBe(0);
+    expect(await redis.client.exists("sconce:7:{bodies}:b:p")).toBe(0);
   });
 
   test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
@@ -188,33 +167,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
     for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
     const taken = await redis.client.xreadgroup(
-      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:6:{expired}:work", ">"] as const),
+      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:7:{expired}:work", ">"] as const),
     );
     expect(JSON.stringify(taken)).toContain("_AAAAp");
-    await redis.client.del("sconce:6:{expired}:p:AAAA", "sconce:6:{expired}:p:BBBB");
+    await redis.client.del("sconce:7:{expired}:p:AAAA", "sconce:7:{expired}:p:BBBB");
     await reclaim(one);
     while ((await one.queue.tend("0-0", false)).waiting > 0);
     expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
-    expect(await redis.client.exists("sconce:6:{expired}:hooks")).toBe(0);
-  });
-
-  test("counts and runs predictions once although another program's text fails a script", async () => {
-    using one = await worker("partly", "a");
-    const base = "sconce:6:{partly}:";
-    const ids = ["_AAAAaaaa", "_BBBBbbbb"] as const;
-    const foreign = () => redis.client.hset(`${base}p:BBBB`, ids[1], "foreign");
-    await foreign();
-    await Promise.all(ids.map((id) => one.queue.create({ ...request, id, digest: "d" })));
-    expect((await one.take()).requests.map(({ id }) => id)).toEqual([...ids]);
-    await redis.client.hdel(`${base}p:BBBB`, ids[1]);
-    await foreign();
-    await one.queue.giveBack(ids);
-    expect((await one.take()).requests.map(({ id }) => id)).toEqual([ids[0]]);
-    // Replaces a key that the script writes after it has removed the entry.
-    await redis.client.set(`${base}kept`, "foreign");
-    await one.queue.finish([{ ...endOf('"outputs":[1]'), record: { ...endOf("").record, id: ids[0] } }]);
-    await reclaim(one);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+    expect(await redis.client.exists("sconce:7:{expired}:hooks")).toBe(0);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {

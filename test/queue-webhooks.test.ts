@@ -28,7 +28,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
   /** Resolves once the queue has no webhook left. */
   const forgotten = (name: string) =>
-    until(async () => (await redis.client.exists(`sconce:6:{${name}}:hooks`, `sconce:6:{${name}}:due`)) === 0);
+    until(async () => (await redis.client.exists(`sconce:7:{${name}}:hooks`, `sconce:7:{${name}}:due`)) === 0);
 
   test("send the webhooks that a front accepted about predictions that a worker runs, each once, and the end last", async () => {
     await using to = receiver();

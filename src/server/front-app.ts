@@ -10,7 +10,6 @@ import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
 import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
-import { OutputLinks } from "./http/output-links.ts";
 import type { Hindrance, Lifecycle } from "./http/routes/health.ts";
 import { createBrokenApp, workerRefusal } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -72,7 +71,6 @@ export function appOf(
     lifecycle,
     isUnloadedByClient: () => options.engine?.isUnloadedByClient === true,
     isLoading: options.engine && (() => options.engine?.state !== "ready"),
-    links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
     decoder,
     memory,
     version,

@@ -11,6 +11,7 @@ import type { RunningModel } from "./flow/set-up.ts";
 import { fieldsOf } from "./http/request.ts";
 import type { Logged } from "./predictions/live-predictions.ts";
 import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
+import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 
 export interface FrontServiceOptions
   extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onLog" | "onTrace"> {
@@ -45,7 +46,8 @@ export function openService({ config, model, running, ...options }: FrontService
       maxQueuedBytes: config.maxQueuedBytes,
       timeoutMs: config.timeout * 1000,
       maxLogBytes: config.maxLogBytes,
-      maxResultBytes: config.maxResultBytes,
+      maxResultBytes:
+        config.queue === undefined ? config.maxResultBytes : Math.min(MAX_QUEUED_VALUE_BYTES, config.maxResultBytes),
     },
   });
   return { flow, service };

@@ -27,6 +27,9 @@ export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
 }
 
+/** Maximum bytes of a body, and of the outputs of a prediction, in Redis, where a larger value would stop all other commands for too long. */
+export const MAX_QUEUED_VALUE_BYTES = 64 * 2 ** 20;
+
 /** Seconds after a failed load of a model before a prediction loads it again. */
 export const RETRY_LOAD_S = 10;
 

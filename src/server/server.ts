@@ -24,7 +24,7 @@ import { offerOf } from "./offer.ts";
 import { OlderServer } from "./older-server.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
-import { heldAfterMs } from "./serve-limits.ts";
+import { heldAfterMs, MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 import type { StartedServer } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
 import { Upgradable } from "./upgrade.ts";
@@ -85,9 +85,9 @@ function isOpenToAll({ host, apiKeys, tlsClientCa, role }: ServeConfig): boolean
 }
 
 /** Checks the options of servers that share a queue. @throws SconceError `usage` */
-function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
-  if (bucket !== undefined && queue === undefined) {
-    throw new SconceError("usage", "--bucket is for servers that share a queue: add --queue");
+function checkReplica({ queue, role, store, maxBodyBytes }: ServeConfig): void {
+  if (queue !== undefined && maxBodyBytes > MAX_QUEUED_VALUE_BYTES) {
+    throw new SconceError("usage", `--max-body-bytes ${maxBodyBytes}: with --queue, a body may have at most 64m`);
   }
   if (role !== "both" && queue === undefined) {
     throw new SconceError("usage", `--role ${role} is for servers that share a queue: add --queue`);

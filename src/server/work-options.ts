@@ -137,13 +137,6 @@ export const workOptions = {
     default: "both",
     ...choice(roles),
   }),
-  bucket: openOption<string>({
-    description: "S3 bucket for bodies and outputs larger than 1 MB; endpoint and keys come from the usual variables",
-    valueHint: "s3://bucket/folder",
-    described: "none; the queue stores them",
-    isAdvanced: true,
-    parse: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/.*)?$/, "must be s3://bucket or s3://bucket/folder"),
-  }),
   takeOver: option({
     description:
       "At its start, run the unfinished predictions that another build of the model accepted; by default that build runs them",

@@ -129,7 +129,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   test("can share a queue by its name: new replicas finish predictions that old replicas return", async () => {
     const config = { queueName: "joined" };
     await using old = await serve("v1", config);
-    expect(await redis.client.zrange("sconce:6:queues:lab", "0", "-1")).toEqual(["joined"]);
+    expect(await redis.client.zrange("sconce:7:queues:lab", "0", "-1")).toEqual(["joined"]);
     await using load = new Load([{ server: old, version: "v1" }]);
     await load.ended(20);
     await using next = await serve("v2", config);

@@ -3,7 +3,6 @@ import type { Fault } from "./fault.ts";
 import { clocks } from "./faults/clocks.ts";
 import { disks } from "./faults/disks.ts";
 import { engineKills } from "./faults/engine-kills.ts";
-import { foreignKeys } from "./faults/foreign-keys.ts";
 import { frontKills } from "./faults/front-kills.ts";
 import { killingInputs } from "./faults/killing-inputs.ts";
 import { large } from "./faults/large.ts";
@@ -23,7 +22,7 @@ import { upgrades } from "./faults/upgrades.ts";
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks, replicas];
 
 /** Faults of disks, clocks, upgrades and keys of the queue. */
-export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks, foreignKeys];
+export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks];
 
 export const faults: readonly Fault[] = [
   ...kills,

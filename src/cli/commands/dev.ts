@@ -8,8 +8,7 @@ import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
-const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
-  serveOptions;
+const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
 const { models, preload, keepAlive, maxLoaded, split, shadow, adminPort, adminHost, replace, host, port, ...shared } =
   others;
 
@@ -27,7 +26,6 @@ const fixed = {
   queueName: undefined,
   queueLease: queueLease.default,
   role: role.default,
-  bucket: undefined,
   models: undefined,
   preload: undefined,
   keepAlive: undefined,

@@ -104,7 +104,6 @@ export function createApp(options: AppOptions): OpenAPIHono {
   describeRoutes(app, {
     schemas,
     example: model.shortExample,
-    hasLinks: options.links !== undefined,
     hasKeys,
     hasWebhooks: config.webhookSecret.length > 0,
     hasPage: config.api.includes("page"),

@@ -1,4 +1,4 @@
-/** Parses the request headers of predictions: wait, links to outputs, time limit, id and webhook. */
+/** Parses the request headers of predictions: wait, time limit, id and webhook. */
 import { type Webhook, type WebhookEvent, webhookEvents } from "../webhooks/webhook.ts";
 import { ProblemError } from "./problem.ts";
 import type { RequestContext } from "./request.ts";
@@ -9,9 +9,6 @@ export const MAX_WAIT_S = 300;
 export const MIN_CANCEL_AFTER_S = 0.001;
 export const MAX_CANCEL_AFTER_S = 999_999_999.999;
 export const MAX_WEBHOOK_URL = 2048;
-
-/** The value of `Prefer` with which a client asks for links instead of the files in outputs. */
-export const OUTPUTS_AS_LINKS = "outputs=url";
 
 /**
  * Parses `Prefer: wait[=seconds]` (RFC 7240).
@@ -24,10 +21,6 @@ export function waitMsOf(prefer: string | null): number {
   const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
   if (wait === null) return 0;
   return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;
-}
-
-export function prefersLinks(prefer: string | null): boolean {
-  return prefer !== null && /(?:^|,|;)\s*outputs\s*=\s*"?url"?\s*(?:,|;|$)/i.test(prefer);
 }
 
 /**

@@ -37,8 +37,8 @@ export interface Resumption {
   readonly isPartly?: boolean;
 }
 
-/** Error message of a stored request that a fault of the disk has changed. */
-const DAMAGED = "The server's store lost or damaged the request; send it again";
+/** Error message of a request whose body the store has lost. */
+const LOST = "The server's store lost the request; send it again";
 /** A prediction fails when this number of processes have died while it ran, because it may be the cause. */
 const MAX_DEATHS = 2;
 
@@ -192,17 +192,11 @@ export class PredictionService implements Predictions {
   }
 
   /** Queues, or ends with an error, a request that another process or replica accepted. Never throws. */
-  async begin({
-    leftMs,
-    deaths,
-    isDamaged = false,
-    isWaitedFor = false,
-    ...request
-  }: UnfinishedRequest): Promise<void> {
+  async begin({ leftMs, deaths, isLost = false, isWaitedFor = false, ...request }: UnfinishedRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     const { version, refusalOf } = this.#options;
-    const refusal = isDamaged ? DAMAGED : request.model && refusalOf?.(request.model);
+    const refusal = isLost ? LOST : request.model && refusalOf?.(request.model);
     const accepted = { ...request, model: refusal === undefined ? version : request.model };
     const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
     if (refusal !== undefined) {

@@ -41,8 +41,8 @@ export interface UnfinishedRequest extends StoredRequest {
   readonly leftMs: number;
   /** Number of processes that died while the request ran. */
   readonly deaths: number;
-  /** Whether a fault of the disk changed the request. */
-  readonly isDamaged?: boolean;
+  /** Whether the store has lost the body. */
+  readonly isLost?: boolean;
   /** Whether a client waits for the outcome. */
   readonly isWaitedFor?: boolean;
 }

@@ -1,8 +1,6 @@
 /** Reads the outputs of a running prediction, and their parts, from Redis for the event streams of this replica. */
-import { log } from "../../base/log.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
-import { DamagedValue } from "../predictions/checksum.ts";
 import { byteLengthOf, type Text } from "../predictions/large-text.ts";
 import { PartLog } from "../predictions/part-log.ts";
 import type { EventPage, QueueEvents, ReadOptions } from "./queue-events.ts";
@@ -46,8 +44,8 @@ export class AwaitedEvents implements Disposable {
     while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
       const place = { name: this.#name, from: this.#readCount };
-      // A failed read is repeated after the next notification or poll, unless the disk of Redis changed an event.
-      const page = await events.read(this.#id, place, options).catch((error: unknown) => this.#failed(error));
+      // A failed read is repeated after the next notification or poll.
+      const page = await events.read(this.#id, place, options).catch(() => undefined);
       if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
@@ -56,12 +54,6 @@ export class AwaitedEvents implements Disposable {
       this.#isStale ||= !isComplete;
     }
     this.#reading = undefined;
-  }
-
-  #failed(error: unknown): undefined {
-    if (!(error instanceof DamagedValue)) return;
-    log.error(`${error.message}: streams get the other outputs at the end`);
-    this.#isStopped = true;
   }
 
   /** Begins a log without events. A new name means that another replica runs the prediction from the start. */

@@ -5,10 +5,10 @@ import { byteLengthOf } from "../predictions/large-text.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { PredictionStore, UnfinishedRequest } from "../predictions/store.ts";
 import { EventReports } from "./event-reports.ts";
-import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
 import type { ClaimedRequest, Progress, QueuedOutcome } from "./queue-messages.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
+import { LARGE_VALUE_BYTES } from "./redis-link.ts";
 import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 /**
@@ -36,7 +36,6 @@ export interface Claim {
   isLong: boolean;
   /** Time limit, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  readonly hasLargeBody: boolean;
   /** Whether the author's code has begun to run for the prediction. */
   hasBegun: boolean;
   ended: EndedRecord | undefined;
@@ -98,7 +97,7 @@ export class ClaimedPredictions implements PredictionStore {
     return this.#claims.has(id);
   }
 
-  add({ id, kind, leftMs, hasLargeBody }: ClaimedRequest, share: number): Claim {
+  add({ id, kind, leftMs }: ClaimedRequest, share: number): Claim {
     const claimedMs = performance.now();
     const before = this.#claims.get(id);
     // Redis lost the earlier prediction with this id, and its client sent it again.
@@ -111,7 +110,6 @@ export class ClaimedPredictions implements PredictionStore {
       claimedMs,
       isLong: false,
       deadlineMs: claimedMs + leftMs,
-      hasLargeBody,
       hasBegun: false,
       ended: undefined,
       onAcknowledged: [],
@@ -184,9 +182,8 @@ export class ClaimedPredictions implements PredictionStore {
     claim.ended = record;
     const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
     const charge = this.#memory.add("outputs", bytes);
-    const { deadlineMs, hasLargeBody } = claim;
     const outcomes = bytes > LARGE_VALUE_BYTES ? this.#largeOutcomes : this.#smallOutcomes;
-    outcomes.add({ record, bytes, hasLargeBody, charge, expiresMs: deadlineMs + EXPIRY_MS });
+    outcomes.add({ record, bytes, charge, expiresMs: claim.deadlineMs + EXPIRY_MS });
     this.#freeShare(claim);
   }
 

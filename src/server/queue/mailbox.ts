@@ -2,8 +2,7 @@
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
-import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.ts";
-import { sealOf } from "./seal.ts";
+import { recordOf, type StreamEntry, textOf } from "./replies.ts";
 
 export interface MailboxOptions {
   readonly queue: Queue;
@@ -74,25 +73,12 @@ export class Mailbox {
       }
       const method = idListeners[name];
       if (method === undefined) continue;
-      const [id = "", seal] = textOf(value).split(" ");
-      // Skips a notification that the disk of Redis changed. The next poll reads the prediction.
-      if (seal !== sealOf(`${name} ${id}`)) continue;
-      for (const listener of this.#listeners) listener[method]?.(id);
+      for (const listener of this.#listeners) listener[method]?.(textOf(value));
     }
   }
 
   #ended(value: unknown): void {
-    let read: ReadRecord | null = null;
-    try {
-      read = recordOf(value);
-    } catch {
-      // Skips a damaged notification. The next poll reads the stored record.
-    }
-    if (read === null) return;
-    const { record, membersNode } = read;
-    for (const { ended, endedLong } of this.#listeners) {
-      if (membersNode === undefined) ended?.(record);
-      else endedLong?.(record.id);
-    }
+    const record = recordOf(value);
+    if (record !== undefined) for (const { ended } of this.#listeners) ended?.(record);
   }
 }

@@ -1,9 +1,7 @@
 /** Writes and reads the events of running predictions in Redis: outputs, and parts of outputs, in order of arrival. */
-import { checksumOfTexts, DamagedValue } from "../predictions/checksum.ts";
 import type { Text } from "../predictions/large-text.ts";
 import { expectEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
-import { LARGE_VALUE_BYTES } from "./large-values.ts";
-import type { Argument, LuaScript } from "./redis-link.ts";
+import { type Argument, LARGE_VALUE_BYTES, type LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
 /** An output, or a part of an output. Undefined: a part whose input runs again, or an output after the end of the prediction. */
@@ -56,7 +54,7 @@ export class QueueEvents {
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
-    const lines = events.map((event, i) => lineOf(event, placeOf(id, name, from + i)));
+    const lines = events.map(lineOf);
     const bytes = lines.reduce((sum, { length }) => sum + length, 0);
     return numberOf(await this.#run(reportEventsScript, [id, name, from, ...lines], bytes));
   }
@@ -73,7 +71,6 @@ export class QueueEvents {
    * Reads the events after the first `from` events of the log. The replica that runs the prediction reports events for some seconds after each read.
    * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
-   * @throws DamagedValue for an event that the disk of Redis changed
    */
   async read(id: string, place: EventPlace, options: ReadOptions): Promise<ReadPage | undefined> {
     const { isNotified, bytes = LARGE_VALUE_BYTES } = options;
@@ -82,28 +79,17 @@ export class QueueEvents {
     if (typeof reply === "number") return this.read(id, place, { isNotified, bytes: reply });
     const [own, begin, count, ...lines] = listOf(reply);
     if (own === undefined) return undefined;
-    const [ownName, first] = [textOf(own), numberOf(begin)];
-    const events = lines.map((line, i) => eventOf(textOf(line), placeOf(id, ownName, first + i)));
-    return { name: ownName, from: first, count: numberOf(count), events };
+    const events = lines.map((line) => eventOf(textOf(line)));
+    return { name: textOf(own), from: numberOf(begin), count: numberOf(count), events };
   }
 }
 
-/** Text of an event's place. The checksum of an event covers its place, so that an event at another place has a wrong checksum. */
-function placeOf(id: string, name: string, position: number): string {
-  return `${id} ${name} ${position} `;
+function lineOf(event: QueuedEvent): string {
+  return event === undefined ? "" : `${event.index} ${event.sequence ?? ""} ${event.text}`;
 }
 
-function lineOf(event: QueuedEvent, place: string): string {
-  if (event === undefined) return "";
-  const line = `${event.index} ${event.sequence ?? ""} ${event.text}`;
-  return `${checksumOfTexts(place, [line])} ${line}`;
-}
-
-function eventOf(text: string, place: string): QueuedEvent {
-  if (text === "") return undefined;
-  const [, checksum, line = ""] = /^(\S+) (.*)$/s.exec(text) ?? [];
-  const [, index, sequence, value = ""] = /^(\d+) (\d*) (.*)$/s.exec(line) ?? [];
-  if (index === undefined || checksum !== checksumOfTexts(place, [line]))
-    throw new DamagedValue(`the disk of Redis changed an event of a prediction (${place.trim()})`);
+function eventOf(text: string): QueuedEvent {
+  const [, index, sequence, value = ""] = /^(\d+) (\d*) (.*)$/s.exec(text) ?? [];
+  if (index === undefined) return undefined;
   return { index: Number(index), sequence: sequence === "" ? undefined : Number(sequence), text: value };
 }

@@ -21,8 +21,6 @@ export type Created = { readonly createdAtMs: number } | { readonly limit: "queu
 export interface QueuedOutcome {
   readonly record: EndedRecord;
   readonly bytes: number;
-  /** Whether the body may be in the bucket, where it must be deleted. */
-  readonly hasLargeBody: boolean;
 }
 
 export interface Progress {
@@ -67,15 +65,13 @@ export interface WebhookExchange {
 export interface WebhooksClaimed {
   /** Number of undelivered webhooks in the queue. */
   readonly count: number;
-  /** `webhook` is undefined if the disk of Redis changed it. */
-  readonly claimed: readonly (WebhookKey & { readonly webhook: string | undefined })[];
+  readonly claimed: readonly (WebhookKey & { readonly webhook: string })[];
 }
 
 /** A prediction that this replica has claimed. */
 export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "leftMs"> {
   /** Size of the body. */
   readonly bytes: number;
-  readonly hasLargeBody: boolean;
   /** Loads the body. Loading reduces `leftMs`. @throws SconceError `queue_unavailable` */
   readonly load: () => Promise<UnfinishedRequest>;
 }

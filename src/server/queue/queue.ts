@@ -1,14 +1,10 @@
 /** The Redis queue that replicas share. Most methods run one command or script. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { checksumOfTexts, DamagedValue, summed, unsummed } from "../predictions/checksum.ts";
-import { LargeText, piecesOf } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originText, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
-import { LARGE_VALUE_BYTES, LargeParts, type LargeValues } from "./large-values.ts";
-import { mendScript } from "./mend-script.ts";
 import { QueueEvents } from "./queue-events.ts";
 import type {
   Claimed,
@@ -21,18 +17,15 @@ import type {
   WebhookExchange,
   WebhooksClaimed,
 } from "./queue-messages.ts";
-import { type Argument, foreignIn, type LuaScript, type RedisLink } from "./redis-link.ts";
+import { type Argument, LARGE_VALUE_BYTES, type LuaScript, type RedisLink } from "./redis-link.ts";
 import {
   bytesOf,
   type ClaimedEntry,
   claimedOf,
-  damaged,
   entriesOf,
   entryOf,
   listOf,
   numberOf,
-  type Place,
-  type ReadRecord,
   recordOf,
   requestOf,
   type StreamEntry,
@@ -54,14 +47,8 @@ export interface QueueOptions {
   /** Longest time limit of a prediction from this replica, in milliseconds. */
   readonly timeoutMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** Stores large values outside Redis; undefined if Redis stores all values. */
-  readonly large?: LargeValues | undefined;
   /** Whether this replica sends the webhooks of the predictions that it ends. */
   readonly deliversWebhooks?: boolean;
-}
-
-interface PlacedRequest extends QueuedRequest {
-  readonly place: Place;
 }
 
 interface RunOptions {
@@ -75,13 +62,8 @@ interface RunOptions {
 export const MAX_COUNT = 256;
 /** Minimum retention in milliseconds, because waiting clients read an outcome after its notification. */
 const MIN_RETENTION_MS = 10_000;
-/**
- * Maximum bytes of a body in the stream entry of its prediction, which scripts read whole. A larger body has its own Redis key, or is in the bucket.
- */
+/** Maximum bytes of a body in the stream entry of its prediction, which scripts read whole. A larger body has its own Redis key. */
 const MAX_ENTRY_BYTES = 65_536;
-
-/** Arguments that may be the id of a prediction. */
-const possibleId = /^[\w-]{8,128}$/;
 
 export class Queue {
   readonly node: string;
@@ -97,16 +79,15 @@ export class Queue {
   readonly #scriptArgs: readonly Argument[];
   readonly #timeoutMs: number;
   readonly #limits: QueueOptions["limits"];
-  readonly #large: LargeParts;
-  readonly #creates: CallBatch<PlacedRequest, Created>;
+  readonly #creates: CallBatch<QueuedRequest, Created>;
   readonly #reads: CallBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
   /** Large records that are being read, by id. Concurrent readers of an id share one transfer. */
-  readonly #fetching = new Map<string, Promise<ReadRecord | null>>();
+  readonly #fetching = new Map<string, Promise<PredictionRecord | undefined>>();
   /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
   #redisClockMs: number | undefined;
 
   constructor(options: QueueOptions) {
-    const { link, largeLink, name, node, leaseMs, retention, timeoutMs, limits, large } = options;
+    const { link, largeLink, name, node, leaseMs, retention, timeoutMs, limits } = options;
     this.#link = link;
     this.#largeLink = largeLink;
     this.node = node;
@@ -118,7 +99,6 @@ export class Queue {
     this.#scriptArgs = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${ownWebhooksMs}`, node];
     this.#timeoutMs = timeoutMs;
     this.#limits = limits;
-    this.#large = new LargeParts({ queue: name, node, values: large });
     this.#creates = new CallBatch({
       bytesOf: ({ bytes }) => bytes,
       call: (requests) => this.#createAll(requests, this.#link),
@@ -135,19 +115,16 @@ export class Queue {
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
-    if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // A body with an id that a client chose stays in Redis. In the bucket, a second request with this id would replace it.
-    if (request.digest !== undefined || !(await this.#large.putBody(request)))
-      return this.#createInRedis({ ...request, place: "redis" });
-    const created = await this.#creates.ask({ ...request, place: "bucket" });
-    if ("limit" in created) this.#large.deleteBody(request.id);
+    if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
+    // A large request has a separate connection, so that small requests do not wait for it.
+    const [created] = await this.#createAll([request], this.#largeLink);
+    if (created === undefined) throw new Error("no answer");
     return created;
   }
 
   /**
    * Reads a prediction; undefined for an unknown id.
    * @param isAwaited whether Redis notifies this replica when the prediction ends
-   * @throws SconceError `predictions_unusable` for an outcome that the disk of Redis changed
    */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
@@ -172,7 +149,7 @@ export class Queue {
   /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
   async claim(link: RedisLink, count: number, blockMs: number): Promise<Claimed> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
-    const entries = entriesOf(await this.#mending([], () => link.call("xreadgroup", ...options)));
+    const entries = entriesOf(await link.call("xreadgroup", ...options));
     return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
   }
 
@@ -195,7 +172,7 @@ export class Queue {
 
   async makeGroup(): Promise<void> {
     try {
-      await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
+      await this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM");
     } catch (error) {
       // BUSYGROUP means that another replica has created the group.
       const cause = error instanceof SconceError ? error.cause : undefined;
@@ -205,28 +182,13 @@ export class Queue {
 
   async finish(outcomes: readonly QueuedOutcome[]): Promise<void> {
     const args: Argument[] = [];
-    const stored = await Promise.all(outcomes.map((each) => this.#large.putMembers(each)));
-    for (const [i, { record }] of outcomes.entries()) {
+    for (const { record } of outcomes) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs, model } = record;
-      const membersNode = stored[i] ?? "";
-      const members = membersNode === "" ? String(outcome.members) : "";
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      const checksum = checksumOfTexts(id, [logs, ...(membersNode === "" ? [members] : piecesOf(outcome.members))]);
-      args.push(
-        id,
-        outcome.status,
-        members,
-        startedAgoMs,
-        itemsDone,
-        logs,
-        membersNode,
-        model?.reference ?? "",
-        checksum,
-      );
+      args.push(id, outcome.status, String(outcome.members), startedAgoMs, itemsDone, logs, model?.reference ?? "");
     }
-    const largest = Math.max(...outcomes.map(({ bytes }, i) => (stored[i] === undefined ? bytes : 0)));
+    const largest = Math.max(...outcomes.map(({ bytes }) => bytes));
     await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });
-    for (const { record, hasLargeBody } of outcomes) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
 
   async reportProgress(progress: readonly Progress[]): Promise<void> {
@@ -265,7 +227,7 @@ export class Queue {
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;
     const options = ["COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after];
-    return entriesOf(await this.#mending([], () => link.call("xread", ...options)));
+    return entriesOf(await link.call("xread", ...options));
   }
 
   /**
@@ -290,14 +252,12 @@ export class Queue {
     const [count, ...rest] = listOf(reply);
     const claimed: WebhooksClaimed["claimed"][number][] = [];
     for (let i = 0; i < rest.length; i += 3) {
-      const [id, createdAtMs, text] = [textOf(rest[i]), numberOf(rest[i + 1]), textOf(rest[i + 2])];
-      const webhook = unsummed(id, text);
-      claimed.push({ id, createdAtMs, webhook });
+      claimed.push({ id: textOf(rest[i]), createdAtMs: numberOf(rest[i + 1]), webhook: textOf(rest[i + 2]) });
     }
     return { count: numberOf(count), claimed };
   }
 
-  async #createAll(requests: readonly PlacedRequest[], link: RedisLink): Promise<Created[]> {
+  async #createAll(requests: readonly QueuedRequest[], link: RedisLink): Promise<Created[]> {
     const { maxQueuedItems, maxQueuedBytes } = this.#limits;
     const args: Argument[] = [maxQueuedItems, maxQueuedBytes, this.#timeoutMs];
     for (const request of requests) this.#addTo(args, request);
@@ -306,34 +266,12 @@ export class Queue {
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** Sends a large request over a separate connection, so that small requests do not wait for it. */
-  async #createInRedis(request: PlacedRequest): Promise<Created> {
-    if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
-    const [created] = await this.#createAll([request], this.#largeLink);
-    if (created === undefined) throw new Error("no answer");
-    return created;
-  }
-
-  /**
-   * Parses a record, and reads members that are in the bucket.
-   * @param reply a record; the size of a record that is too large for the answer; or null for an unknown id
-   */
+  /** @param reply a record; the size of a record that is too large for the answer; or null for an unknown id */
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
-    try {
-      const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
-      if (read === null) return undefined;
-      const { record, membersNode, checksum } = read;
-      if (membersNode === undefined || record.outcome === undefined) return record;
-      const members = await this.#large.members(record.id, membersNode);
-      if (members === undefined) return undefined;
-      if (checksumOfTexts(id, [record.logs, members]) !== checksum) throw damaged(id);
-      return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
-    } catch (error) {
-      throw error instanceof DamagedValue ? unusable(error) : error;
-    }
+    return typeof reply === "number" ? this.#fetch(id, reply) : recordOf(reply);
   }
 
-  #fetch(id: string, bytes: number): Promise<ReadRecord | null> {
+  #fetch(id: string, bytes: number): Promise<PredictionRecord | undefined> {
     const known = this.#fetching.get(id);
     if (known !== undefined) return known;
     const fetching = this.#run(scripts.recordScript, [id], { link: this.#linkFor(bytes), answerBytes: bytes })
@@ -354,28 +292,19 @@ export class Queue {
       .filter(({ leftMs }) => leftMs > 0)
       .map((entry) => {
         const { id, kind, count, leftMs, bytes } = entry;
-        return {
-          id,
-          kind,
-          count,
-          leftMs,
-          bytes,
-          hasLargeBody: entry.place === "bucket",
-          load: () => this.#load(entry),
-        };
+        return { id, kind, count, leftMs, bytes, load: () => this.#load(entry) };
       });
   }
 
   async #load(entry: ClaimedEntry): Promise<UnfinishedRequest> {
-    const { id, kind, count, createdAtMs, leftMs, timeoutMs, isWaitedFor, bytes, place, kept } = entry;
+    const { id, kind, count, createdAtMs, leftMs, timeoutMs, isWaitedFor, bytes, isLarge } = entry;
     const beganMs = performance.now();
-    const inRedis = async () => bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`));
-    const head = place === "redis" ? await inRedis() : kept;
-    const body = place === "bucket" ? await this.#large.body(id) : undefined;
-    const request = requestOf(entry, [head, body]);
-    if (request.isDamaged) log.error(`Redis lost or changed the request of prediction ${id}: it fails`);
-    const facts = { id, kind, count, createdAtMs, timeoutMs, isWaitedFor, deaths: 0 };
-    return { ...facts, ...request, leftMs: leftMs - (performance.now() - beganMs) };
+    const key = `${this.#base}b:${id}`;
+    const request = isLarge ? bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", key)) : entry.request;
+    const isLost = request.length === 0;
+    if (isLost) log.error(`Redis lost the request of prediction ${id}: it fails`);
+    const facts = { id, kind, count, createdAtMs, timeoutMs, isWaitedFor, isLost, deaths: 0 };
+    return { ...facts, ...requestOf(request), leftMs: leftMs - (performance.now() - beganMs) };
   }
 
   async #readClock(): Promise<number> {
@@ -383,51 +312,21 @@ export class Queue {
     return 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
   }
 
-  #addTo(args: Argument[], request: PlacedRequest): void {
-    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place, digest = "" } = request;
+  #addTo(args: Argument[], request: QueuedRequest): void {
+    const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, digest = "" } = request;
     const webhook = request.webhook === undefined ? "" : webhookText(request.webhook);
     const line = `${originText(origin)}\t${webhook}\n`;
-    const sent = place === "bucket" ? "" : body;
-    const data = typeof sent === "string" ? line + sent : Buffer.concat([Buffer.from(line), sent]);
-    const checksum = checksumOfTexts(id, [line, body]);
-    const flags = `${place} ${isWaitedFor ? this.node : ""} ${digest} ${checksum}`;
-    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, summed(id, webhook));
+    const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
+    const flags = `${bytes > MAX_ENTRY_BYTES ? "1" : ""} ${isWaitedFor ? this.node : ""} ${digest}`;
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, webhook);
   }
 
   #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: RunOptions = {}) {
-    const ids = () => args.filter((arg) => typeof arg === "string").filter((arg) => possibleId.test(arg));
-    return this.#mending(ids, () => link.run(script, this.#work, [...this.#scriptArgs, ...args], answerBytes));
-  }
-
-  /**
-   * Sends a command. If it fails because another program wrote to the queue's keys, removes these values and sends it again.
-   * @param ids predictions whose keys the command uses
-   */
-  async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {
-    try {
-      return await send();
-    } catch (error) {
-      const found = foreignIn(error);
-      if (found === undefined) throw error;
-      const named = typeof ids === "function" ? ids() : ids;
-      const unique = [...new Set([...named, ...(found.id === undefined ? [] : [found.id])])];
-      const reply = await this.#link.run(mendScript, this.#work, [...this.#scriptArgs, ...unique]);
-      const removed = listOf(reply).map(textOf);
-      if (removed.length === 0) throw error;
-      for (const each of removed) {
-        const [key = "", ...fault] = each.split(" ");
-        log.error(`Another program wrote to the queue: ${key} ${fault.join(" ")}; sconce removed that`);
-      }
-      return send();
-    }
+    return link.run(script, this.#work, [...this.#scriptArgs, ...args], answerBytes);
   }
 
   /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }
-}
-
-function unusable(cause: DamagedValue): SconceError {
-  return new SconceError("predictions_unusable", cause.message, { cause });
 }

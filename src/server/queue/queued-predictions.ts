@@ -1,5 +1,5 @@
 /** Creates and reads predictions for clients through the Redis queue. Any replica may run them. */
-import { codedError, SconceError } from "../../base/errors.ts";
+import { SconceError } from "../../base/errors.ts";
 import { until } from "../../base/until.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
@@ -261,9 +261,8 @@ export class QueuedPredictions implements Predictions {
       const record = await this.#read(awaited.id, { isAwaited: true });
       await this.#readEvents(awaited);
       awaited.update(record);
-    } catch (error) {
-      // Ends the wait for a damaged outcome: the waiting request reads it and answers the error. After other errors the next tick polls again.
-      if (codedError(error).code === "predictions_unusable") awaited.release();
+    } catch {
+      // The next tick polls again.
     }
   }
 }

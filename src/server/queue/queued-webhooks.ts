@@ -1,9 +1,7 @@
 /** The undelivered webhooks in the queues. A lease gives a webhook to one replica. After the lease, another replica claims it. */
-import { log } from "../../base/log.ts";
 import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
-import type { WebhooksClaimed } from "./queue-messages.ts";
 
 /** Maximum ids in one call, because the next call waits for it. */
 const MAX_IDS = 500;
@@ -55,14 +53,6 @@ export class QueuedWebhooks implements WebhookStore {
     await this.#exchange(claimed, 0).catch(() => {});
   }
 
-  #claimed({ webhook, ...key }: WebhooksClaimed["claimed"][number], webhooks: Webhooks | undefined): void {
-    if (webhook !== undefined) webhooks?.ended(key, webhookOf(webhook));
-    else {
-      log.error(`The disk of Redis changed the webhook of prediction ${key.id}: it is not delivered`);
-      this.remove(key);
-    }
-  }
-
   /** Reports delivered webhooks to all queues, renews leases, and claims webhooks that `webhooks` then sends. */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
     const delivered = this.#delivered.splice(0);
@@ -72,7 +62,7 @@ export class QueuedWebhooks implements WebhookStore {
         for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {
           const page = { delivered: delivered.slice(i, i + MAX_IDS), renewed: renewed.slice(i, i + MAX_IDS) };
           const answer = await queue.webhooks({ ...page, leaseMs, maxClaimed: webhooks?.hasRoom ? MAX_IDS : 0 });
-          for (const each of answer.claimed) this.#claimed(each, webhooks);
+          for (const { webhook, ...key } of answer.claimed) webhooks?.ended(key, webhookOf(webhook));
           if (i === 0) count += answer.count;
         }
       }

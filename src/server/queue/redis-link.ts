@@ -8,6 +8,8 @@ import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClie
 
 /** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
+/** Larger values use a separate connection, so that small commands do not wait for them. */
+export const LARGE_VALUE_BYTES = 2 ** 20;
 /** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
 /** Maximum milliseconds that a blocking read waits. */
@@ -158,17 +160,6 @@ function sizeOf(args: readonly Argument[]): number {
 /** Whether a command failed because the consumer group is missing: the queue is new, or was deleted. */
 export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
-}
-
-/**
- * Whether a command failed because another program wrote to a key: a value of another type, or text that a script cannot parse.
- * @returns the prediction's id if the error message has it; undefined for other errors
- */
-export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
-  if (!(error instanceof SconceError) || !(error.cause instanceof ReplyError)) return undefined;
-  const message = messageOf(error.cause);
-  if (!/WRONGTYPE|FOREIGN|user_script:\d+: attempt to /.test(message)) return undefined;
-  return { id: /FOREIGN (\S+) /.exec(message)?.[1] };
 }
 
 /** Whether Redis may have executed a failed command: the command was sent, but the answer was lost. */

@@ -7,8 +7,6 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
-import { Bucket } from "./bucket.ts";
-import { BucketValues } from "./bucket-values.ts";
 import { ClaimedPredictions } from "./claimed-predictions.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
@@ -34,7 +32,7 @@ export interface ReplicaOptions {
   readonly metrics: Metrics;
 }
 
-/** Seconds for which values in the bucket, and the queue's entry in the directory, outlast the predictions. */
+/** Seconds for which the queue's entry in the directory outlasts the predictions. */
 const MARGIN_S = 600;
 /** Milliseconds between polls for webhooks that no replica has leased. */
 const WEBHOOK_POLL_MS = 1000;
@@ -46,8 +44,6 @@ const START_MS = 2000;
 export class Replica implements Disposable {
   /** Predictions that this replica has claimed from the queue. */
   readonly claims: ClaimedPredictions;
-  /** Undefined without `--bucket`. Redis then stores large values. */
-  readonly bucket: BucketValues | undefined;
   readonly #options: ReplicaOptions;
   readonly #links = new DisposableStack();
   readonly #linkOptions: Omit<RedisLinkOptions, "use" | "onReady">;
@@ -70,12 +66,6 @@ export class Replica implements Disposable {
     const link = this.#links.use(new RedisLink({ ...this.#linkOptions, onReady: () => this.#onReady() }));
     const onReady = this.#largeLinkReady.resolve;
     const largeLink = this.#links.use(new RedisLink({ ...this.#linkOptions, use: "large", onReady }));
-    if (config.bucket !== undefined) {
-      const bucket = new Bucket({ address: config.bucket, memory });
-      // Replicas of all model versions share this key, so that values of old versions are deleted too.
-      const key = `sconce:large:${config.bucket}`;
-      this.bucket = this.#links.use(new BucketValues({ bucket, redis: link, key, lifetimeS }));
-    }
     const queueOptions = {
       link,
       largeLink,
@@ -84,7 +74,6 @@ export class Replica implements Disposable {
       retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
       timeoutMs: 1000 * config.timeout,
       limits: config,
-      large: this.bucket,
       deliversWebhooks: config.webhookSecret.length > 0,
     };
     const open = (queue: string) => new Queue({ ...queueOptions, name: queue });

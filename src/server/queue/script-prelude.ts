@@ -4,41 +4,36 @@
  * Cluster:
  *
  * - `work`: a stream with one entry for each unfinished prediction, which the consumer group `workers` reads. The field `head` has id, kind, count, bytes,
- *   time limit, place of a large body, whether a client waits, creation time, deadline, checksum of the request, number of earlier attempts, and seal. The
- *   field `request` has origin, webhook, and a small body
+ *   time limit, 1 for a large body, whether a client waits, creation time, deadline, and number of earlier attempts. The field `request` has origin,
+ *   webhook, and a small body
  * - `p:SECOND`: a hash of predictions by id, for ids with the same characters 2 to 5, which are the second of creation if no client chose the id. The text
- *   of an unfinished prediction has `~`, seal, kind, count, bytes, time limit, place of a large body, creation time, deadline, id of the entry in `work`,
+ *   of an unfinished prediction has `~`, kind, count, bytes, time limit, 1 for a large body, creation time, deadline, id of the entry in `work`,
  *   digest of the request if a client chose the id, and the nodes to notify (`!` stands for a webhook). The text of an ended prediction is the record
  *   that replies.ts parses
- * - `b:ID`: a large body with its origin and webhook, unless the bucket has the body
- * - `t:ID`: a hash with the progress of a running prediction: `done` (number of inputs), `logs`, `started` (time), the `seal` of these three, and
- *   `cancelled`, a mark that a client has canceled the prediction
+ * - `b:ID`: a large body with its origin and webhook
+ * - `t:ID`: a hash with the progress of a running prediction: `done` (number of inputs), `logs`, `started` (time), and `cancelled` if a client has
+ *   canceled the prediction
  * - `e:ID`: a list with the events of a running prediction: first the name of the log, the number of dropped events and the bytes of the others; then for
- *   each event its checksum, the index of the input, the sequence number of a part, and the JSON text of the part or output
+ *   each event the index of the input, the sequence number of a part, and the JSON text of the part or output
  * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch. The member '' stands for nodes that poll and
  *   get no notifications
  * - `soon`: a sorted set by deadline of unfinished predictions whose order in `work` is not the order of deadlines
  * - `kept`: a list of batches of ended predictions: time, count, bytes, whether a record is long, ids
  * - `totals`: a hash with numbers: unfinished `items` and their `bytes`, predictions `ended` by workers, retained predictions `kept` and their `keptBytes`
- * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook, checksum
+ * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, and webhook
  * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that sends the webhook
  * - `signs`: a sorted set of workers by the time of their last poll
  * - `mail:NODE`: a stream of notifications for a node: ends and events of predictions that its clients wait for, and predictions of this worker that a
  *   client cancels or watches
  *
- * Redis does not notice changed bits in append-only files. Texts that replicas write have a checksum (checksum.ts) of the id and the text. Lines that
- * scripts write have a seal: the first characters of their SHA-1, because Lua in Redis has no CRC. Scripts and replicas check checksums and seals.
- *
  * Scripts use few commands for each prediction, because commands and their texts are most of a script's cost. Times are milliseconds of Redis' clock.
  * The first two arguments of each script are a text (retention time, count and bytes, lease of this node's webhooks) and the id of the calling node.
  */
 
-import { LARGE_VALUE_BYTES } from "./large-values.ts";
-import { LuaScript } from "./redis-link.ts";
-import { seals } from "./seal.ts";
+import { LARGE_VALUE_BYTES, LuaScript } from "./redis-link.ts";
 
 /** Prefix of all keys, with the version of their layout. Replicas with another layout use other keys. */
-export const KEY_PREFIX = "sconce:6:";
+export const KEY_PREFIX = "sconce:7:";
 /** Largest outcome in a notification, in bytes. Replicas read a larger outcome. */
 const MAX_MAIL_BYTES = 65_536;
 /** Milliseconds after which notifications for a replica expire. */
@@ -59,7 +54,6 @@ export const NO_LIMIT = 1e15;
 
 const prelude = `
 local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
-${seals}
 local work, soon, kept, totals, hooks, due = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals', base .. 'hooks', base .. 'due'
 local signs = base .. 'signs'
 local retainMs, maxKept, maxKeptBytes, webhookLeaseMs = string.match(ARGV[1], '(%S+) (%S+) (%S+) (%S+)')
@@ -87,14 +81,10 @@ local function hashesOf(ids)
   return hashes
 end
 
--- Loads predictions. Text of another program, or an unfinished prediction that the disk changed, ends the script; mendScript removes it.
 local function load(ids)
   for hash, list in pairs(hashesOf(ids)) do
     local found = redis.call('HMGET', hash, unpack(list))
-    for i, id in ipairs(list) do
-      if found[i] and not isWritten(id, found[i]) then error('FOREIGN ' .. id .. ' ') end
-      known[id] = found[i]
-    end
+    for i, id in ipairs(list) do known[id] = found[i] end
   end
 end
 
@@ -118,7 +108,7 @@ end
 
 -- Kind, time limit, deadline and entry of an unfinished prediction.
 local function factsOf(id)
-  return string.match(known[id], '^~ %S+ (%S+) %S+ %S+ (%S+) %S* %S+ (%S+) (%S+)')
+  return string.match(known[id], '^~ (%S+) %S+ %S+ (%S+) %S* %S+ (%S+) (%S+)')
 end
 
 local function entryOf(id)
@@ -133,8 +123,21 @@ local function holderOf(entry)
   return pending[1][2], pending[1][4]
 end
 
+-- Items done, logs and start time that the worker has reported.
+local function progressOf(id)
+  local done, logs, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started'))
+  return done or '0', logs or '', started or ''
+end
+
+local function isCancelled(id) return redis.call('HEXISTS', base .. 't:' .. id, 'cancelled') == 1 end
+
+-- Deliveries before the entry with this head, and the head up to them.
+local function deliveriesOf(head)
+  local before, count = string.match(head, '^(.* )(%d+)$')
+  return count, before
+end
+
 local function mail(node, name, value)
-  if name ~= 'end' then value = value .. ' ' .. sealOf(name .. ' ' .. value) end
   local letter = mails[node]
   if not letter then
     letter = {}
@@ -150,28 +153,22 @@ local function logOf(key)
   return name, tonumber(dropped), tonumber(size_)
 end
 
--- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress. The worker's checksum covers logs and members; without
--- one the seal covers them.
-local function finish(id, status, members, inputs, logs, large, started, model, checksum)
+-- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress.
+local function finish(id, status, members, inputs, logs, started, model)
   if not isOpen(id) then return end
-  local meta, count, size_, place, created, entry, digest, fronts =
-    string.match(known[id], '^~ %S+ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (%S*) (.*)$')
+  local meta, count, size_, isLarge, created, entry, digest, fronts =
+    string.match(known[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (%S*) (.*)$')
   local isOwn = inputs
-  if not inputs then
-    inputs, logs, started = progressOf(id)
-    large = ''
-  end
-  local head = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
-    .. #logs .. ' ' .. (model or '') .. ' ' .. digest .. ' ' .. (checksum or '')
-  local seal = sealOf(checksum and head or head .. '\\n' .. logs .. members)
-  local record = head .. ' ' .. seal .. '\\n' .. logs .. members
+  if not inputs then inputs, logs, started = progressOf(id) end
+  local record = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. #logs .. ' '
+    .. (model or '') .. ' ' .. digest .. '\\n' .. logs .. members
   set(id, record)
   size = size + #record + ${KEPT_BYTES}
   acked[#acked + 1] = entry
   closed[#closed + 1] = id
   staleKeys[#staleKeys + 1] = base .. 't:' .. id
   redis.call('PEXPIRE', base .. 'e:' .. id, ${EVENTS_MS})
-  if place == 'redis' then staleKeys[#staleKeys + 1] = base .. 'b:' .. id end
+  if isLarge == '1' then staleKeys[#staleKeys + 1] = base .. 'b:' .. id end
   items = items - count
   bytes = bytes - size_
   if isOwn then ended = ended + 1 end
@@ -267,16 +264,16 @@ local function cancel(id) finish(id, 'failed', '"error_message":"Canceled"') end
 local function subscribe(id, node)
   if not isOpen(id) or string.find(string.match(known[id], '%S*$'), node, 1, true) then return end
   freeing()
-  local facts = string.match(known[id], '^~ %S+ (.*)$')
-  set(id, openText(id, facts .. (string.sub(facts, -1) == ' ' and '' or ',') .. node))
+  local text = known[id]
+  set(id, text .. (string.sub(text, -1) == ' ' and '' or ',') .. node)
 end
 
 -- Returns false for an unknown id.
 local function recordOf(id)
   if not isOpen(id) then return known[id] or false end
   local done, logs, started = progressOf(id)
-  local meta, created, digest = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+) %S* (%S+) %S+ %S+ (%S*)')
-  return table.concat({ id, meta, created, done, started, '', '', '', #logs, '', digest }, ' ') .. '\\n' .. logs
+  local meta, created, digest = string.match(known[id], '^~ (%S+ %S+ %S+ %S+) %S* (%S+) %S+ %S+ (%S*)')
+  return table.concat({ id, meta, created, done, started, '', '', #logs, '', digest }, ' ') .. '\\n' .. logs
 end
 
 -- The record, or its size when the answer has no room for it. Clients then read it with a time limit that fits the size.

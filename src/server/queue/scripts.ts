@@ -10,8 +10,7 @@ const MAX_FORGOTTEN = 500;
 
 /**
  * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
- * flags (where a large body is, the waiting replica, digest, checksum), request, webhook. A digest means that a client chose the id, which must be
- * new.
+ * flags (1 for a large body, the waiting replica, digest), request, webhook. A digest means that a client chose the id, which must be new.
  * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
  * id exists
  */
@@ -21,13 +20,12 @@ local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
 local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local answer, deadlines, hashes, ids = { allItems, now }, {}, {}, {}
 for i = 6, #ARGV, 8 do
-  if string.match(ARGV[i + 5], '^%S* %S* (%S*) ') ~= '' then ids[#ids + 1] = ARGV[i] end
+  if string.match(ARGV[i + 5], '%S*$') ~= '' then ids[#ids + 1] = ARGV[i] end
 end
--- Before the first write: text of another program ends the script, which then runs again.
 load(ids)
 for i = 6, #ARGV, 8 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
-  local place, front, digest, checksum = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*) (%S*)$')
+  local isLarge, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
   if digest ~= '' and known[id] then answer[#answer + 1] = -3
   elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
@@ -37,14 +35,14 @@ for i = 6, #ARGV, 8 do
       deadline = textOf(now + limit)
       deadlines[limit] = deadline
     end
-    local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. place .. ' '
+    local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. isLarge .. ' '
     local times = nowText .. ' ' .. deadline .. ' '
     local request = ARGV[i + 6]
-    if place == 'redis' then
+    if isLarge == '1' then
       redis.call('SET', base .. 'b:' .. id, request, 'PX', lifetimeOf(limit))
       request = ''
     end
-    local head = sealedHead(id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. checksum .. ' ', 0)
+    local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
     -- A webhook of an earlier prediction with this id is obsolete.
     if digest ~= '' then redis.call('ZREM', due, id) end
@@ -52,7 +50,7 @@ for i = 6, #ARGV, 8 do
       redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
       front = front == '' and '!' or front .. ',!'
     elseif digest ~= '' then redis.call('HDEL', hooks, id) end
-    set(id, openText(id, meta .. times .. entry .. ' ' .. digest .. ' ' .. front))
+    set(id, '~ ' .. meta .. times .. entry .. ' ' .. digest .. ' ' .. front)
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
     hashes[hashOf(id)] = limit
     items = items + count
@@ -88,7 +86,7 @@ for _, each in ipairs(pending) do
   elseif not expire(id) then
     -- An entry of this node is here because the answer of an earlier claim was lost.
     local tries = each[4] + (isMine and 0 or 1)
-    if (deliveriesOf(found[2][2]) or 0) + tries > ${MAX_DELIVERIES} then
+    if deliveriesOf(found[2][2]) + tries > ${MAX_DELIVERIES} then
       finish(id, 'failed',
         '"error_message":"Given up: ${MAX_DELIVERIES} replicas ended, or were cut off, while they had this; it is not run again"')
       answer[1] = answer[1] + 1
@@ -104,17 +102,16 @@ return answer
 `);
 
 /**
- * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs done, logs, id of the replica
- * that stored the members in the bucket or "", model, checksum of id, logs and members.
+ * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs done, logs, model.
  */
 export const finishScript = queueScript(`
 freeing()
 local ids = {}
-for i = 3, #ARGV, 9 do ids[#ids + 1] = ARGV[i] end
+for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
 load(ids)
-for i = 3, #ARGV, 9 do
+for i = 3, #ARGV, 7 do
   local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
-  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started, ARGV[i + 7], ARGV[i + 8])
+  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], started, ARGV[i + 6])
 end
 settle()
 return 0
@@ -138,7 +135,7 @@ for i = 3, #ARGV, 5 do
       logs = string.sub(logs, 1, ARGV[i + 3]) .. ARGV[i + 4]
       redis.call('HSET', key, 'logs', logs)
     end
-    redis.call('HSET', key, 'done', done, 'started', started, 'seal', progressSeal(id, done, logs, started))
+    redis.call('HSET', key, 'done', done, 'started', started)
     redis.call('PEXPIRE', key, lifetimeOf(limit))
   end
 end
@@ -180,7 +177,6 @@ return ids
 export const giveBackScript = queueScript(`
 freeing()
 local ids = { unpack(ARGV, 3) }
--- Before the first write, as in createScript.
 load(ids)
 for _, id in ipairs(ids) do
   local entry = isOpen(id) and entryOf(id)
@@ -190,12 +186,10 @@ for _, id in ipairs(ids) do
     if isCancelled(id) then cancel(id)
     else
       local fields = redis.call('XRANGE', work, entry, entry)[1][2]
-      local before, head = deliveriesOf(fields[2])
-      -- A worker finds a changed head, and fails the prediction.
-      if before then head = sealedHead(head, textOf(before + tries - 1)) else head = fields[2] end
-      local again = redis.call('XADD', work, '*', 'head', head, 'request', fields[4])
-      local meta, deadline, rest = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
-      set(id, openText(id, meta .. again .. ' ' .. rest))
+      local deliveries, head = deliveriesOf(fields[2])
+      local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries + tries - 1), 'request', fields[4])
+      local meta, deadline, rest = string.match(known[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      set(id, meta .. again .. ' ' .. rest)
       redis.call('ZADD', soon, deadline, id)
       acked[#acked + 1] = entry
       redis.call('DEL', base .. 't:' .. id)
@@ -250,7 +244,7 @@ local function cancelOrNotify(kind_, id, isForced)
     return false
   end
   local key = base .. 't:' .. id
-  redis.call('HSET', key, 'cancelled', cancelMark(id))
+  redis.call('HSET', key, 'cancelled', '1')
   redis.call('PEXPIRE', key, lifetimeOf(limit))
   mail(holder, 'cancel', id)
   return true
@@ -302,8 +296,7 @@ local after = '-'
 for _ = 1, ${MAX_EXPIRED} do
   local found = redis.call('XRANGE', work, after, '+', 'COUNT', 1)[1]
   if not found then break end
-  -- The hash has the deadline too, with a seal.
-  local id = string.match(found[2][2], '^%S+') or ''
+  local id = string.match(found[2][2], '^%S+')
   if not known[id] then load({ id }) end
   if not isOpen(id) then discard(found[1], found[2][2])
   elseif not isDue(id) then break

@@ -7,7 +7,6 @@ import {
   MAX_WAIT_S,
   MAX_WEBHOOK_URL,
   MIN_CANCEL_AFTER_S,
-  OUTPUTS_AS_LINKS,
 } from "../request-headers.ts";
 
 export const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
@@ -25,11 +24,12 @@ export const modelHeader = {
   "X-Model": text("The build of the model that runs or ran the prediction", "digits:9f86d081884c").optional(),
 };
 /** Response headers of routes with the request header `Prefer`. */
-export function applied(hasLinks: boolean) {
-  const wait = `\`wait=seconds\` if the request asked to wait; ${MAX_WAIT_S} if it asked for more`;
-  const description = hasLinks ? `${wait}; \`${OUTPUTS_AS_LINKS}\` if outputs are links` : wait;
-  return { "Preference-Applied": text(description, "wait=60").optional() };
-}
+export const applied = {
+  "Preference-Applied": text(
+    `\`wait=seconds\` if the request asked to wait; ${MAX_WAIT_S} if it asked for more`,
+    "wait=60",
+  ).optional(),
+};
 
 /** Request headers of every route. */
 export const traced = {
@@ -48,12 +48,15 @@ export const traced = {
 };
 
 /** Request headers of routes that can wait for the end of a prediction. */
-export function prefer(hasLinks: boolean) {
-  const wait = `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`;
-  const links = `\`${OUTPUTS_AS_LINKS}\` replaces data URIs in outputs with links, which stay readable as long as the outputs`;
-  const description = hasLinks ? `${wait}; ${links}` : wait;
-  return { Prefer: z.string().optional().openapi({ description, example: "wait=60" }) };
-}
+export const prefer = {
+  Prefer: z
+    .string()
+    .optional()
+    .openapi({
+      description: `\`wait\` or \`wait=seconds\` (at most ${MAX_WAIT_S}) answers at the end`,
+      example: "wait=60",
+    }),
+};
 
 /** Request headers of routes that create a prediction. */
 export const creation = {

@@ -28,8 +28,6 @@ export interface Described {
   readonly schemas: ReturnType<typeof modelSchemas>;
   /** An input that Swagger UI shows and sends. */
   readonly example: unknown;
-  /** Whether clients may ask for links in place of files in outputs. */
-  readonly hasLinks: boolean;
   readonly hasKeys?: boolean;
   /** Whether the server has --webhook-secret, without which it sends no webhooks. */
   readonly hasWebhooks?: boolean;
@@ -55,11 +53,11 @@ const creatingProblems = [
 
 export function creatingRoutes(
   family: Family,
-  { schemas, example, hasLinks, hasKeys = false, hasWebhooks = false }: Described,
+  { schemas, example, hasKeys = false, hasWebhooks = false }: Described,
 ): RouteConfig[] {
   const { path, kind, idName, name, tag, noun } = family;
   const schema = schemas.records[kind];
-  const asked = { ...prefer(hasLinks), ...creation, ...(hasWebhooks ? webhook : {}) };
+  const asked = { ...prefer, ...creation, ...(hasWebhooks ? webhook : {}) };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
   const form = { schema: { ...referenceTo("InputForm") } };
   const description = `A list of inputs as JSON, or one input as a form. It may be compressed, with a Content-Encoding: ${contentEncodings.join(", ")}`;
@@ -69,7 +67,7 @@ export function creatingRoutes(
     schema,
     `The current state of the ${noun}: pending, or finished if the client asked to wait`,
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
-    { Location: text(`The path of the ${noun}`), ...applied(hasLinks), ...modelHeader },
+    { Location: text(`The path of the ${noun}`), ...applied, ...modelHeader },
   );
   const responses = { 200: made, ...fails(...creatingProblems, ...(hasKeys ? ["key_limit" as const] : [])) };
   return [
@@ -159,7 +157,7 @@ export function readingRoutes(family: Family, described: Described): RouteConfig
   ];
 }
 
-function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteConfig {
+function recordRoute(family: Family, { schemas }: Described): RouteConfig {
   const { path, kind, idName, name, tag, noun } = family;
   return {
     method: "get",
@@ -168,13 +166,13 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
     tags: [tag],
     summary: `Read a ${noun}`,
     description: `Answers at once. With \`Prefer: wait\` it answers when the ${noun} has finished, with \`Accept: text/event-stream\` like stream${name}. A finished ${noun} stays readable for a while.`,
-    request: { params: idOf(family), headers: z.object({ ...prefer(hasLinks), ...traced }) },
+    request: { params: idOf(family), headers: z.object({ ...prefer, ...traced }) },
     responses: {
       200: json(
         schemas.records[kind],
         `The current state of the ${noun}`,
         { examples: recordSamples(family, schemas.samples, ["success", "pending", "running", "failed"]) },
-        { ...applied(hasLinks), ...modelHeader },
+        { ...applied, ...modelHeader },
       ),
       ...fails("prediction_not_found", "queue_full", ...unreadable),
     },

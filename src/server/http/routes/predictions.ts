@@ -10,19 +10,10 @@ import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
-import type { OutputLinks } from "../output-links.ts";
 import { memoryFull, unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request.ts";
-import {
-  cancelAfterMsOf,
-  checkChosenId,
-  idOfKey,
-  OUTPUTS_AS_LINKS,
-  prefersLinks,
-  waitMsOf,
-  webhookOf,
-} from "../request-headers.ts";
+import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
 
 export interface PredictionRoutes {
@@ -33,8 +24,6 @@ export interface PredictionRoutes {
   /** Path before the routes, for `Location` headers: --base-path, and `/models/NAME` if the request names a model. */
   readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;
-  /** Replaces files by links to a bucket; undefined without a bucket. */
-  readonly links?: OutputLinks | undefined;
   /** Whether the model is not loaded now. Accepted predictions then wait until it is. */
   readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
@@ -55,7 +44,6 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     siblings,
     memory,
     large,
-    links,
     isLoading,
     decoder,
     basePath,
@@ -65,20 +53,6 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   const clientOptions = { onHold, peerOf };
   const bodyLimits = { maxBytes: options.config.maxBodyBytes, memory, uploads: new Uploads(), decoder };
   const locationOf = (family: Family, id: string) => `${basePath}${recordPath(family, id)}`;
-  const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
-  const preferred = (
-    family: Family,
-    record: PredictionRecord | undefined,
-    raw: Request,
-    answered: Omit<AnswerOptions, "large" | "hasLinks">,
-  ): Response | Promise<Response> => {
-    if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) {
-      return answer(family, record, { ...answered, large });
-    }
-    return links
-      .linked(record)
-      .then((linked) => answer(family, linked ?? record, { ...answered, large, hasLinks: linked !== undefined }));
-  };
   const events = async (
     family: Family,
     raw: Request,
@@ -141,7 +115,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       }
       const record = await predictions.create(request);
       const mustWait = !hasEnded(record) && isLoading?.() === true;
-      return preferred(family, record, raw, {
+      return answer(family, record, {
+        large,
         context: origin,
         location: locationOf(family, record.id),
         waitMs,
@@ -181,14 +156,14 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
-      const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
+      const shared = large.join(recordPath(family, id));
       const context = contextOf(c);
       if (shared !== undefined) {
         context.model = shared.text.model;
         context.predictionStatus = shared.text.status;
         return jsonResponse(shared.body, { context, waitMs });
       }
-      return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, { context, waitMs });
+      return answer(family, await predictions.wait(kind, id, { waitMs, client }), { large, context, waitMs });
     });
 
     // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
@@ -254,20 +229,19 @@ interface AnswerOptions {
   readonly location?: string | undefined;
   /** Milliseconds of `wait` for the header `Preference-Applied`. Default: 0. */
   readonly waitMs?: number;
-  readonly hasLinks?: boolean;
   /** Whether the prediction waits until the model is loaded, so that the answer gets `Retry-After`. */
   readonly mustWait?: boolean;
 }
 
 function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
-  const { large, location, hasLinks = false } = options;
+  const { large, location } = options;
   if (record === undefined) throw unknownPrediction();
   options.context.model = record.model;
   options.context.predictionStatus = statusOf(record);
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
-  const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
+  const path = recordPath(family, record.id);
   // POST and PUT (with `location`) are not refused for lack of memory, since the prediction has just freed more than the answer needs.
   if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
   return jsonResponse(
@@ -278,7 +252,7 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
 
 function jsonResponse(
   body: string | ReadableStream<Uint8Array>,
-  { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
+  { context, location, waitMs = 0, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
   context.isStream = typeof body !== "string";
   // Sets X-Request-Id here, because withContext() would set it on the finished Response, which costs more.
@@ -288,13 +262,7 @@ function jsonResponse(
   if (context.isForwarded && context.predictionStatus !== undefined) headers[STATUS_HEADER] = context.predictionStatus;
   if (location !== undefined) headers.Location = location;
   if (mustWait) headers["Retry-After"] = LOADING_S;
-  if (waitMs > 0 || hasLinks) headers["Preference-Applied"] = appliedOf(waitMs, hasLinks);
+  // `waitMs` may be less than the client asked for.
+  if (waitMs > 0) headers["Preference-Applied"] = `wait=${waitMs / 1000}`;
   return new Response(body, { headers });
-}
-
-/** The value of `Preference-Applied` (RFC 7240). `waitMs` may be less than the client asked for. */
-function appliedOf(waitMs: number, hasLinks: boolean): string {
-  const wait = waitMs > 0 ? `wait=${waitMs / 1000}` : "";
-  if (!hasLinks) return wait;
-  return wait === "" ? OUTPUTS_AS_LINKS : `${OUTPUTS_AS_LINKS}, ${wait}`;
 }

@@ -81,7 +81,7 @@ export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAt
   readonly leftMs: number;
   readonly deaths: number;
   /** Whether the row does not match its checksum. */
-  readonly isDamaged: boolean;
+  readonly isLost: boolean;
 }
 
 const PAGE_BYTES = 4096;
@@ -190,7 +190,7 @@ export class PredictionDatabase {
           const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
           if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
           const leftMs = deadlineMs - this.#clock.now();
-          return { ...request, leftMs, deaths, isDamaged: !isIntact(sum, sumOfRequest(request)) };
+          return { ...request, leftMs, deaths, isLost: !isIntact(sum, sumOfRequest(request)) };
         })
         .immediate();
     } catch (error) {

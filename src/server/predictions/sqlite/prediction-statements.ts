@@ -17,7 +17,7 @@ export interface Oldest {
 /** `sum` is the checksum of the fields that no statement changes. */
 type Summed = { readonly sum: string };
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
-type Unfinished = Omit<StoredRequest, "leftMs" | "isDamaged"> &
+type Unfinished = Omit<StoredRequest, "leftMs" | "isLost"> &
   Summed & {
     readonly deadlineMs: number;
     readonly begunAtMs: number | null;

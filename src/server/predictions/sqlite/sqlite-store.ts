@@ -209,7 +209,7 @@ export class SqliteStore implements PredictionStore {
         if (this.#isClosed) return;
         continue;
       }
-      const { row, file, kind, origin, digest, model, isDamaged: isRowDamaged, ...request } = stored;
+      const { row, file, kind, origin, digest, model, isLost: isRowDamaged, ...request } = stored;
       after = row;
       const body = file === null ? request.body : await this.#read(() => this.#bodyIn(file));
       if (body === undefined) {
@@ -219,9 +219,9 @@ export class SqliteStore implements PredictionStore {
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
       const names = { digest: digest || undefined, model: ModelVersion.of(model) };
-      const isDamaged = isRowDamaged || body === DAMAGED;
-      if (isDamaged) log.error(`The disk changed the request of prediction ${request.id} in ${this.#path}: it fails`);
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names, isDamaged };
+      const isLost = isRowDamaged || body === DAMAGED;
+      if (isLost) log.error(`The disk changed the request of prediction ${request.id} in ${this.#path}: it fails`);
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names, isLost };
     }
   }
 
