@@ -89,7 +89,7 @@ describe("a wrong call is refused:", () => {
     expect(await usageFault(args)).toContain(part);
   });
 
-  test.each(["test/models/lab", "./test/models/lab", "test/models/lab/"])(
+  test.each(["test/models/lab", "test/models/lab/"])(
     "the folder %s where a model is served, with the commands for folders",
     async (folder) => {
       const { code, stderr } = await runHere(["serve", folder]);

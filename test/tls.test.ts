@@ -5,7 +5,6 @@ import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
 import { TlsFiles, type TlsPaths } from "../src/server/http/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
-import { cli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -66,14 +65,6 @@ test("with --tls-client-ca only clients with a certificate of that authority are
   const [cert, key] = await Promise.all([Bun.file(files().tlsCert).text(), Bun.file(files().tlsKey).text()]);
   expect((await fetch(ready, { tls: { ca, cert, key } })).status).toBe(200);
   await expect(fetch(ready, { tls: { ca } }).then((response) => response.text())).rejects.toThrow();
-  // Commands that are clients, like `sconce top`, have options for a client certificate.
-  const top = (...args: string[]) =>
-    cli(["top", server.url.href, "--once", "--interval", "0.1", ...args], {
-      env: { NODE_EXTRA_CA_CERTS: dir.join("ca.pem") },
-    });
-  const certified = await top("--client-cert", files().tlsCert, "--client-key", files().tlsKey);
-  expect(certified).toMatchObject({ code: 0, stdout: expect.stringContaining("lab:") });
-  expect(await top()).toMatchObject({ code: 1, stderr: expect.stringContaining("requires client certificates") });
 });
 
 test("a certificate without a key is refused by name", async () => {

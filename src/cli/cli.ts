@@ -73,16 +73,8 @@ export const commands: Commands = {
     load: async () => (await import("./commands/key.ts")).key,
   },
   config: {
-    description: "Check an options file of serve, or show the options in force",
+    description: "Check an options file of serve",
     load: async () => (await import("./commands/config.ts")).configCommand,
-  },
-  top: {
-    description: "Watch a running server: rates, latencies, batches, memory",
-    load: async () => (await import("./commands/top.ts")).top,
-  },
-  bench: {
-    description: "Measure the latency of a running server at growing loads",
-    load: async () => (await import("./commands/bench.ts")).bench,
   },
   doctor: {
     description: "Check whether this machine can serve models",

@@ -34,35 +34,6 @@ export async function cliOnTerminal(args: readonly string[], options: CliOptions
   return { code, screen: Buffer.concat(chunks).toString().replaceAll("\r\n", "\n") };
 }
 
-/** A command that runs on a terminal, for `await using`: the end of the scope kills it. */
-export interface OnTerminal extends AsyncDisposable {
-  readonly exited: Promise<number>;
-  /** Types keys. */
-  write(keys: string): void;
-}
-
-/** Starts a command on a terminal of 80 columns. @param onText is called with each piece of its output */
-export function startOnTerminal(
-  args: readonly string[],
-  onText: (text: string) => void,
-  options: CliOptions = {},
-): OnTerminal {
-  const child = Bun.spawn(commandOf(args), {
-    cwd: options.cwd ?? root,
-    env: environment(options),
-    terminal: { cols: 80, rows: 24, data: (_, data) => onText(Buffer.from(data).toString()) },
-  });
-  return {
-    exited: child.exited,
-    write: (keys) => void child.terminal?.write(keys),
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGKILL");
-      await child.exited;
-      child.terminal?.close();
-    },
-  };
-}
-
 /** Runs a command with `input` on its standard input until it ends. */
 export async function cliWithInput(
   args: readonly string[],

@@ -1,4 +1,4 @@
-/** `sconce config check|show [FILE]`: checks the options of `serve` in a file, or shows their values. */
+/** `sconce config check [FILE]`: checks the options of `serve` in a file. */
 import { readFileSync } from "node:fs";
 import { messageOf } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
@@ -7,50 +7,29 @@ import { modelStore } from "../../package/model-source.ts";
 import { parseKeys } from "../../server/access/key-file.ts";
 import { serveOptions } from "../../server/config.ts";
 import { TlsFiles } from "../../server/http/tls-files.ts";
-import {
-  command,
-  flagName,
-  isSwitch,
-  openFile,
-  optionsInForce,
-  type ReadOption,
-  usage,
-} from "../command-line/command.ts";
-import { defaultText } from "../command-line/help.ts";
+import { command, flagName, openFile, optionsInForce, type ReadOption, usage } from "../command-line/command.ts";
 import type { OptionsFile } from "../command-line/options-file.ts";
 import { serve } from "./serve.ts";
 import { missingModels } from "./served-list.ts";
 
-const actions = ["check", "show"] as const;
-
 export const configCommand = command({
-  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file. Other findings are faults in the files that the options file names, and models that are not in the model store. The exit code is 1 if there is a fault.
-
-\`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. Secrets and passwords are masked.`,
-  example: `sconce config check
-sconce config show production.toml`,
+  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file. Other findings are faults in the files that the options file names, and models that are not in the model store. The exit code is 1 if there is a fault.`,
+  example: "sconce config check production.toml",
   options: {},
   positionals: [
-    { name: "action", description: actions.join(" or "), required: true },
+    { name: "action", description: "check", required: true },
     { name: "file", description: "The options file; default: sconce.toml in this folder", required: false },
   ],
   async run({ positionals: [action = "", given = process.env.SCONCE_CONFIG || undefined] }) {
-    if (action !== "check" && action !== "show") {
-      throw usage(`unknown action ${JSON.stringify(action)}; the actions are ${actions.join(" and ")}`);
-    }
+    if (action !== "check") throw usage(`unknown action ${JSON.stringify(action)}; expected check`);
     const { options, file: use } = serve;
     if (use === undefined) throw new RangeError("serve reads no file");
     const file = openFile(given, options, use);
     const faults = [...(file?.faults ?? [])];
     const read = optionsInForce(options, { file, onFault: (fault) => faults.push(fault) });
-    if (action === "show") {
-      for (const fault of faults) console.error(fault);
-      console.log(shown(read, file));
-    } else {
-      if (file === undefined) throw usage(`there is no ${use.name} in this folder`);
-      faults.push(...fileFaults(read), ...(await modelFaults(file, read)));
-      console.log([...faults, summaryOf(file, faults.length)].join("\n"));
-    }
+    if (file === undefined) throw usage(`there is no ${use.name} in this folder`);
+    faults.push(...fileFaults(read), ...(await modelFaults(file, read)));
+    console.log([...faults, summaryOf(file, faults.length)].join("\n"));
     if (faults.length > 0) process.exitCode = 1;
   },
 });
@@ -106,52 +85,4 @@ function tlsFaults(read: ReadonlyMap<string, ReadOption>): string[] {
   } catch (error) {
     return [`${origin}: ${messageOf(error)}`];
   }
-}
-
-/** TOML of all options, with the origin of each value in a comment. Options without a value are comments. */
-function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
-  const models = file?.positionals ?? [];
-  const lines = Object.entries(serve.options).flatMap(([key, option]) => {
-    // An array `models` in the file lists models to serve. It is printed in place of the option --models, which has the
-    // same name.
-    const isListed = key === "models" && models.length > 0;
-    const found = key === "config" || isListed ? undefined : read.get(key);
-    return found === undefined ? [] : [lineOf(flagName(key), option, found)];
-  });
-  if (models.length > 0) lines.unshift([`models = ${JSON.stringify(models)}`, file?.path ?? ""]);
-  const width = Math.min(40, Math.max(...lines.map(([assignment]) => assignment.length)));
-  return lines.map(([assignment, origin]) => `${assignment.padEnd(width)}  # ${origin}`).join("\n");
-}
-
-function lineOf(
-  name: string,
-  option: Option<unknown>,
-  { text, origin }: ReadOption,
-): [assignment: string, origin: string] {
-  const given = text ?? statedDefault(option);
-  if (given === undefined) return [`# ${name}`, `default: ${defaultText(option)}`];
-  const masked = option.isSecret ? "•••" : withoutPassword(given);
-  return [`${name} = ${tomlOf(masked, option)}`, origin];
-}
-
-/** The text of an option's default; undefined if help only describes the default. */
-function statedDefault(option: Option<unknown>): string | undefined {
-  const { default: initial, described, isList, parse } = option;
-  if (initial === undefined || isList) return undefined;
-  return described !== undefined && parse.safeParse(described).success
-    ? described
-    : described === undefined
-      ? String(initial)
-      : undefined;
-}
-
-function tomlOf(text: string, option: Option<unknown>): string {
-  if (isSwitch(option)) return String(option.parse.safeParse(text).data ?? text);
-  if (option.isList) return JSON.stringify(text.split("\n"));
-  return option.fileForm === "number" ? text : JSON.stringify(text);
-}
-
-/** The text without the password of a URL, such as `redis://:password@host`. */
-function withoutPassword(text: string): string {
-  return text.replace(/^(\w[\w+.-]*:\/\/[^/@:]*:)[^@/]*@/, "$1•••@");
 }
