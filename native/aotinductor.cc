@@ -137,6 +137,10 @@ class AotInductor final : public Weights {
 
   /** Rewrites an error of the package: `input_handles[k]` becomes the name of the input. */
   CodedError explained(const std::string& message) const {
+    // A package passes errors of libtorch on as text only. These are the texts of libtorch's allocators.
+    for (const char* text : {"DefaultCPUAllocator: can't allocate memory: you tried to allocate ", "CUDA out of memory. Tried to allocate "}) {
+      if (message.find(text) != std::string::npos) return CodedError("out_of_memory", meaningful_line(message));
+    }
     const auto at = message.find("input_handles[");
     size_t slot = 0;
     int length = 0;

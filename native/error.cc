@@ -5,14 +5,30 @@
 namespace sconce {
 namespace {
 
-bool is_out_of_memory(const std::string& message) {
-  // TorchScript rethrows errors as runtime_error, so only the message shows the kind. CUDA's libraries write
-  // CUBLAS_STATUS_ALLOC_FAILED and CUDNN_STATUS_ALLOC_FAILED.
-  for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc",
-                            "_STATUS_ALLOC_FAILED"}) {
-    if (message.find(words) != std::string::npos) return true;
-  }
-  return false;
+/**
+ * Where libtorch raised an error: its backtrace up to the first frame. Empty for errors of CAFFE_ENFORCE, which have
+ * only frames.
+ */
+std::string origin_of(const c10::Error& error) {
+  const std::string trace = error.backtrace() ? error.backtrace()->get() : "";
+  const std::string begin = "Exception raised from ";
+  return trace.rfind(begin, 0) == 0 ? trace.substr(0, trace.find('\n')) : "";
+}
+
+/**
+ * Whether libtorch lacked memory. Decided by the type and origin of the error, because an author chooses the text of
+ * the assertions of a model.
+ */
+bool is_out_of_memory(const c10::Error& error) {
+  // cudaErrorMemoryAllocation
+  if (const auto* failed = dynamic_cast<const c10::AcceleratorError*>(&error)) return failed->get_error_code() == 2;
+  const std::string& message = error.msg();
+  // The allocator for CPUs raises with CAFFE_ENFORCE, which writes this prefix. The assertions of a model have an origin.
+  if (message.rfind("[enforce fail at alloc_cpu.cpp:", 0) == 0) return origin_of(error).empty();
+  // CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED
+  if (message.find("_STATUS_ALLOC_FAILED") == std::string::npos) return false;
+  const auto origin = origin_of(error);
+  return origin.find("/cuda/") != std::string::npos || origin.find("/cudnn/") != std::string::npos;
 }
 
 std::string trimmed(const std::string& line) {
@@ -21,36 +37,21 @@ std::string trimmed(const std::string& line) {
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-CodedError coded(const char* fallback, const std::string& message) {
-  const char* code = is_out_of_memory(message) ? "out_of_memory" : fallback;
-  return CodedError(code, meaningful_line(message));
-}
-
 }  // namespace
 
 std::string meaningful_line(const std::string& message) {
-  static constexpr const char* kTraceback = "Traceback of TorchScript";
   std::istringstream lines(message);
   std::string line;
-  std::string first;
-  std::string raised;
-  const bool has_traceback = message.find(kTraceback) != std::string::npos;
+  std::string text;
   while (std::getline(lines, line)) {
     line = trimmed(line);
     if (line.empty()) continue;
     if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack follows
-    // A first line with a colon at its end continues on the next line: TorchScript's compiler puts the schema first.
-    if (first.empty() || first.back() == ':') first += (first.empty() ? "" : " ") + line;
-    // After a traceback, the last line "SomethingError: text" is the error.
-    const auto colon = line.find(": ");
-    const auto word = line.find("Error");
-    if (has_traceback && colon != std::string::npos && word != std::string::npos && word < colon &&
-        line.find(' ') > colon) {
-      raised = trimmed(line.substr(colon + 2));
-    }
+    text += (text.empty() ? "" : " ") + line;
+    // A line with a colon at its end continues on the next line: TorchScript's compiler puts the schema first.
+    if (text.back() != ':') break;
   }
   static const std::string assertion = "AssertionError: ";
-  const std::string& text = raised.empty() ? first : raised;
   if (text.rfind(assertion, 0) == 0) return text.substr(assertion.size());
   return text.empty() ? "no message was given" : text;
 }
@@ -63,11 +64,11 @@ CodedError current_error(const char* fallback) noexcept {
   } catch (const c10::OutOfMemoryError& error) {
     return CodedError("out_of_memory", meaningful_line(error.what_without_backtrace()));
   } catch (const c10::Error& error) {
-    return coded(fallback, error.what_without_backtrace());
+    return CodedError(is_out_of_memory(error) ? "out_of_memory" : fallback, meaningful_line(error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
     return CodedError("out_of_memory", "the process has too little memory for this batch");
   } catch (const std::exception& error) {
-    return coded(fallback, error.what());
+    return CodedError(fallback, meaningful_line(error.what()));
   } catch (...) {
     return CodedError(fallback, "something that is no std::exception was thrown");
   }

@@ -23,7 +23,7 @@ class CodedError : public std::runtime_error {
 
 [[noreturn]] inline void refuse_weights(const std::string& what) { throw CodedError("weights_invalid", what); }
 
-/** The line of a message that names the error, without a TorchScript traceback or C++ stack. */
+/** The line of a message that names the error, without the C++ stack. */
 std::string meaningful_line(const std::string& message);
 
 /** Converts the current exception. `fallback` is the code for exceptions without a known code. */

@@ -26,6 +26,9 @@
 namespace sconce {
 namespace {
 
+/** The interpreter rethrows errors with their types. By default it throws every error as std::runtime_error. */
+[[maybe_unused]] const bool keeps_types_of_errors = FLAGS_torch_jit_enable_rethrow_caught_exception = true;
+
 /** The source of an argument of `forward`: a declared input, or the argument's default value. */
 struct Argument {
   std::optional<size_t> input;

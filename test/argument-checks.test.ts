@@ -62,7 +62,44 @@ test.each([
 
 test("a remainder by zero fails its input, and the next input runs", async () => {
   const remainder = await session("remainder.pt", ["columns"], []);
-  expect(await failure(remainder.run([[ones(3)]]))).toBe("run_failed: integer modulo by zero");
+  expect(await failure(remainder.run([[ones(3)]]))).toBe("run_failed: integer modulo by zero: aten::remainder(3, 0)");
   const [given] = await remainder.run([[ones(5)]]);
   expect([...(given?.data ?? [])]).toEqual([6]);
 });
+
+const least = -(2n ** 63n);
+const tooLarge = "run_failed: integer division beyond 64 bits: aten::";
+const tooLargeForDtype = "run_failed: integer division beyond the dtype: aten::";
+
+test.each([
+  ["remainders.pt", [least, -1n], `${tooLarge}remainder(${least}, -1)`, 1n],
+  ["item-remainders.pt", [least, -1n], `${tooLarge}remainder(${least}, -1)`, 1n],
+  ["item-remainders.pt", [5n, 0n], "run_failed: integer modulo by zero: aten::remainder(5, 0)", 1n],
+  ["floor-divisions.pt", [least, -1n], `${tooLarge}floordiv(${least}, -1)`, 3n],
+  ["item-floor-divisions.pt", [least, -1n], `${tooLarge}floordiv(${least}, -1)`, 3n],
+  ["pairs.pt", [least, -1n], `${tooLarge}divmod(${least}, -1)`, 3n],
+  ["divisors.pt", [least, -1n], `${tooLarge}gcd(${least}, -1)`, 1n],
+  ["divisors.pt", [-1n, least], `${tooLarge}gcd(-1, ${least})`, 1n],
+  ["by-minus-one.pt", [least, 0n], `${tooLarge}floordiv(${least}, -1)`, -7n],
+  ["quotients.pt", [least, -1n], `${tooLargeForDtype}div(${least}, -1)`, 3n],
+  ["quotients.pt2", [least, -1n], `${tooLargeForDtype}div(${least}, -1)`, 3n],
+  ["short-quotients.pt", [-(2n ** 31n), -1n], `${tooLargeForDtype}div(${-(2 ** 31)}, -1)`, 3n],
+  ["quotients-by-minus-one.pt", [least, 0n], `${tooLargeForDtype}div(${least}, -1)`, -7n],
+  ["written-quotients.pt", [least, -1n], `${tooLargeForDtype}div_(${least}, -1)`, 3n],
+] as const)(
+  "a division that would end the process fails its input, and the next input runs: %s of %p",
+  async (file, wrong, message, right) => {
+    const made = await openSession({
+      path: join(folder, file),
+      device: "cpu",
+      threads: 1,
+      inputs: { x: { dtype: "int64", dims: [2] } },
+      outputs: { y: { dtype: "int64", dims: [] } },
+    });
+    opened.defer(() => made.dispose());
+    const pair = (values: readonly bigint[]): Tensor => tensor(BigInt64Array.from(values), [2]);
+    expect(await failure(made.run([[pair(wrong)]]))).toBe(message);
+    const [given] = await made.run([[pair([7n, 2n])]]);
+    expect([...(given?.data ?? [])]).toEqual([right]);
+  },
+);

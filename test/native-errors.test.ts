@@ -329,6 +329,16 @@ describe("the forward pass", () => {
     const batch = [[{ ...ones(0), shape: [2 ** 25, 0] }], [{ ...ones(0), shape: [0, 2 ** 25] }]];
     expect(await failure(huge.run(batch))).toStartWith("out_of_memory: ");
   });
+
+  test("an author's text about memory is no lack of memory", async () => {
+    const opened = await session("memory.pt");
+    const raised = await failure(opened.run([[ones(4)]]));
+    expect(raised).toBe("run_failed: the list is out of memory, not enough memory, std::bad_alloc");
+    const program = await session("asserts.pt2");
+    expect(await failure(program.run([[ones(4)]]))).toStartWith("run_failed: [enforce fail at alloc_cpu.cpp:127]");
+    const zeros: Tensor = { ...ones(4), data: new Float32Array(4) };
+    expect((await program.run([[zeros]]))[0]?.shape).toEqual([1, 4]);
+  });
 });
 
 test("a missing device is refused", async () => {

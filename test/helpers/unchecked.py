@@ -1,5 +1,6 @@
-"""Modules whose operators libtorch does not check or removes: an LSTM of another width, a remainder by zero, unused layers."""
+"""Modules whose operators libtorch does not check or removes: an LSTM of another width, divisions of integers, unused layers."""
 
+import math
 import os
 import sys
 from typing import List
@@ -20,6 +21,62 @@ class Recurrent(nn.Module):
 class Remainder(nn.Module):
     def forward(self, x: Tensor):
         return x.sum(1) + (x.size(1) % (x.size(1) - 3))
+
+
+class Remainders(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], int(x[0, 0]) % int(x[0, 1]))
+
+
+class ItemRemainders(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], int(x[0, 0].item() % x[0, 1].item()))
+
+
+class FloorDivisions(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], int(x[0, 0]) // int(x[0, 1]))
+
+
+class ItemFloorDivisions(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], int(x[0, 0].item() // x[0, 1].item()))
+
+
+class Pairs(nn.Module):
+    def forward(self, x: Tensor):
+        quotient, rest = divmod(int(x[0, 0]), int(x[0, 1]))
+        return torch.full([x.size(0)], quotient)
+
+
+class Divisors(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], math.gcd(int(x[0, 0]), int(x[0, 1])))
+
+
+class ByMinusOne(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.full([x.size(0)], int(x[0, 0]) // -1)
+
+
+class Quotients(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.div(x[:, 0], x[:, 1], rounding_mode="trunc")
+
+
+class ShortQuotients(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.div(x[:, 0].int(), x[:, 1].int(), rounding_mode="trunc").long()
+
+
+class QuotientsByMinusOne(nn.Module):
+    def forward(self, x: Tensor):
+        return torch.div(x[:, 0], -1, rounding_mode="trunc")
+
+
+class WrittenQuotients(nn.Module):
+    def forward(self, x: Tensor):
+        return x[:, 0].clone().div_(x[:, 1], rounding_mode="trunc")
 
 
 class Pair(nn.Module):
@@ -99,6 +156,14 @@ def main(folder: str) -> None:
     torch.manual_seed(1)
     torch.jit.trace(Recurrent().eval(), torch.randn(2, 5, 6)).save(os.path.join(folder, "lstm.pt"))
     torch.jit.script(Remainder()).save(os.path.join(folder, "remainder.pt"))
+    divisions = {"remainders": Remainders(), "item-remainders": ItemRemainders(), "floor-divisions": FloorDivisions(),
+                 "item-floor-divisions": ItemFloorDivisions(), "pairs": Pairs(), "divisors": Divisors(), "by-minus-one": ByMinusOne(),
+                 "quotients": Quotients(), "short-quotients": ShortQuotients(), "quotients-by-minus-one": QuotientsByMinusOne(),
+                 "written-quotients": WrittenQuotients()}
+    for name, network in divisions.items():
+        torch.jit.script(network).save(os.path.join(folder, f"{name}.pt"))
+    numbers = (torch.tensor([[7, 2]]),)
+    torch.export.save(torch.export.export(Quotients(), numbers), os.path.join(folder, "quotients.pt2"))
     sequence = Unused(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
     unused = {"layer": Unused(nn.Linear(3, 3)), "pair": Unused(Pair()), "list": Unused(Listed()), "sequence": sequence,
               "element": Element(Pair()), "index": Index(Pair()), "function": Function()}

@@ -228,6 +228,23 @@ class Greedy(nn.Module):
         return torch.zeros(1 << 50) + x
 
 
+class Memory(nn.Module):
+    """Raises an error with an author's text, which is also a text of libtorch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            raise ValueError("the list is out of memory, not enough memory, std::bad_alloc")
+        return x
+
+
+class Asserts(nn.Module):
+    """Asserts with the text of libtorch's allocator."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch._assert_async(x.sum() == 0, "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+        return x * 1
+
+
 class Number(nn.Module):
     def forward(self, x: Tensor) -> int:
         return x.size(0)
@@ -469,7 +486,7 @@ def torchscript(folder: str) -> Dict[str, dict]:
 
     modules = [
         Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, PartialNamed, PartialTuple, Total, FirstRow, Double, Raises,
-        Mismatch, Greedy, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Rectified, Remembers, Drops, Mixes, Averages, Totals,
+        Mismatch, Greedy, Memory, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Rectified, Remembers, Drops, Mixes, Averages, Totals,
         Deep, Wide, Hungry,
     ]  # fmt: skip
     for kind in modules:
@@ -484,6 +501,7 @@ def torchscript(folder: str) -> Dict[str, dict]:
 
     torch.save(network.state_dict(), os.path.join(folder, "checkpoint.pt"))
     torch.export.save(torch.export.export(network, (x,)), os.path.join(folder, "exported.pt2"))
+    torch.export.save(torch.export.export(Asserts(), (torch.zeros(1, 4),)), os.path.join(folder, "asserts.pt2"))
     return entries
 
 
