@@ -3,8 +3,9 @@
  * records and model: an upper bound for sconce. Prints its address.
  */
 import { Hono } from "hono";
-import { readBody, Uploads } from "../src/server/http/body-reader.ts";
+import { readBody } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
+import { Uploads } from "../src/server/http/uploads.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
@@ -15,7 +16,8 @@ const model = new Map(Object.entries(connected)).get(name);
 if (model === undefined) throw new Error(`${name} is no network of this benchmark`);
 const bodies = new Bodies(new InputDecoder(model.input));
 const [y] = (await readSamples(folder)).outputs;
-const limits = { maxBytes: 64 * 2 ** 20, memory: new MemoryAccount(), uploads: new Uploads() };
+const memory = new MemoryAccount();
+const limits = { maxBytes: 64 * 2 ** 20, memory, uploads: new Uploads(memory) };
 const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 
@@ -23,7 +25,7 @@ const app = new Hono({ strict: false });
 app.post("/predictions", async (c) => {
   const { body, charge } = await readBody(c.req.raw, limits);
   using _ = charge;
-  const { inputs } = await bodies.decode(body, 10_000);
+  const { inputs } = await bodies.decode(body, 10_000, (bytes) => charge.mustGrow(bytes));
   const prediction = {
     prediction_id: id,
     status: "success",

@@ -86,7 +86,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/inputs": {
     imports: "server/memory",
-    doors: "bodies expected-kinds input-decoder input-list large-bodies",
+    doors: "bodies expected-kinds input-decoder input-list json-size large-bodies loop-turns",
   },
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions server/telemetry",
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/apis app assets listener live-thread openapi/samples record-json request routes/health routes/models siblings tls-files",
+      "apis/apis app assets listener live-thread openapi/samples record-json request routes/health routes/models siblings tls-files uploads",
   },
   "server/page": {
     imports: "server/http",

@@ -1,8 +1,9 @@
 /** Compressed request bodies are decompressed, within limits of size and memory. */
 import { describe, expect, test } from "bun:test";
 import * as zlib from "node:zlib";
-import { readBody, Uploads } from "../src/server/http/body-reader.ts";
+import { readBody } from "../src/server/http/body-reader.ts";
 import { DECODER_BYTES } from "../src/server/http/decoded-body.ts";
+import { Uploads } from "../src/server/http/uploads.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
@@ -33,7 +34,7 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
   test("that is a decompression bomb is refused with 413, and never fully decompressed", async () => {
     const bomb = encode(new Uint8Array(32 * 2 ** 20).fill(32));
     const memory = new MemoryAccount({ maxBytes: 2 ** 30 });
-    const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads() };
+    const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads(memory) };
     const headers = { "Content-Type": "application/json", "Content-Encoding": encoding };
     const taken: number[] = [];
     const take = memory.count.bind(memory);
@@ -58,7 +59,7 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const writer = writable.getWriter();
     const request = new Request("http://x/", { method: "POST", headers, body: readable });
-    const reading = readBody(request, { maxBytes: 2 ** 20, memory, uploads: new Uploads() });
+    const reading = readBody(request, { maxBytes: 2 ** 20, memory, uploads: new Uploads(memory) });
     await writer.write(whole.subarray(0, 19));
     expect(memory.used).toBe(0);
     await writer.write(whole.subarray(19, 1100));

@@ -1,8 +1,9 @@
 /** Malicious multipart forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
-import { readBody, Uploads } from "../src/server/http/body-reader.ts";
+import { readBody } from "../src/server/http/body-reader.ts";
 import { inputsOfForm, partsOf } from "../src/server/http/form-body.ts";
+import { Uploads } from "../src/server/http/uploads.ts";
 import { type Expected, expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
@@ -36,7 +37,7 @@ test("memory for the fields of a form is charged while the form is read", async 
   const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
   const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
   const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });
-  const limits = { maxBytes: 2 ** 30, memory, uploads: new Uploads() };
+  const limits = { maxBytes: 2 ** 30, memory, uploads: new Uploads(memory) };
   expect(await failureOf(readBody(request, limits))).toMatchObject({ code: "queue_full", refusal: "memory" });
   expect(memory.used).toBe(0);
 });

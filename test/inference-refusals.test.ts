@@ -98,7 +98,7 @@ describe("a refusal", () => {
       "output 'fp32' has the parameter 'classification'",
     ],
     ["a body without inputs", {}, "the request is invalid at inputs"],
-    ["no JSON", "{", "failed to parse the request JSON buffer"],
+    ["no JSON", "{", "the body is not JSON"],
   ])("names %s", async (_, body, message) => {
     const [status, error] = await refusalOf(await infer(body));
     expect([status, error]).toEqual([400, expect.stringContaining(message)]);

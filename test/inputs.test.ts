@@ -2,8 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
-import { readBody, Uploads } from "../src/server/http/body-reader.ts";
+import { readBody } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
+import { Uploads } from "../src/server/http/uploads.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
 import { toArray } from "../src/server/inputs/input-list.ts";
@@ -13,14 +14,12 @@ import type { ProblemBody } from "./helpers/client.ts";
 /** Reads a request body with a schema. @returns the inputs with the bytes that each takes, or the problem */
 async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): Promise<unknown> {
   const bodies = new Bodies(new InputDecoder(schema));
+  const memory = new MemoryAccount();
   const app = new Hono();
   app.post("/", async (c) => {
-    const { body: given, bytes } = await readBody(c.req.raw, {
-      maxBytes: 2 ** 24,
-      memory: new MemoryAccount(),
-      uploads: new Uploads(),
-    });
-    const { inputs } = await bodies.decode(given, 10_000);
+    const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(memory) };
+    const { body: given, bytes } = await readBody(c.req.raw, limits);
+    const { inputs } = await bodies.decode(given, 10_000, () => {});
     return c.json({ inputs: toArray(inputs), bytes });
   });
   app.onError((error, c) => problemResponse(c, problemOf(error)));

@@ -189,19 +189,20 @@ describe("results", () => {
   });
 });
 
-const names = ["held", "pictures", "results"] as const;
+const names = ["held", "pictures", "results", "refusals"] as const;
 
 /** An account that shares its counters with other processes. */
 function accountOf(
   counters: SharedCounters<(typeof names)[number]>,
   { row, count, maxBytes }: { readonly row: number; readonly count: number; readonly maxBytes: number },
 ): MemoryAccount {
-  const [held, pictures, results] = [
+  const [held, pictures, results, refusals] = [
     counters.counter("held", row),
     counters.counter("pictures", row),
     counters.counter("results", row),
+    counters.counter("refusals", row),
   ];
-  return new MemoryAccount({ maxBytes, siblings: { count, held, pictures, results } });
+  return new MemoryAccount({ maxBytes, siblings: { count, held, pictures, results, refusals } });
 }
 
 test("processes share one account, and learn of each other's releases", async () => {

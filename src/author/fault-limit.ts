@@ -141,24 +141,6 @@ export function hasCostlyLists(schema: z.core.$ZodType): boolean {
   return false;
 }
 
-/**
- * Upper bound of the memory that default values add to one object of an input, in bytes. Measured: 28 bytes for a
- * number, 70 for an empty list.
- */
-export function defaultBytes(schema: z.core.$ZodType): number {
-  let most = 0;
-  for (const [, each] of schemasIn(schema)) {
-    if (!(each instanceof z.core.$ZodObject)) continue;
-    let bytes = 0;
-    for (const field of Object.values(defOf(each).shape)) {
-      if (!(field instanceof z.core.$ZodDefault) && !(field instanceof z.core.$ZodPrefault)) continue;
-      bytes += 50 + 12 * (JSON.stringify(defOf(field).defaultValue)?.length ?? 0);
-    }
-    most = Math.max(most, bytes);
-  }
-  return most;
-}
-
 /** Whether a schema contains itself, and so accepts values nested to any depth. */
 export function isRecursive(schema: z.core.$ZodType): boolean {
   const within = new Set<z.core.$ZodType>();

@@ -6,6 +6,7 @@ import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { FrontModel } from "./front-model.ts";
+import { maxInputsOf } from "./front-service.ts";
 import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
 import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
@@ -51,7 +52,7 @@ export function appOf(
 ): { readonly fetch: Fetch } {
   const { options, parts, shared } = model;
   const { metrics, replica, decoder } = parts;
-  const { memory, keys, port, siblings } = shared;
+  const { memory, uploads, keys, port, siblings } = shared;
   const { control } = shared.options;
   const { config } = options;
   if (predictions === undefined) {
@@ -73,6 +74,7 @@ export function appOf(
     isLoading: options.engine && (() => options.engine?.state !== "ready"),
     decoder,
     memory,
+    uploads,
     version,
     config,
     keys,
@@ -114,6 +116,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
     get batchSize() {
       return batchSizeOf(front);
     },
+    maxInputs: maxInputsOf(front.parts.model, front.options.config).prediction,
     inputSchema,
     outputSchema,
     partSchema,

@@ -285,6 +285,7 @@ function sharedCounts(
     held: counters.counter("held", row),
     pictures: counters.counter("pictures", row),
     results: counters.counter("results", row),
+    refusals: counters.counter("refusals", row),
   };
   return { unfinished, memory, others: () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own }) };
 }

@@ -11,6 +11,7 @@ import { FrontPort } from "./front-port.ts";
 import type { ListenOptions } from "./http/listener.ts";
 import { Lifecycle } from "./http/routes/health.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
+import { Uploads } from "./http/uploads.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
 import type { RelativesNews } from "./messages.ts";
 import type { Family } from "./metrics/counts.ts";
@@ -84,6 +85,7 @@ export interface FrontShared {
   /** Metrics of the whole server, set once all models are open. */
   readonly all: { metrics: Pick<Metrics, "families"> };
   readonly memory: MemoryAccount;
+  readonly uploads: Uploads;
   readonly keys: ApiKeys | undefined;
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
@@ -107,6 +109,7 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
     maxBytes: maxMemoryOf(config),
     ...(options.memory && { siblings: options.memory }),
   });
+  const uploads = opened.use(new Uploads(memory));
   opened.defer(decodings.useBudget(memory.pictures));
   const keys = keysOf(options);
   if (keys !== undefined) opened.use(keys);
@@ -118,7 +121,7 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   // Only one process exports metrics, and never a process of an earlier build.
   const exportsMetrics = options.countsStore !== false && options.onlyBuild === undefined;
   const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
-  return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
+  return { options, lifecycle, port, siblings, metrics, all, memory, uploads, keys, fetcher, lag, tracing };
 }
 
 /**

@@ -118,4 +118,4 @@ export const fromSupervisor = z.union([
   z.object({ done: z.literal(true) }),
 ]);
 
-export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;
+export const counterNames = ["items", "bytes", "held", "pictures", "results", "refusals", "pid"] as const;

@@ -1,14 +1,14 @@
 /** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
-import { type InRing, Ring } from "../../base/collections/ring.ts";
-import { SconceError } from "../../base/errors.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything } from "../inputs/expected-kinds.ts";
 import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
-import type { Charge } from "../memory/charge.ts";
+import { TURN_BYTES } from "../inputs/loop-turns.ts";
+import { type Charge, memoryFull } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { type BodyChunks, DECODER_BYTES, decoderOf } from "./decoded-body.ts";
 import { boundaryOf, inputsOfForm } from "./form-body.ts";
-import { memoryFull, ProblemError } from "./problem.ts";
+import { ProblemError } from "./problem.ts";
+import type { Upload, Uploads } from "./uploads.ts";
 
 export interface ReadBody {
   readonly body: Body;
@@ -25,8 +25,8 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  /** Accepts every media type, and does not convert forms. */
-  readonly isAnyMedia?: boolean;
+  /** The body's APIs take smaller bodies than `maxBytes`, because the event loop parses their JSON. */
+  readonly isMessage?: boolean | undefined;
   /** Has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
@@ -37,18 +37,21 @@ export interface BodyLimits {
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const boundary = limits.isAnyMedia === true ? undefined : checkMediaType(request.headers);
+  const boundary = checkMediaType(request.headers);
   const { chunks, bytes, charge } = await receive(request, limits);
   try {
     // utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD.
-    if (boundary === undefined) return { body: chunks instanceof Uint8Array ? utf8(chunks) : chunks, bytes, charge };
+    if (boundary === undefined) {
+      if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
+      return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
+    }
     using formMemory = limits.memory.add("bodies", 0);
-    const parts = chunks instanceof Uint8Array ? [new Uint8Array(chunks)] : chunks;
+    const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
     const body = await inputsOfForm(parts, boundary, limits.decoder?.expected ?? anything, (added) => {
-      if (!formMemory.tryGrow(added)) throw memoryFull();
+      formMemory.mustGrow(added);
     });
     const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
-    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes))) throw memoryFull();
+    charge.mustGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes));
     return { body, bytes: jsonBytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
@@ -65,7 +68,7 @@ export async function readBytes(request: Request, limits: BodyLimits): Promise<R
 
 interface Received extends Omit<ReadBody, "body"> {
   /** A small body of known length is one array. Any other body is a list of chunks. */
-  readonly chunks: Uint8Array | Uint8Array<ArrayBuffer>[];
+  readonly chunks: Uint8Array<ArrayBuffer> | Uint8Array<ArrayBuffer>[];
 }
 
 async function receive(request: Request, limits: BodyLimits): Promise<Received> {
@@ -80,7 +83,8 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   const isSmall = length !== undefined && length <= LARGE_BYTES;
   const upload = uploads.begin(charge, isSmall ? length : 0);
   try {
-    if (isSmall) return { chunks: await upload.untilDropped(request.bytes()), bytes: length, charge };
+    if (isSmall)
+      return { chunks: new Uint8Array(await upload.untilDropped(request.arrayBuffer())), bytes: length, charge };
     const isCharged = length !== undefined;
     const { chunks, bytes } = await readChunks(request, { limits, upload, isCharged, decoder });
     return { chunks, bytes, charge };
@@ -160,103 +164,31 @@ async function readChunks(
   return { chunks, bytes: upload.bytes };
 }
 
-/** Converts an error of reading the body: ProblemError 400 unless the error already has a code for the client. */
-function incomplete(cause: unknown): unknown {
-  if (cause instanceof ProblemError || cause instanceof SconceError) return cause;
-  const detail = "the body ended before the length that was announced for it";
-  return new ProblemError({ code: "body_incomplete", detail }, { cause });
-}
+/** Maximum bytes of JSON that the event loop parses. Larger lists of inputs are parsed on threads. */
+export const MAX_MESSAGE_BYTES = 8 * 2 ** 20;
 
 /**
  * Refuses a body above --max-body-bytes, or too large for the whole memory of the server: such a request can never succeed.
  * @throws ProblemError 413
  */
-function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
-  const heldBytes = Math.floor(memory.maxBytes / HELD_PER_BYTE);
-  if (bytes <= Math.min(maxBytes, heldBytes)) return;
-  const limit = heldBytes < maxBytes ? `${heldBytes} bytes (--max-memory)` : `${maxBytes} bytes (--max-body-bytes)`;
-  throw new ProblemError({ code: "body_too_large", detail: `a body may have at most ${limit}` });
+function checkSize(bytes: number, limits: BodyLimits): void {
+  const heldBytes = Math.floor(limits.memory.maxBytes / HELD_PER_BYTE);
+  if (bytes <= heldBytes && bytes <= maxBytesOf(limits)) return;
+  if (heldBytes < maxBytesOf(limits)) throw bodyTooLarge(`${heldBytes} bytes (--max-memory)`);
+  throw maxBytesOf(limits) < limits.maxBytes
+    ? messageTooLarge()
+    : bodyTooLarge(`${limits.maxBytes} bytes (--max-body-bytes)`);
 }
 
-/** When memory is full, the server drops uploads slower than this average rate. Each upload has five extra seconds. */
-const MIN_BYTES_PER_SECOND = 32 * 1024;
-const GRACE_MS = 5000;
-
-export class Upload implements InRing<Upload> {
-  ring: InRing<Upload>["ring"] = undefined;
-  before: Upload | undefined = undefined;
-  after: Upload | undefined = undefined;
-  /** Bytes received so far. For a body that is read in one call, its Content-Length. */
-  bytes: number;
-  readonly charge: Charge;
-  readonly beganAtMs: number;
-  #refusal: ProblemError | undefined;
-  #reject: ((refusal: ProblemError) => void) | undefined;
-
-  constructor(charge: Charge, { bytes, beganAtMs }: { readonly bytes: number; readonly beganAtMs: number }) {
-    this.charge = charge;
-    this.bytes = bytes;
-    this.beganAtMs = beganAtMs;
-  }
-
-  /**
-   * Awaits `reading`, a read of the body.
-   * @throws ProblemError 408 as soon as the server drops the upload for its slowness, 400 for an incomplete body
-   */
-  untilDropped<T>(reading: Promise<T>): Promise<T> {
-    // Promise.race() would take five microseconds more.
-    return new Promise((resolve, reject) => {
-      reading.then(resolve, (cause: unknown) => reject(incomplete(cause)));
-      if (this.#refusal === undefined) this.#reject = reject;
-      else reject(this.#refusal);
-    });
-  }
-
-  drop(): void {
-    this.charge[Symbol.dispose]();
-    const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
-    // Closes the connection, so that the client sends no more of the body.
-    const headers = { Connection: "close" };
-    this.#refusal = new ProblemError({ code: "body_too_slow", detail, headers });
-    this.#reject?.(this.#refusal);
-  }
+/** Maximum bytes of a body by the limits of its API. */
+export function maxBytesOf({ maxBytes, isMessage }: Pick<BodyLimits, "maxBytes" | "isMessage">): number {
+  return isMessage === true ? Math.min(maxBytes, MAX_MESSAGE_BYTES) : maxBytes;
 }
 
-export class Uploads {
-  readonly #now: () => number;
-  /** Bodies that are being received, the oldest first. */
-  readonly #uploads = new Ring<Upload>();
+export function messageTooLarge(): ProblemError {
+  return bodyTooLarge(`${MAX_MESSAGE_BYTES} bytes of JSON here; send fewer inputs at once, or use POST /predictions`);
+}
 
-  constructor(now: () => number = () => performance.now()) {
-    this.#now = now;
-  }
-
-  /** Begins an upload. Until end() is called, withRoom() may drop the upload if it is slow. @param bytes initial count of received bytes */
-  begin(charge: Charge, bytes: number): Upload {
-    const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
-    this.#uploads.add(upload);
-    return upload;
-  }
-
-  end(upload: Upload): void {
-    this.#uploads.delete(upload);
-  }
-
-  /** Calls `take`, which reserves memory. While the result is falsy, drops the oldest slow upload and calls `take` again. */
-  withRoom<T>(take: () => T): T {
-    let result = take();
-    if (result || this.#uploads.size === 0) return result;
-    for (const upload of [...this.#uploads]) {
-      if (result) return result;
-      if (!this.#isTooSlow(upload)) continue;
-      this.#uploads.delete(upload);
-      upload.drop();
-      result = take();
-    }
-    return result;
-  }
-
-  #isTooSlow({ bytes, beganAtMs }: Upload): boolean {
-    return this.#now() - beganAtMs > GRACE_MS + (1000 * bytes) / MIN_BYTES_PER_SECOND;
-  }
+function bodyTooLarge(limit: string): ProblemError {
+  return new ProblemError({ code: "body_too_large", detail: `a body may have at most ${limit}` });
 }

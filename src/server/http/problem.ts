@@ -100,12 +100,6 @@ export function unknownPrediction(): ProblemError {
   });
 }
 
-/** The error of a request that is refused because --max-memory is reached. */
-export function memoryFull(): SconceError {
-  const message = "the server's memory is taken by other requests (--max-memory); try again later";
-  return new SconceError("queue_full", message, { refusal: "memory" });
-}
-
 /** Problem details by error code. Any other error becomes a 500 without details. */
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { code: "not_json" },

@@ -1,7 +1,9 @@
 /** Decodes the body of a request into inputs. */
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
+import { type JsonSize, sizeOfJson } from "./json-size.ts";
 import type { LargeBodies } from "./large-bodies.ts";
+import { inTurn, TURN_BYTES } from "./loop-turns.ts";
 
 /**
  * Larger bodies are checked on a worker thread, since parsing them at once would block the event loop for milliseconds.
@@ -14,16 +16,14 @@ export const HELD_PER_BYTE = 3;
 /** A JSON list of inputs, as text or as received chunks. Decoding may transfer the chunks' memory to another thread. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
-/** The text of a body. @throws SconceError `body_invalid` if it is not UTF-8 */
-export function textOf(body: Body): string {
-  return typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
-}
-
 export interface DecodedBody {
   readonly inputs: InputList;
   /** The JSON list for stores, or a function that creates it. */
   readonly body: string | Uint8Array<ArrayBuffer> | (() => string);
 }
+
+/** Counts memory before it is used. @throws SconceError `queue_full` if there is none */
+export type Take = (bytes: number) => void;
 
 export class Bodies implements Disposable {
   readonly #decoder: InputDecoder;
@@ -36,23 +36,40 @@ export class Bodies implements Disposable {
   }
 
   /**
-   * Decodes a body. Returns a promise only for a large body, because a promise would delay small predictions.
-   * @throws SconceError `body_invalid` or `inputs_invalid`
+   * Decodes a body. Returns no promise for a small body, because a promise would delay small predictions.
+   * @param take counts the memory of parsed values beyond `HELD_PER_BYTE`
+   * @throws SconceError `body_invalid` or `inputs_invalid`; the error of `take`
    */
-  decode(body: Body | InputValues, maxInputs: number): DecodedBody | Promise<DecodedBody> {
-    if (typeof body !== "string" && "count" in body) {
-      const inputs = new ReadyInputs(this.#decoder.values(body, maxInputs));
-      return { inputs, body: () => JSON.stringify(body.values()) };
+  decode(body: Body | InputValues, maxInputs: number, take: Take): DecodedBody | Promise<DecodedBody> {
+    if (typeof body === "string") {
+      if (body.length > TURN_BYTES) return this.#inTurn(new TextEncoder().encode(body), maxInputs, take);
+      return { inputs: new ReadyInputs(this.#decoder.body(body, maxInputs)), body };
     }
-    if (typeof body !== "string") {
-      const bytes = body.reduce((sum, { length }) => sum + length, 0);
-      if (bytes > LARGE_BYTES && this.#large !== undefined) return this.#large.read(body, maxInputs);
+    if ("count" in body) {
+      return inTurn(() => {
+        const inputs = new ReadyInputs(this.#decoder.values(body, maxInputs));
+        return { inputs, body: () => JSON.stringify(body.values()) };
+      });
     }
-    const text = textOf(body);
-    return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
+    const bytes = body.reduce((sum, { length }) => sum + length, 0);
+    if (bytes > LARGE_BYTES && this.#large !== undefined) return this.#large.read(body, maxInputs, take);
+    return this.#inTurn(Bun.concatArrayBuffers([...body], Infinity, true), maxInputs, take);
+  }
+
+  #inTurn(bytes: Uint8Array, maxInputs: number, take: Take): Promise<DecodedBody> {
+    return inTurn(() => {
+      take(valueBytes(sizeOfJson(bytes), bytes.length));
+      const text = utf8(bytes);
+      return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
+    });
   }
 
   [Symbol.dispose](): void {
     this.#large?.[Symbol.dispose]();
   }
+}
+
+/** Memory of parsed values that the charge of a body does not include. */
+export function valueBytes({ bytes }: Pick<JsonSize, "bytes">, length: number): number {
+  return Math.max(0, bytes - (HELD_PER_BYTE - 1) * length);
 }

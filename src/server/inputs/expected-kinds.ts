@@ -1,7 +1,4 @@
-/**
- * Finds the JSON types that a schema accepts in each part of an input. Forms are converted to these types, and large
- * bodies lose values of other types before they are parsed.
- */
+/** Finds the JSON types that a schema accepts in each part of an input. Forms are converted to these types. */
 
 import * as z from "../../author/z.ts";
 import { defOf } from "../../author/zod-internals.ts";
@@ -17,8 +14,6 @@ export interface Expected {
   readonly items?: Expected | undefined;
   /** The JSON types of the first elements of a tuple, by index. */
   readonly first?: readonly Expected[] | undefined;
-  /** A check of a list's length needs to count at most this many elements. Infinity: all. */
-  readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
   /** The JSON types of fields outside `fields`; undefined if the schema refuses such fields. */
   readonly otherFields?: Expected | undefined;
@@ -84,12 +79,6 @@ class LazyExpected implements Expected {
     return this.#option.first?.map(fromSchemaNode);
   }
 
-  /** One element more than the maximum shows that a list is too long. */
-  get sufficientLength() {
-    const { minItems = 0, maxItems = -1 } = this.#option;
-    return Math.max(minItems, maxItems + 1);
-  }
-
   get fields() {
     if (this.#option.hasPatterns) return undefined;
     this.#fields ??= new Map([...this.#option.fields].map(([name, field]) => [name, fromSchemaNode(field)]));
@@ -131,7 +120,6 @@ function fromOptions(options: readonly Expected[]): Expected {
   return {
     kinds: new Set(options.flatMap(({ kinds }) => [...kinds])),
     hasOnlyDataUrls: options.every(({ kinds, hasOnlyDataUrls = false }) => hasOnlyDataUrls || !kinds.has("string")),
-    sufficientLength: Number.POSITIVE_INFINITY,
     get items() {
       return list === undefined ? anything : list.items;
     },

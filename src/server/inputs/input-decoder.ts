@@ -1,6 +1,6 @@
 /** Decodes JSON into inputs, and validates them by the model's schema. Its error lists every fault, up to `MAX_FAULTS`. */
 
-import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
+import { hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
 import { InputError } from "../../author/input-error.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import * as z from "../../author/z.ts";
@@ -12,13 +12,10 @@ import { isObject, pointerTo } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
-import { isTooDeep, type JsonFault, jsonFault, MAX_LEVELS } from "./json-text.ts";
+import { isTooDeep } from "./json-text.ts";
 
 /** Maximum faults in one error, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;
-
-/** Bytes to count for an empty list or object; 372 were measured for `[]`, 315 for an object. */
-const NESTED_BYTES = 400;
 
 /** Inputs that do not come from JSON, but from a binary protocol. */
 export interface InputValues {
@@ -33,8 +30,6 @@ export class InputDecoder {
   readonly #isRecursive: boolean;
   readonly #isWorker: boolean;
   readonly hasCostlyLists: boolean;
-  /** Most bytes that an empty list or object in an input takes, once the schema has added its default values. */
-  readonly nestedBytes: number;
   #expected: Expected | undefined;
 
   /**
@@ -50,7 +45,6 @@ export class InputDecoder {
     this.#input = input;
     this.#isPlain = plainCheck(input);
     this.hasCostlyLists = hasCostlyLists(input);
-    this.nestedBytes = NESTED_BYTES + defaultBytes(input);
   }
 
   get expected(): Expected {
@@ -247,25 +241,13 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw bodyInvalid(`the body is not JSON: ${parseFault(error, text)}`, error);
+    throw bodyInvalid(`the body is not JSON: ${parseFault(error)}`, error);
   }
 }
 
-function parseFault(error: unknown, text: string): string {
+function parseFault(error: unknown): string {
   if (error instanceof RangeError) return "it is nested too deeply";
-  const reason = error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
-  const fault = jsonFault(Buffer.from(text));
-  return fault.isTooDeep ? nestedAt(fault) : `${reason} (${fault.place})`;
-}
-
-function nestedAt({ place }: JsonFault): string {
-  return `it is nested deeper than ${MAX_LEVELS} levels (${place})`;
-}
-
-/** The error for a body that is not JSON and too large to be parsed as a whole. */
-export function largeNotJson(bytes: Uint8Array): SconceError {
-  const fault = jsonFault(bytes);
-  return bodyInvalid(`the body is not JSON${fault.isTooDeep ? `: ${nestedAt(fault)}` : ` (${fault.place})`}`);
+  return error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
 }
 
 export function inputsInvalid(faults: readonly Fault[]): SconceError {

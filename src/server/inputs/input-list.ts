@@ -1,7 +1,7 @@
 import { SconceError } from "../../base/errors.ts";
 import { Faults, type InputDecoder } from "./input-decoder.ts";
 import type { ListScan } from "./json-text.ts";
-import { parsePart, partCount, partRange } from "./large-body.ts";
+import { parsePart, partCount, partRange, type SplitBody } from "./large-body.ts";
 
 /** The decoded inputs of a request. An implementation may decode an input only when it is read. */
 export interface InputList {
@@ -49,8 +49,8 @@ export class LazyInputs implements InputList {
   #nextPart = 0;
   #decodedInputs = 0;
 
-  /** @param scan where the groups of inputs are in `bytes`. checkLargeBody() must have accepted the body. */
-  constructor(bytes: Uint8Array, scan: ListScan, decoder: InputDecoder) {
+  /** @param body its parts must have passed `checkParts` */
+  constructor({ bytes, scan }: SplitBody, decoder: InputDecoder) {
     this.length = scan.count;
     this.#bytes = bytes;
     this.#scan = scan;
@@ -72,7 +72,7 @@ export class LazyInputs implements InputList {
     const { first, count } = partRange(this.#scan, part);
     this.#decodedInputs = first + count;
     const faults = new Faults();
-    const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part) ?? [], first, faults);
+    const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part), first, faults);
     // A schema may refuse an input that it accepted before, for example if it compares with the current time.
     if (inputs.length !== count) {
       throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");

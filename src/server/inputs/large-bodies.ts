@@ -5,10 +5,12 @@ import { log } from "../../base/log.ts";
 import { threadTimeMs } from "../../machine/processes/thread-time.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
-import type { DecodedBody } from "./bodies.ts";
-import { type InputDecoder, utf8 } from "./input-decoder.ts";
-import { LazyInputs, ReadyInputs } from "./input-list.ts";
+import { type DecodedBody, type Take, valueBytes } from "./bodies.ts";
+import type { InputDecoder } from "./input-decoder.ts";
+import { LazyInputs } from "./input-list.ts";
 import type { ListScan } from "./json-text.ts";
+import { checkParts, type SplitBody, splitBody } from "./large-body.ts";
+import { inTurn } from "./loop-turns.ts";
 
 /** The file with the model's bundled code, from which a worker thread gets the schema of inputs. */
 export interface BundleSource {
@@ -20,8 +22,6 @@ export interface CheckRequest {
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
-  /** Maximum number of lists and objects in one input. */
-  readonly maxNested: number;
 }
 
 /** A SconceError as data for `postMessage`. */
@@ -35,6 +35,8 @@ interface Refusal {
 export interface CheckAnswer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly scan?: ListScan | undefined;
+  /** Memory of the parsed values of the costliest part. */
+  readonly mostBytes?: number | undefined;
   readonly refusal?: Refusal | undefined;
   readonly error?: string | undefined;
 }
@@ -56,9 +58,6 @@ const MAX_WALL_PER_CPU = 10;
 
 /** Memory of a check in bytes per byte of the body. Measured: 11 for one-digit numbers, 29 if zod validates every number. */
 const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
-
-/** Minimum of `maxNested`, even if memory is scarce. An input with 10,000 lists takes a few megabytes. */
-const MIN_NESTED = 10_000;
 
 interface Task {
   readonly request: CheckRequest;
@@ -95,19 +94,26 @@ export class LargeBodies {
   }
 
   /**
-   * Checks a body on a worker thread. If the check itself fails, this thread decodes and checks the body.
+   * Checks a body on a worker thread. If the check itself fails, this thread checks the body, in many turns of the event loop.
    * @param chunks their memory is transferred to the thread
-   * @throws SconceError `body_invalid` or `inputs_invalid`, also if the check takes too long
+   * @param take counts the memory of the inputs that are decoded together
+   * @throws SconceError `body_invalid` or `inputs_invalid`, also if the check takes too long; the error of `take`
    */
-  async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<DecodedBody> {
-    const { bytes, scan, refusal, error } = await this.#check(chunks, maxInputs);
+  async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number, take: Take): Promise<DecodedBody> {
+    const { bytes, scan, mostBytes, refusal, error } = await this.#check(chunks, maxInputs);
     if (refusal !== undefined) throw new SconceError(refusal.code, refusal.message, { faults: refusal.faults ?? [] });
-    if (error !== undefined) log.debug(`The main thread parses a large body: ${error}`);
-    const inputs =
-      scan === undefined
-        ? new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs))
-        : new LazyInputs(bytes, scan, this.#decoder);
-    return { inputs, body: bytes };
+    if (error !== undefined) log.debug(`The main thread checks a large body: ${error}`);
+    const body = scan === undefined ? splitBody(bytes, this.#decoder, maxInputs) : { bytes, scan };
+    take(valueBytes({ bytes: mostBytes ?? (await this.#checkHere(body)) }, bytes.length));
+    return { inputs: new LazyInputs(body, this.#decoder), body: bytes };
+  }
+
+  async #checkHere(body: SplitBody): Promise<number> {
+    const checking = checkParts(body, this.#decoder);
+    for (;;) {
+      const step = await inTurn(() => checking.next());
+      if (step.done) return step.value;
+    }
   }
 
   [Symbol.dispose](): void {
@@ -118,8 +124,7 @@ export class LargeBodies {
   }
 
   #check(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<CheckAnswer> {
-    const maxNested = Math.max(MIN_NESTED, Math.floor(this.#memory.maxBytes / 2 / this.#decoder.nestedBytes));
-    const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs, maxNested };
+    const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs };
     const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
     const answer = Promise.withResolvers<CheckAnswer>();
     this.#queue.add({ request, bytes, answer });

@@ -6,7 +6,7 @@ import { loadModel } from "../../package/code/load.ts";
 import { readIntact } from "../../package/store/blobs.ts";
 import { InputDecoder } from "./input-decoder.ts";
 import type { BundleSource, CheckAnswer, CheckRequest, Hello } from "./large-bodies.ts";
-import { checkLargeBody } from "./large-body.ts";
+import { checkParts, splitBody } from "./large-body.ts";
 
 declare const self: Worker;
 
@@ -25,12 +25,16 @@ const MIN_COLLECTED_BYTES = 4 * 2 ** 20;
 
 let decoder: Promise<InputDecoder> | undefined;
 
-self.onmessage = async ({ data: { bundle, chunks, maxInputs, maxNested } }: MessageEvent<CheckRequest>) => {
+self.onmessage = async ({ data: { bundle, chunks, maxInputs } }: MessageEvent<CheckRequest>) => {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   let answer: CheckAnswer;
   try {
     decoder ??= open(bundle);
-    answer = { bytes, scan: checkLargeBody(bytes, await decoder, maxInputs, { maxNested }) };
+    const body = splitBody(bytes, await decoder, maxInputs);
+    const checking = checkParts(body, await decoder);
+    let step = checking.next();
+    while (!step.done) step = checking.next();
+    answer = { bytes, scan: body.scan, mostBytes: step.value };
   } catch (error) {
     answer = isRefusal(error)
       ? { bytes, refusal: { code: error.code, message: error.message, faults: error.faults } }

@@ -1,4 +1,5 @@
 /** Bytes that one owner holds in the memory account until it disposes the charge. */
+import { SconceError } from "../../base/errors.ts";
 import type { MemoryAccount, Part } from "./memory-account.ts";
 
 export class Charge implements Disposable {
@@ -30,8 +31,19 @@ export class Charge implements Disposable {
     return true;
   }
 
+  /** Adds bytes of a request body. @throws SconceError `queue_full` if the account has no room */
+  mustGrow(bytes: number): void {
+    if (!this.tryGrow(bytes)) throw memoryFull();
+  }
+
   [Symbol.dispose](): void {
     this.grow(-this.#bytes);
     this.#isDisposed = true;
   }
+}
+
+/** The error of a request that is refused because --max-memory is reached. */
+export function memoryFull(): SconceError {
+  const message = "the server's memory is taken by other requests (--max-memory); try again later";
+  return new SconceError("queue_full", message, { refusal: "memory" });
 }

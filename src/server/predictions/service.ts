@@ -204,7 +204,9 @@ export class PredictionService implements Predictions {
       return;
     }
     try {
-      const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
+      const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>
+        charge.grow(added),
+      );
       const mustFail = deaths >= MAX_DEATHS && !this.#options.isCauseKnown;
       const live = this.live.begin(accepted, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
@@ -229,7 +231,9 @@ export class PredictionService implements Predictions {
       // Checked again, because the queue may have become full while a large body arrived.
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
-      const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind]);
+      const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind], (added) =>
+        charge.mustGrow(added),
+      );
       if (!(decoding instanceof Promise)) return this.#begin(request, decoding, beganMs);
       return decoding
         .then((decoded) => this.#begin(request, decoded, beganMs))

@@ -124,7 +124,7 @@ export class Shadow implements Disposable {
     const { encoder } = pipeline;
     const stored = storedBody(body);
     // Passes a copy: decoding transfers the bytes to a thread, but a store may still have to write them.
-    const { inputs } = await bodies.decode(typeof stored === "string" ? stored : [stored.slice()], maxInputs);
+    const { inputs } = await bodies.decode(typeof stored === "string" ? stored : [stored.slice()], maxInputs, () => {});
     const texts: string[] = [];
     await predictAll(flow, toArray(inputs), {
       signal,

@@ -97,7 +97,7 @@ export class QueuedPredictions implements Predictions {
     try {
       this.admit(request);
       const beganMs = performance.now();
-      const decoding = bodies.decode(body, maxInputs[kind]);
+      const decoding = bodies.decode(body, maxInputs[kind], (added) => charge.mustGrow(added));
       const { inputs, body: decoded } = decoding instanceof Promise ? await decoding : decoding;
       const whole = storedBody(decoded);
       metrics.took("decode", performance.now() - beganMs);

@@ -73,6 +73,7 @@ export function addApis(
     predictions,
     siblings,
     memory,
+    uploads,
     onHold,
     peerOf,
     named,
@@ -80,7 +81,7 @@ export function addApis(
   }: Omit<ApiOptions, "predictions" | "named"> &
     WaitedOptions & { readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined },
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const shared = { siblings, memory, config: options.config, onHold, peerOf };
+  const shared = { siblings, memory, uploads, config: options.config, onHold, peerOf };
   const waited = new WaitedPredictions({ ...shared, predictions });
   const all = named?.map((each) =>
     "refusal" in each

@@ -2,8 +2,12 @@
 import type { Context } from "hono";
 import type { ServeConfig } from "../../config.ts";
 import type { ItemFault } from "../../flow/item-fault.ts";
-import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
+import { type Body, HELD_PER_BYTE, LARGE_BYTES, valueBytes } from "../../inputs/bodies.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
+import { parseJson, utf8 } from "../../inputs/input-decoder.ts";
+import { COST_RULE, MAX_COST, sizeOfJson } from "../../inputs/json-size.ts";
+import { inTurn, TURN_BYTES } from "../../inputs/loop-turns.ts";
+import { type Charge, memoryFull } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Origin, Predictions, Watcher } from "../../predictions/predictions.ts";
@@ -11,21 +15,24 @@ import { CANCELED, hasEnded, type PredictionRecord, statusOf } from "../../predi
 import {
   announcedBytes,
   type BodyLimits,
+  MAX_MESSAGE_BYTES,
+  maxBytesOf,
+  messageTooLarge,
   type ReadBody,
   type ReadBytes,
-  readBody,
   readBytes,
-  Uploads,
 } from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
-import { memoryFull } from "../problem.ts";
+import { ProblemError } from "../problem.ts";
 import { contextOf, type RequestContext } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
+import type { Uploads } from "../uploads.ts";
 
 export interface WaitedOptions extends ClientOptions {
   readonly predictions: Predictions;
   readonly siblings?: Siblings | undefined;
   readonly memory: MemoryAccount;
+  readonly uploads: Uploads;
   readonly config: ServeConfig;
 }
 
@@ -78,36 +85,28 @@ export class WaitedPredictions {
   readonly #limits: BodyLimits;
 
   constructor(options: WaitedOptions) {
-    const { memory, config } = options;
+    const { memory, uploads, config } = options;
     this.#options = options;
-    this.#limits = { maxBytes: config.maxBodyBytes, memory, uploads: new Uploads(), isAnyMedia: true };
+    this.#limits = { maxBytes: config.maxBodyBytes, memory, uploads };
   }
 
   /**
-   * Reads the body of a request. Refuses the request before reading if the queue is full.
-   * @throws SconceError `queue_full`, `not_ready`, `body_invalid`; ProblemError 400, 408, 413 or 415
+   * Reads the JSON of a request. Refuses the request before reading if the queue is full.
+   * @param isMessage whether the whole body is JSON for `parseMessage`
+   * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408, 413 or 415
    */
-  async read(c: Context): Promise<ReadBody> {
-    this.#admit(c);
-    return readBody(c.req.raw, this.#limits);
-  }
-
-  /** Reads a body even if the queue is full, since the request may not start a prediction. */
-  async readMessage(raw: Request): Promise<ReadBody> {
-    return readBody(raw, this.#limits);
-  }
-
-  /** Reads a binary body. Refuses the request before reading if the queue is full. @throws like `read` */
-  async readBytes(c: Context): Promise<ReadBytes> {
-    this.#admit(c);
-    return readBytes(c.req.raw, this.#limits);
-  }
-
-  #admit(c: Context): void {
-    const { predictions, config } = this.#options;
+  async read(c: Context, { isMessage }: Pick<BodyLimits, "isMessage">): Promise<ReadBytes> {
+    const { predictions } = this.#options;
+    const limits = { ...this.#limits, isMessage };
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
     // A body above the limit gets 413 later, so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-    if (bytes <= config.maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
+    if (bytes <= maxBytesOf(limits)) predictions.admit({ ...this.#asked(c), bytes });
+    return readBytes(c.req.raw, limits);
+  }
+
+  /** Reads a message even if the queue is full, since the request may not start a prediction. */
+  async readMessage(raw: Request): Promise<ReadBytes> {
+    return readBytes(raw, { ...this.#limits, isMessage: true });
   }
 
   /**
@@ -116,9 +115,11 @@ export class WaitedPredictions {
    */
   async run(c: Context, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
     const length = typeof inputs === "string" ? inputs.length : 0;
-    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, length - bytes))) {
+    try {
+      charge.mustGrow(HELD_PER_BYTE * Math.max(0, length - bytes));
+    } catch (error) {
       charge[Symbol.dispose]();
-      throw memoryFull();
+      throw error;
     }
     const asked = { ...this.#asked(c), bytes: Math.max(bytes, length), timeoutMs };
     const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
@@ -166,6 +167,27 @@ export class WaitedPredictions {
     const client = new RequestClient(c.req.raw, this.#options, contextOf(c));
     return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
   }
+}
+
+/**
+ * Parses the JSON of a message in a turn of the event loop.
+ * @param charge gets the memory of the values
+ * @param read converts the value in the same turn
+ * @throws ProblemError 413 for a message with too many values; SconceError `body_invalid`, `queue_full`; errors of `read`
+ */
+export async function parseMessage<T>(bytes: Uint8Array, charge: Charge, read: (value: unknown) => T): Promise<T> {
+  if (bytes.length <= TURN_BYTES) return read(parseJson(utf8(bytes)));
+  if (bytes.length > MAX_MESSAGE_BYTES) throw messageTooLarge();
+  const size = sizeOfJson(bytes);
+  if (size.cost > MAX_COST) throw tooManyValues();
+  charge.mustGrow(valueBytes(size, bytes.length));
+  return inTurn(() => read(parseJson(utf8(bytes))));
+}
+
+/** The error for a message whose values the event loop would parse or check too long. */
+export function tooManyValues(): ProblemError {
+  const detail = `JSON may have at most ${MAX_COST} values here (${COST_RULE}); send fewer inputs at once, or arrays as bytes`;
+  return new ProblemError({ code: "body_too_large", detail });
 }
 
 /** Converts large inputs to bytes, which a worker thread can check. */

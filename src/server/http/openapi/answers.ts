@@ -46,7 +46,7 @@ type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgra
 
 /** An example of the problem details of each documented code. */
 const samples = {
-  not_json: { detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
+  not_json: { detail: "the body is not JSON: Unexpected EOF" },
   body_unreadable: {
     detail: "the body cannot be read as gzip, which its Content-Encoding announces, or it ended too early",
   },

@@ -2,19 +2,21 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { ServeConfig } from "../../config.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
+import { memoryFull } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
 import type { AskedPrediction, Predictions, Watched, Watcher } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
-import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
+import { announcedBytes, readBody } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
-import { memoryFull, unknownPrediction } from "../problem.ts";
+import { unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
+import type { Uploads } from "../uploads.ts";
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
@@ -27,6 +29,7 @@ export interface PredictionRoutes {
   /** Whether the model is not loaded now. Accepted predictions then wait until it is. */
   readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
+  readonly uploads: Uploads;
   readonly large: LargeAnswers;
   readonly onHold?: OnHold;
   readonly peerOf?: PeerOf;
@@ -43,6 +46,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     predictions,
     siblings,
     memory,
+    uploads,
     large,
     isLoading,
     decoder,
@@ -51,7 +55,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     peerOf = () => undefined,
   } = options;
   const clientOptions = { onHold, peerOf };
-  const bodyLimits = { maxBytes: options.config.maxBodyBytes, memory, uploads: new Uploads(), decoder };
+  const bodyLimits = { maxBytes: options.config.maxBodyBytes, memory, uploads, decoder };
   const locationOf = (family: Family, id: string) => `${basePath}${recordPath(family, id)}`;
   const events = async (
     family: Family,

@@ -3,11 +3,11 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
-import { textOf } from "../../../inputs/bodies.ts";
-import { parseJson } from "../../../inputs/input-decoder.ts";
+import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
+import { parseMessage } from "../waited-predictions.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";
@@ -22,12 +22,17 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const taskId = taskOf(raw.headers);
     const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
     if (forwarded !== undefined) return forwarded;
-    const message = await readMessage(raw, options);
+    const { body, charge } = await predictions.readMessage(raw);
+    // The message stays in memory until it is answered. The prediction counts the memory of its inputs.
+    using _ = charge;
+    const message = await parseMessage(body, charge, messageOf);
     // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
-      begin: (args, waitMs, watcher) =>
-        predictions.begin(c, { inputs: `[${tool.inputOf(args)}]`, origin, waitMs, watcher }),
+      begin: async (args, waitMs, watcher) => {
+        const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
+        return predictions.begin(c, { inputs, origin, waitMs, watcher });
+      },
       find: (id) => predictions.find(c, id),
       cancel: (id) => predictions.cancel(c, id),
       refused: (error) => refused(c, error),
@@ -48,12 +53,8 @@ function taskOf(headers: Headers): string | undefined {
   return isTask ? (headers.get("mcp-name") ?? undefined) : undefined;
 }
 
-async function readMessage(raw: Request, { predictions }: ApiOptions): Promise<Readonly<Record<string, unknown>>> {
-  const { body, charge } = await predictions.readMessage(raw);
-  // The memory of the message is counted until this function ends. The prediction counts the memory of its inputs.
-  using _ = charge;
-  const message = parseJson(textOf(body));
+function messageOf(value: unknown): Readonly<Record<string, unknown>> {
   // A list of messages (a batch) is invalid since the protocol's revision 2025-06-18.
-  if (!isObject(message)) throw new SconceError("body_invalid", "expected one JSON-RPC message");
-  return message;
+  if (!isObject(value)) throw new SconceError("body_invalid", "expected one JSON-RPC message");
+  return value;
 }

@@ -3,17 +3,13 @@ import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { Turn } from "../../../../base/turn.ts";
-import { textOf } from "../../../inputs/bodies.ts";
-import { parseJson } from "../../../inputs/input-decoder.ts";
 import type { ServedModel } from "../../app.ts";
-import { announcedBytes, type ReadBody } from "../../body-reader.ts";
+import type { ReadBody, ReadBytes } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
 import type { BrokenModel } from "../apis.ts";
-import type { Ended, WaitedPredictions } from "../waited-predictions.ts";
+import { type Ended, parseMessage, type WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 
-/** Maximum bytes of a body. The main thread parses bodies of this API, and a larger body would block it. */
-const MAX_BYTES = 8 * 2 ** 20;
 /** A request for a model. `G` is the type of its body after the checks. */
 export interface AskedOptions<G> {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
@@ -26,20 +22,21 @@ export interface ReadRequest<G> extends Omit<ReadBody, "body"> {
   readonly given: G;
 }
 
-/** Reads a body and parses its JSON. @throws RequestFault; SconceError `body_invalid`; the errors of `WaitedPredictions.read` */
+/** Reads a body and parses its JSON. @throws RequestFault; the errors of `WaitedPredictions.read` and `parseMessage` */
 export async function readRequest(
-  c: Context,
-  read: () => Promise<ReadBody>,
+  read: () => Promise<ReadBytes>,
 ): Promise<ReadRequest<Readonly<Record<string, unknown>>>> {
-  checkSize(announcedBytes(c.req.raw.headers) ?? 0);
   const { body, bytes, charge } = await read();
   using releasing = new DisposableStack();
   releasing.use(charge);
-  checkSize(bytes);
-  const given = parseJson(textOf(body));
-  if (!isObject(given)) throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
+  const given = await parseMessage(body, charge, objectOf);
   releasing.move();
   return { given, bytes, charge };
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  if (isObject(value)) return value;
+  throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
 }
 
 export interface Inputs {
@@ -70,12 +67,6 @@ export async function predict<G, T extends Inputs>(
     }
     throw error;
   }
-}
-
-function checkSize(bytes: number): void {
-  if (bytes <= MAX_BYTES) return;
-  const detail = `a body may have at most ${MAX_BYTES} bytes; send fewer inputs at once, or use POST /predictions`;
-  throw new RequestFault(detail, { problem: "body_too_large", code: "body_too_large" });
 }
 
 /**

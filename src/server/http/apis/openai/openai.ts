@@ -37,7 +37,9 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
       const isAlone = named.length === 1;
       if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
       // With several models, the body names the model and thus the queue. readMessage() therefore checks no queue before it reads the body.
-      const read = await readRequest(c, () => (isAlone ? predictions.read(c) : predictions.readMessage(c.req.raw)));
+      const read = await readRequest(() =>
+        isAlone ? predictions.read(c, { isMessage: true }) : predictions.readMessage(c.req.raw),
+      );
       using _ = read.charge;
       const { model, predictions: asked, metrics } = modelNamed(read.given.model, namedFor(c));
       const fields = model.openai[use];

@@ -5,21 +5,28 @@ import { unfit } from "./tensors.ts";
 const LENGTH_BYTES = 4;
 
 /**
- * Splits the bytes of an input into elements.
- * @throws ProblemError 400 if the length of an element exceeds the remaining bytes
+ * Finds the elements of an input, without an object for each.
+ * @param count elements by the shape
+ * @throws ProblemError 400 if the bytes do not have exactly `count` elements
  */
-export function decodeElements(name: string, { form, bytes }: Exclude<GivenData, { form: "json" }>): Uint8Array[] {
-  if (form === "element") return [bytes];
+export function elementsIn(
+  name: string,
+  { form, bytes }: Exclude<GivenData, { form: "json" }>,
+  count: number,
+): (index: number) => Uint8Array {
+  if (form === "element") return () => bytes;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const elements: Uint8Array[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  const ends = new Uint32Array(count);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    if (at === bytes.length) throw unfit(`input '${name}' has ${i} elements, and its shape has ${count}`);
     const begin = at + LENGTH_BYTES;
-    const end = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
-    if (end > bytes.length) throw unfit(`input '${name}', element ${elements.length}: its bytes end before its length`);
-    elements.push(bytes.subarray(begin, end));
-    at = end;
+    at = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
+    if (at > bytes.length) throw unfit(`input '${name}', element ${i}: its bytes end before its length`);
+    ends[i] = at;
   }
-  return elements;
+  if (at < bytes.length) throw unfit(`input '${name}' has more elements than its shape, which has ${count}`);
+  return (index) => bytes.subarray((index === 0 ? 0 : (ends[index - 1] ?? 0)) + LENGTH_BYTES, ends[index]);
 }
 
 export function encodeElements(elements: readonly Uint8Array[]): Uint8Array {

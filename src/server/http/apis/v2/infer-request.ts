@@ -1,7 +1,10 @@
 /** Parses an inference request of the Open Inference Protocol. Its body is JSON, JSON followed by binary tensors, or the bytes of the only input. */
 import { z } from "zod";
 import { arrayTypes } from "../../../../author/tensor.ts";
+import { refuseTooMany } from "../../../inputs/input-decoder.ts";
+import type { Charge } from "../../../memory/charge.ts";
 import { ProblemError } from "../../problem.ts";
+import { parseMessage } from "../waited-predictions.ts";
 import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
 
 const parameters = z.record(z.string(), z.unknown()).nullish();
@@ -14,7 +17,8 @@ const requestSchema = z.looseObject({
       shape: z.array(z.int().min(0)),
       datatype: z.string(),
       parameters,
-      data: z.array(z.unknown()).nullish(),
+      // z.array() would copy the elements.
+      data: z.custom<readonly unknown[]>((value) => Array.isArray(value), "expected a list").nullish(),
     }),
   ),
   outputs: z.array(z.looseObject({ name: z.string(), parameters })).nullish(),
@@ -48,6 +52,8 @@ export interface InferRequest {
 
 export interface ModelInterface {
   readonly name: string;
+  /** Maximum rows of a request. */
+  readonly maxInputs: number;
   readonly inputs: ModelTensors;
   readonly outputs: ModelTensors;
 }
@@ -55,21 +61,39 @@ export interface ModelInterface {
 /** Parameters that the server does not support. Ignoring them would give wrong results. */
 const refusedParameters = ["sequence_id", "classification", "shared_memory_region"];
 
+/** The bytes of a request. */
+export interface InferBytes {
+  readonly bytes: Uint8Array;
+  /** The header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON, 0 if it has no JSON. */
+  readonly headerLength: string | null;
+  /** Gets the memory of the values in the JSON. */
+  readonly charge: Charge;
+}
+
 /**
  * Parses a request for the model.
- * @param headerLength the header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON, 0 if it has no JSON
- * @throws ProblemError 400
+ * @param convert called with the request in the turn of the event loop that parses it
+ * @throws ProblemError 400 or 413; SconceError `body_invalid`, `inputs_invalid`, `queue_full`; errors of `convert`
  */
-export function readRequest(bytes: Uint8Array, headerLength: string | null, model: ModelInterface): InferRequest {
+export async function readRequest<T>(
+  { bytes, headerLength, charge }: InferBytes,
+  model: ModelInterface,
+  convert: (request: InferRequest) => T,
+): Promise<T> {
   const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
   if (headerLength !== null && (!/^\d+$/.test(headerLength) || jsonLength > bytes.length)) {
     const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${bytes.length} bytes`;
     throw new ProblemError({ code: "bad_header", detail });
   }
-  if (headerLength !== null && jsonLength === 0) return rawRequest(bytes, model);
-  const body = parse(bytes.subarray(0, jsonLength));
+  if (headerLength !== null && jsonLength === 0) return convert(rawRequest(bytes, model));
+  const binary = bytes.subarray(jsonLength);
+  return parseMessage(bytes.subarray(0, jsonLength), charge, (value) => convert(requestOf(value, binary, model)));
+}
+
+function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): InferRequest {
+  const body = checked(value);
   refuseParameters("the request", body.parameters);
-  const inputs = inputsOf(body, bytes.subarray(jsonLength), model);
+  const inputs = inputsOf(body, binary, model);
   const rows = inputs[0]?.shape[0] ?? 0;
   for (const { field, shape } of inputs) {
     if (shape[0] === rows) continue;
@@ -77,6 +101,7 @@ export function readRequest(bytes: Uint8Array, headerLength: string | null, mode
     throw unfit(`input '${field.name}' has ${shape[0]} rows, and input '${first?.field.name}' has ${rows}`);
   }
   if (rows === 0) throw unfit("expected at least one row, received none");
+  refuseTooMany(rows, model.maxInputs);
   return {
     id: body.id ?? undefined,
     rows,
@@ -86,14 +111,7 @@ export function readRequest(bytes: Uint8Array, headerLength: string | null, mode
   };
 }
 
-function parse(bytes: Uint8Array): RequestBody {
-  let value: unknown;
-  try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (cause) {
-    const detail = "failed to parse the request JSON buffer: it is not JSON in UTF-8";
-    throw new ProblemError({ code: "not_json", detail }, { cause });
-  }
+function checked(value: unknown): RequestBody {
   const { data, error } = requestSchema.safeParse(value);
   if (data !== undefined) return data;
   const [issue] = error.issues;
@@ -163,15 +181,17 @@ function outputsOf({ outputs, parameters }: RequestBody, { name: model, outputs:
 }
 
 /** Reads a body without JSON: the elements of the model's only input. The answer has all outputs as binary tensors. */
-function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: ModelInterface): InferRequest {
+function rawRequest(bytes: Uint8Array, { name, maxInputs, inputs: { fields }, outputs }: ModelInterface): InferRequest {
   const [field, ...others] = fields;
   if (field === undefined || others.length > 0) {
     throw unfit(`a raw request needs a model with one input, and '${name}' has ${fields.length}`);
   }
   const shape = rawShape(field, bytes.length);
+  const [rows = 0] = shape;
+  refuseTooMany(rows, maxInputs);
   return {
     id: undefined,
-    rows: shape[0] ?? 0,
+    rows,
     inputs: [{ field, shape, data: { form: field.values.kind === "numbers" ? "binary" : "element", bytes } }],
     outputs: outputs.fields.map((output) => ({ field: output, isBinary: true })),
     timeoutMs: undefined,

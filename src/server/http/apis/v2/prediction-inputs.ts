@@ -1,9 +1,12 @@
 /** Converts the tensors of an inference request to inputs of a prediction: each row becomes one input. */
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../../author/tensor.ts";
-import { LARGE_BYTES } from "../../../inputs/bodies.ts";
-import type { InputValues } from "../../../inputs/input-decoder.ts";
-import { decodeElements } from "./byte-elements.ts";
+import { HELD_PER_BYTE, LARGE_BYTES } from "../../../inputs/bodies.ts";
+import { checkDepth, type InputValues } from "../../../inputs/input-decoder.ts";
+import { MAX_COST, sizeOfJson } from "../../../inputs/json-size.ts";
+import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
+import { tooManyValues } from "../waited-predictions.ts";
+import { elementsIn } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
@@ -25,13 +28,15 @@ interface Column {
   readonly kind: "array" | "file" | "list";
   /** Upper bound of the JSON's characters for all rows. */
   readonly maxLength: number;
+  /** Cost of the values that the schema checks one by one, by the rule of `sizeOfJson`. */
+  readonly cost: number;
   /** The value of one row. @throws ProblemError 400 */
   readonly valueAt: (row: number) => unknown;
 }
 
 /**
  * Checks the tensors, and computes an upper bound of their memory. The result's function `values` creates the inputs later.
- * @throws ProblemError 400
+ * @throws ProblemError 400; 413 if the schema would check too many values one by one
  */
 export function prepareInputs(
   { rows, inputs }: InferRequest,
@@ -44,6 +49,8 @@ export function prepareInputs(
   const valueAt = (row: number): unknown =>
     isWhole ? columns[0]?.valueAt(row) : Object.fromEntries(columns.map((each) => [each.name, each.valueAt(row)]));
   const lengthOf = (those: typeof columns) => those.reduce((sum, { maxLength }) => sum + maxLength, 0);
+  const cost = columns.reduce((sum, column) => sum + column.cost, 0);
+  if (cost > MAX_COST) throw tooManyValues();
   const isCostly = lengthOf(columns.filter(({ kind }) => kind === "list")) > LARGE_BYTES;
   const names = columns.reduce((sum, { name }) => sum + name.length + ROW_LENGTH, 0);
   return {
@@ -85,7 +92,7 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
   const size = countOf(dims);
   const arrayOf = (row: number): Tensor => ({ dtype, shape: dims, data: all.subarray(row * size, (row + 1) * size) });
   if (takesBytes) {
-    return { kind: "array", maxLength: 2 * all.byteLength, valueAt: (row) => new RequestArray(arrayOf(row)) };
+    return { kind: "array", cost: 0, maxLength: 2 * all.byteLength, valueAt: (row) => new RequestArray(arrayOf(row)) };
   }
   const valueAt = (row: number) => {
     const { lists, faults } = listsFromArray(arrayOf(row));
@@ -93,7 +100,7 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
     if (fault !== undefined) throw unfit(`input '${field.name}', row ${row}: an element ${fault.message}`);
     return lists;
   };
-  return { kind: "list", maxLength: NUMBER_LENGTH * count, valueAt };
+  return { kind: "list", cost: count, maxLength: NUMBER_LENGTH * count, valueAt };
 }
 
 /** Views the bytes as a typed array. Copies bytes whose address is not aligned for the dtype. */
@@ -116,29 +123,54 @@ function elementsOf({ field, shape, data }: GivenTensor, dtype: DType): Tensor {
 
 function byteColumn({ field, shape, data }: GivenTensor): Column {
   const { name, values } = field;
-  const elements = data.form === "json" ? data.list.flat(shape.length) : decodeElements(name, data);
-  refuseCount(name, elements.length, shape);
+  const count = countOf(shape);
+  const elementAt = data.form === "json" ? listElements(name, data.list, shape) : elementsIn(name, data, count);
   const { kind } = values;
+  const fail = (row: number, message: string) => unfit(`input '${name}', row ${row}: ${message}`);
+  const checkedAt = (row: number): string | Uint8Array => {
+    const element = elementAt(row);
+    if (typeof element === "string" || element instanceof Uint8Array) return element;
+    throw fail(row, "expected a string");
+  };
   const valueAt = (row: number) => {
-    const element = elements[row];
-    const fail = (message: string) => unfit(`input '${name}', row ${row}: ${message}`);
-    if (!(typeof element === "string" || element instanceof Uint8Array)) throw fail("expected a string");
+    const element = checkedAt(row);
     if (kind === "file") return urlOf(element);
     const text = typeof element === "string" ? element : utf8Of(element);
-    if (text === undefined) throw fail("the bytes are not UTF-8");
+    if (text === undefined) throw fail(row, "the bytes are not UTF-8");
     if (kind === "text") return text;
-    try {
-      return JSON.parse(text);
-    } catch {
-      throw fail("expected JSON");
-    }
+    const value = jsonOf(text);
+    if (value === undefined) throw fail(row, "expected JSON");
+    checkDepth(value);
+    return value;
   };
-  const length = elements.reduce<number>(
-    (sum, each) => sum + (each instanceof Uint8Array ? each.length : String(each).length),
-    0,
-  );
-  if (kind === "file") return { kind, maxLength: 2 * length, valueAt };
-  return { kind: "list", maxLength: (kind === "text" ? CHARACTER_LENGTH : 2) * length, valueAt };
+  let length = 0;
+  for (let row = 0; row < count; row++) length += checkedAt(row).length;
+  if (kind === "file") return { kind, cost: 0, maxLength: 2 * length, valueAt };
+  if (length > MAX_MESSAGE_BYTES) throw messageTooLarge();
+  if (kind === "text") return { kind: "list", cost: count, maxLength: CHARACTER_LENGTH * length, valueAt };
+  let [cost, valueBytes] = [0, 0];
+  for (let row = 0; row < count && cost <= MAX_COST; row++) {
+    const size = sizeOfJson(Buffer.from(checkedAt(row)));
+    cost += size.cost;
+    valueBytes += size.bytes;
+  }
+  return { kind: "list", cost, maxLength: 2 * length + valueBytes / HELD_PER_BYTE, valueAt };
+}
+
+/** The elements of a tensor in JSON, whose data may be flat or nested lists. */
+function listElements(name: string, list: readonly unknown[], shape: readonly number[]): (index: number) => unknown {
+  const elements = list.flat(shape.length);
+  refuseCount(name, elements.length, shape);
+  return (index) => elements[index];
+}
+
+/** @returns undefined if the text is not JSON */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;

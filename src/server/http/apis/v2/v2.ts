@@ -5,7 +5,8 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
-import { memoryFull, type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
+import { inTurn } from "../../../inputs/loop-turns.ts";
+import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
 import { compressedAnswer } from "./compressed-answer.ts";
@@ -19,7 +20,7 @@ const LENGTH_HEADER = "Inference-Header-Content-Length";
 
 export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   const { model, version, lifecycle, predictions, metrics, isUnloadedByClient = () => false } = options;
-  const { name, tag, digest } = model;
+  const { name, tag, digest, maxInputs } = model;
   const inputs = tensorsOf(model.inputSchema, "input");
   const outputs = tensorsOf(model.outputSchema, "output");
   const byteFields = outputs.fields
@@ -49,15 +50,19 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
 
   const infer = async (c: Context): Promise<Response> => {
     const { raw } = c.req;
-    const { body, bytes: bodyBytes, charge } = await predictions.readBytes(c);
+    const headerLength = raw.headers.get(LENGTH_HEADER);
+    const { body, bytes: bodyBytes, charge } = await predictions.read(c, { isMessage: headerLength === null });
     using releasing = new DisposableStack();
     releasing.use(charge);
-    const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
+    const wanted = { name, maxInputs, inputs, outputs };
+    const { request, prepared } = await readRequest({ bytes: body, headerLength, charge }, wanted, (request) => ({
+      request,
+      prepared: prepareInputs(request, inputs),
+    }));
     // A small body may expand to many rows, so their memory is counted before the rows are created.
-    const prepared = prepareInputs(request, inputs);
     const heldBytes = Math.max(bodyBytes, prepared.maxLength);
-    if (!charge.tryGrow(HELD_PER_BYTE * (heldBytes - bodyBytes))) throw memoryFull();
-    const given = prepared.isCostly ? JSON.stringify(prepared.values()) : prepared;
+    charge.mustGrow(HELD_PER_BYTE * (heldBytes - bodyBytes));
+    const given = prepared.isCostly ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
     const bytes = typeof given === "string" ? Math.max(bodyBytes, given.length) : bodyBytes;
     if (typeof given === "string") charge.grow(HELD_PER_BYTE * (bytes - heldBytes));
     releasing.move();
