@@ -94,6 +94,69 @@ describe("without a key", () => {
     expect(read).toEqual([]);
   });
 
+  test("no answer below /models tells whether a model has the name", async () => {
+    const names = ["parts", "lab", "guess", "parts:latest", "guess:latest", "team/guess"];
+    const ends = [
+      [
+        "",
+        "/",
+        "/demo",
+        "/demo/",
+        "/docs",
+        "/docs/",
+        "/openapi.json",
+        "/examples",
+        "/metrics",
+        "/drain",
+        "/favicon.ico",
+      ],
+      ["/health/live", "/health/ready", "/v2/health/live", "/v2", "/v2/models/parts/ready", "/mcp", "/v1/models"],
+      [
+        "/predictions",
+        "/predictions/none",
+        "/predictions/none/events",
+        "/x/demo",
+        "/x/docs",
+        "/demo/x/demo",
+        "/nothing",
+      ],
+      ["/docs/assets/none/none.js", "/demo/assets/none/none.js"],
+    ].flat();
+    const heads = [
+      ["Accept: text/html"],
+      ["Accept: application/json"],
+      ["X-API-Key: unknown"],
+      ["Accept: text/html", "X-API-Key: unknown"],
+    ];
+    const answerTo = async (method: string, name: string, end: string, head: readonly string[], start: string) => {
+      const { text } = await send(`${method} ${start}/models/${name}${end}`, head);
+      return text.replace(/^(?:date|x-request-id): .*\r\n/gim, "").replaceAll(name, "NAME");
+    };
+    for (const method of ["GET", "HEAD", "POST", "PUT", "OPTIONS"]) {
+      for (const end of ends) {
+        for (const head of heads) {
+          for (const start of ["", "/base"]) {
+            const answers = await Promise.all(names.map((name) => answerTo(method, name, end, head, start)));
+            expect([method, end, new Set(answers).size]).toEqual([method, end, 1]);
+          }
+        }
+      }
+    }
+    const models = ["parts", "guess"].map((name) => send(`GET /v2/models/${name}/ready`));
+    expect(new Set((await Promise.all(models)).map(({ status }) => status))).toEqual(new Set([401]));
+  }, 60_000);
+
+  test("the page and the documentation of each model can ask for the key", async () => {
+    for (const at of ["/models/parts", "/base/models/lab"]) {
+      const page = await client.fetch(`${at}/demo`, { headers: { Accept: "text/html" } });
+      expect(page.status).toBe(200);
+      const [, script = ""] = /src="([^"]+page\.js)"/.exec(await page.text()) ?? [];
+      const asset = await fetch(new URL(script, page.url));
+      expect([asset.status, asset.headers.get("content-type")]).toEqual([200, "text/javascript; charset=utf-8"]);
+      expect((await client.fetch(`${at}/docs`)).status).toBe(200);
+    }
+  });
+
   test("no unusual spelling of a path avoids the check of the key", async () => {
     const id = prediction.prediction_id;
     const targets = [

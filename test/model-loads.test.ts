@@ -3,7 +3,7 @@
  * place.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--admin-port", "0"], {
     env: { SCONCE_HOME: store.home, ...env },
   });
 const serve = (...args: string[]): RunningCli => serveIn({}, ...args);
@@ -61,8 +61,8 @@ async function statesOf(client: Client): Promise<Record<string, string>> {
   return Object.fromEntries(models.map(({ name, state }) => [name, state]));
 }
 
-const move = (client: Client, name: string, what: "load" | "unload") =>
-  client.fetch(`/v2/repository/models/${name}/${what}`, { method: "POST" });
+const move = async (server: RunningCli, name: string, what: "load" | "unload") =>
+  (await adminOf(server)).fetch(`/v2/repository/models/${name}/${what}`, { method: "POST" });
 
 describe("--keep-alive", () => {
   test("loads a model once for many first predictions, and tells their clients that the model is being loaded", async () => {
@@ -105,7 +105,7 @@ describe("--keep-alive", () => {
     expect((await client.fetch("/health/ready")).status).toBe(200);
     expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: true });
     // A client may unload the model that is already unloaded.
-    expect((await move(client, "ten", "unload")).status).toBe(200);
+    expect((await move(server, "ten", "unload")).status).toBe(200);
     expect(await (await client.fetch("/v2/models/ten/ready")).json()).toEqual({ ready: false });
     expect(await (await client.fetch("/v2/repository/index", { method: "POST" })).json()).toMatchObject([
       { state: "UNAVAILABLE" },
@@ -122,7 +122,7 @@ describe("--keep-alive", () => {
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
     await held.arrived("last");
-    const unloading = move(client, "lab", "unload");
+    const unloading = move(server, "lab", "unload");
     expect(await statesOf(client)).toEqual({ lab: "ready" });
     held.release("last");
     expect((await client.end(id)).outputs).toMatchObject([{ y: 3 }]);
@@ -150,18 +150,18 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   const client = await clientOf(server);
   const index = async () => (await client.fetch("/v2/repository/index", { method: "POST" })).json();
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
-  expect((await move(client, "ten", "unload")).status).toBe(200);
+  expect((await move(server, "ten", "unload")).status).toBe(200);
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "UNAVAILABLE", reason: "unloaded" }]);
   const ready = async (name: string) => (await client.fetch(`/v2/models/${name}/ready`)).status;
   expect([await ready("ten"), await ready("lab")]).toEqual([503, 200]);
   // A prediction loads the model that a request has unloaded.
   expect((await predictAt(client, "/models/ten", 1)).outputs).toEqual([{ y: 30 }]);
   expect(await ready("ten")).toBe(200);
-  expect((await move(client, "ten", "unload")).status).toBe(200);
+  expect((await move(server, "ten", "unload")).status).toBe(200);
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
-  expect((await move(client, "ten", "load")).status).toBe(200);
+  expect((await move(server, "ten", "load")).status).toBe(200);
   expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
-  const missing = await move(client, "none", "load");
+  const missing = await move(server, "none", "load");
   expect(missing.status).toBe(404);
   expect(await missing.json()).toEqual({ error: expect.stringContaining("lab, ten") });
 });
@@ -175,17 +175,17 @@ test("a load that fails is reported to the predictions that waited, and later on
   expect(refused.status).toBe(503);
   expect(refused.headers.get("retry-after")).toBe("10");
   expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "failed" });
-  expect((await move(client, "ten", "load")).status).toBe(503);
+  expect((await move(server, "ten", "load")).status).toBe(503);
 });
 
 test("a request to load a model tries again, even after a failed load", async () => {
   await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--preload", "lab");
   const client = await clientOf(server);
-  const failed = await move(client, "needy", "load");
+  const failed = await move(server, "needy", "load");
   expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("the model failed in setup")]);
   expect(await server.line("The model needy could not be loaded")).toContain("no tokens");
   await Bun.write(dir.join("tokens"), "");
-  expect((await move(client, "needy", "load")).status).toBe(200);
+  expect((await move(server, "needy", "load")).status).toBe(200);
   expect(await statesOf(client)).toMatchObject({ needy: "ready" });
 });
 
@@ -193,9 +193,9 @@ test("a model that is being loaded is unloaded on request", async () => {
   await using held = hold();
   await using server = serveIn({ SETUP_URL: held.url("setup") }, "lab", "needy", "--preload", "lab");
   const client = await clientOf(server);
-  const loading = move(client, "needy", "load");
+  const loading = move(server, "needy", "load");
   await held.arrived("setup");
-  const unloading = move(client, "needy", "unload");
+  const unloading = move(server, "needy", "unload");
   await until(async () => (await statesOf(client)).needy === "loading");
   held.release("setup");
   expect((await loading).status).toBe(200);

@@ -1,7 +1,7 @@
 /** Several models in one server: each has its routes below `/models`, and its own engine process. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -130,17 +130,57 @@ describe("a server with three models", () => {
     expect((await client.fetch(location.replace("team/ten", "lab"))).status).toBe(404);
   });
 
-  test("has the list, loads and unloads in the OpenAPI document at its root", async () => {
+  test("has the list in the OpenAPI document at its root", async () => {
     const pathsOf = async (base: string) =>
       Object.keys(((await jsonAt(client, `${base}/openapi.json`)) as { paths: object }).paths);
-    const own = ["/models", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload"];
-    expect(await pathsOf("")).toEqual(expect.arrayContaining(own));
-    for (const path of await pathsOf("/models/lab")) expect(own).not.toContain(path);
+    expect(await pathsOf("")).toContain("/models");
+    expect(await pathsOf("/models/lab")).not.toContain("/models");
     const document = new ApiDocument(client, await jsonAt(client, "/openapi.json"));
-    const asked = document.requests.filter(({ path }) => own.includes(path));
-    // The last request unloads the model. The next prediction loads it again.
+    const asked = document.requests.filter(({ path }) => path === "/models");
     for (const each of asked) expect([each.path, await document.faultsOf(each)]).toEqual([each.path, []]);
-    expect((await predictAt(client, "/models/texts", [{ text: "a" }])).status).toBe("success");
+  });
+
+  test("lets nobody load or unload a model at the port for everybody", async () => {
+    for (const name of ["lab", "team/ten", "texts", "none"]) {
+      for (const move of ["load", "unload"]) {
+        for (const path of [
+          `/v2/repository/models/${name}/${move}`,
+          `/models/lab/v2/repository/models/${name}/${move}`,
+        ]) {
+          const answer = await client.fetch(path, { method: "POST" });
+          expect([path, answer.status]).toEqual([path, 404]);
+        }
+      }
+    }
+    const answer = await client.fetch("/v2/repository/models/lab/unload", { method: "POST" });
+    expect(await answer.json()).toEqual({ error: expect.stringContaining("--admin-port") });
+    expect(await inRole(server.pid, "engine")).toHaveLength(3);
+  });
+
+  test("has no route of an API that --api leaves out", async () => {
+    await using bare = serve(["lab", "texts", "--api", "none", "--admin-port", "0"]);
+    const ports = [await clientOf(bare), await adminOf(bare)];
+    for (const port of ports) {
+      for (const path of [
+        "/v2/models/stats",
+        "/v2/models/lab",
+        "/v2/models/texts/ready",
+        "/v2",
+        "/v1/models",
+        "/models/lab/v2",
+      ])
+        expect([path, (await port.fetch(path)).status]).toEqual([path, 404]);
+      const moves = ["load", "unload"].map((move) => `/v2/repository/models/texts/${move}`);
+      for (const path of [
+        "/v2/repository/index",
+        ...moves,
+        "/models/texts/v2/repository/index",
+        "/mcp",
+        "/v1/embeddings",
+      ])
+        expect([path, (await port.fetch(path, { method: "POST" })).status]).toEqual([path, 404]);
+    }
+    expect(await inRole(bare.pid, "engine")).toHaveLength(2);
   });
 
   test("lists its models if a path names none of them", async () => {

@@ -69,7 +69,7 @@ function documentFor(
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
   const ofModels =
-    modelNames.length === 0 ? [] : [describedModels({ names: modelNames, hasKeys: false, hasAdminPort: false })];
+    modelNames.length === 0 ? [] : [describedModels({ names: modelNames, hasKeys: true, hasMoves: true })];
   const ofApis = describedApis(
     {
       name,

@@ -53,6 +53,17 @@ test("a connection is held open until the other HTTP process has answered, or it
   expect(held).toEqual([false]);
 });
 
+test("metrics leave out an HTTP process that is blocked, and have those of the others", async () => {
+  await using dir = await tempDir();
+  const blocked = Promise.withResolvers<Response>();
+  const gauges = [{ name: "sconce_x", help: "x", type: "gauge", aggregator: "sum", values: [] }];
+  await using _blocked = Bun.serve({ unix: dir.join("1"), fetch: () => blocked.promise });
+  await using _other = Bun.serve({ unix: dir.join("2"), fetch: () => Response.json(gauges) });
+  const siblings = new Siblings({ index: 0, count: 4, socketOf: (index) => dir.join(String(index)) }, () => {});
+  expect(await siblings.metrics()).toMatchObject(gauges);
+  blocked.resolve(new Response());
+});
+
 test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, which would block the connection", async () => {
   await using dir = await tempDir();
   await using _other = Bun.serve({

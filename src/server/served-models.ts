@@ -121,9 +121,12 @@ export class ServedModels {
   };
 
   #answerNamed(request: Request, context: RequestContext): Response | Promise<Response> {
-    const { basePath } = this.#shared.options.config;
+    const { keys, options } = this.#shared;
+    const { basePath } = options.config;
     const given = pathOf(request);
     const path = basePath === "" ? given : withoutPrefix(given, basePath);
+    context.key ??= keys?.find(request.headers);
+    if (keys !== undefined && context.key === undefined) return this.#answerWithoutKey(given, path, request, context);
     const found = this.#below(path, "/models/");
     if (found !== undefined) {
       const { named, rest } = found;
@@ -138,6 +141,16 @@ export class ServedModels {
     if (other === undefined) return this.#root(request, context);
     context.prefix = given.slice(0, given.length - path.length);
     return this.#answer(other.named, `/models/${nameOf(other.named)}`, request, context);
+  }
+
+  /** Answers a request without a valid API key. Looks for no model, so that the answer does not tell which names exist. */
+  #answerWithoutKey(given: string, path: string, request: Request, context: RequestContext): ReturnType<Answer> {
+    // The page and the documentation ask for the key. They contain no facts about a model, so those of any model will do.
+    const [, open] = /^\/models\/.+(\/(?:demo|docs)(?:\/assets\/.*)?)$/.exec(path) ?? [];
+    const usable = open === undefined ? undefined : this.#entries.find(({ served }) => served !== undefined);
+    if (open === undefined || usable === undefined) return this.#list(request, context);
+    context.prefix = given.slice(0, given.length - open.length);
+    return this.#answer(usable, `/models/${usable.options.name}`, request, context);
   }
 
   /** The model that a path names after `start`. The longest name wins, because names may contain slashes. */

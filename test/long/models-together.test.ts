@@ -1,7 +1,7 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP, upgrades and lists of models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { makeKey } from "../../src/server/access/key-file.ts";
-import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { adminOf, clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
@@ -241,13 +241,14 @@ test("two models with one name of a queue are refused", async () => {
 test("after a failed load, a request loads the model again, and then its predictions do", async () => {
   const file = dir.join("break");
   await Bun.write(file, "");
-  await using server = serve(["lab", "ten"], { env: { BREAK: file } });
+  await using server = serve(["lab", "ten", "--admin-port", "0"], { env: { BREAK: file } });
   const client = await clientOf(server);
   expect(await server.line("The model ten could not be loaded")).toContain("no weights today");
   expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);
   expect((await post(client, "ten", { x: 2 })).status).toBe(503);
   await Bun.file(file).delete();
-  expect((await client.fetch("/v2/repository/models/ten/load", { method: "POST" })).status).toBe(200);
+  const admin = await adminOf(server);
+  expect((await admin.fetch("/v2/repository/models/ten/load", { method: "POST" })).status).toBe(200);
   expect((await predict(client, "ten", { x: 2 })).outputs).toEqual([{ y: 50 }]);
 });
 

@@ -51,6 +51,12 @@ export class TestedServer implements AsyncDisposable {
     return this.#running.pid;
   }
 
+  /** URL of the admin port, from the log of the current process. */
+  get adminUrl(): URL {
+    const line = this.lines.find((each) => each.includes("Admin port"));
+    return new URL(/http:\S+/.exec(line ?? "")?.[0] ?? "");
+  }
+
   /** Resolves with the exit code when the process has ended. */
   get exited(): Promise<number> {
     return this.#running.exited;

@@ -95,11 +95,12 @@ export function createApp(options: AppOptions): OpenAPIHono {
   const app = new OpenAPIHono({ getPath: pathsBelow(options.basePath) });
   guard(app, options);
   const hasAdminPort = config.adminPort !== undefined;
+  const hasMoves = options.keys !== undefined && !hasAdminPort && config.api.includes("v2");
   const schemas = modelSchemas(model);
   const hasKeys = options.keys !== undefined;
   const { modelNames: names } = options;
   const apis = [
-    ...(names === undefined ? [] : [describedModels({ names, hasKeys, hasAdminPort })]),
+    ...(names === undefined ? [] : [describedModels({ names, hasKeys, hasMoves })]),
     ...describedApis(model, { apis: config.api, hasKeys }),
   ];
   describeRoutes(app, {

@@ -23,6 +23,8 @@ export interface SiblingsOptions {
 /** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
 const metricsPath = "/sibling/metrics";
 const hasPath = "/sibling/has/";
+/** Milliseconds that a request for metrics waits for the other HTTP processes. */
+const METRICS_MS = 1000;
 /** Header of answers to other HTTP processes: the status of the prediction, for the access log. It is removed before clients get the answer. */
 export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
@@ -131,13 +133,14 @@ export class Siblings {
     return { [Symbol.asyncDispose]: () => listener.stop(true) };
   }
 
-  /** The gauges of all other HTTP processes. Leaves out processes that cannot be reached. */
+  /** The gauges of all other HTTP processes. Leaves out processes that cannot be reached, or do not answer in time, such as a blocked process. */
   async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
+    const signal = AbortSignal.timeout(METRICS_MS);
     const answers = await Promise.allSettled(
       others.map(async (other) => {
-        const answer = await fetch(`http://front${metricsPath}`, { unix: socketOf(other) });
+        const answer = await fetch(`http://front${metricsPath}`, { unix: socketOf(other), signal });
         return z.array(familySchema).parse(await answer.json());
       }),
     );

@@ -84,7 +84,8 @@ export interface PageListModel {
 
 /** The page that lists the models of a server. It has the style of the models' pages, and no script. */
 export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
-  const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
+  // "./": a browser takes `digits:v1/demo` for a URL with the scheme `digits`.
+  const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["./", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
     ({ name, description, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">

@@ -36,7 +36,7 @@ export const models: Fault = {
   async inject(injection) {
     const { home } = injection;
     await using file = await listFile();
-    const args = ["--models", file.path, "--keep-alive", "600", "--preload", "torture"];
+    const args = ["--models", file.path, "--keep-alive", "600", "--preload", "torture", "--admin-port", "0"];
     await using server = await TestedServer.start({ home, args });
     // The flooded model was loaded first, so this is its engine process.
     const flooded = await server.child("engine");
@@ -171,7 +171,7 @@ async function reload({ tally, random, isLong }: Injection, server: TestedServer
   const total = isLong ? 1000 : 100;
   const running = Promise.all(all.map((each) => each.run(total)));
   const move = (name: string, what: string) =>
-    fetch(new URL(`/v2/repository/models/${name}/${what}`, server.url), { method: "POST" });
+    fetch(new URL(`/v2/repository/models/${name}/${what}`, server.adminUrl), { method: "POST" });
   for (let i = 0; i < (isLong ? 20 : 3); i++) {
     await tally.inject(async () => {
       const name = i % 2 === 0 ? "torture" : "quiet";

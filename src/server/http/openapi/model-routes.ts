@@ -8,8 +8,8 @@ import { answered, traced } from "./headers.ts";
 interface ModelRoutesOptions {
   readonly names: readonly string[];
   readonly hasKeys: boolean;
-  /** Whether models can be loaded and unloaded only through the admin port, whose routes are not documented. */
-  readonly hasAdminPort: boolean;
+  /** Whether the port loads and unloads models, for keys that permit it. The routes of the admin port are not documented. */
+  readonly hasMoves: boolean;
 }
 
 const listSchema = z
@@ -43,7 +43,7 @@ const moveFaults = {
   503: "The model could not be loaded",
 };
 
-export function describedModels({ names, hasKeys, hasAdminPort }: ModelRoutesOptions): DescribedApi {
+export function describedModels({ names, hasKeys, hasMoves }: ModelRoutesOptions): DescribedApi {
   const tag = { name: "Models", description: "The models of this server" };
   const request = { headers: z.object(traced) };
   const list: RouteConfig = {
@@ -59,12 +59,11 @@ export function describedModels({ names, hasKeys, hasAdminPort }: ModelRoutesOpt
       ...fails("not_ready", ...(hasKeys ? (["key_required", "key_unknown", "key_refused"] as const) : [])),
     },
   };
-  if (hasAdminPort) return { tag, routes: [list] };
-  return { tag, routes: [list, moveRoute("load", names, hasKeys), moveRoute("unload", names, hasKeys)] };
+  if (!hasMoves) return { tag, routes: [list] };
+  return { tag, routes: [list, moveRoute("load", names), moveRoute("unload", names)] };
 }
 
-function moveRoute(move: "load" | "unload", names: readonly string[], hasKeys: boolean): RouteConfig {
-  const statuses = ([400, 401, 403, 404, 500, 503] as const).filter((status) => hasKeys || status !== 401);
+function moveRoute(move: "load" | "unload", names: readonly string[]): RouteConfig {
   return {
     method: "post",
     path: `/v2/repository/models/{model}/${move}`,
@@ -83,7 +82,7 @@ function moveRoute(move: "load" | "unload", names: readonly string[], hasKeys: b
     },
     responses: {
       200: { description: "Done", headers: z.object(answered) },
-      ...failsWith(statuses, errorSchema, moveFaults),
+      ...failsWith([400, 401, 403, 404, 500, 503], errorSchema, moveFaults),
     },
   };
 }

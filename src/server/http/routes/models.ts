@@ -6,7 +6,7 @@ import type { ModelState } from "../../../base/labels.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
 import type { SplitShare } from "../../predictions/split.ts";
-import { addControlRoutes, type ControlOptions } from "../admin.ts";
+import { addControlRoutes, type ControlOptions, INDEX } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
@@ -98,20 +98,7 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
       })),
     );
   });
-  app.get("/v2/models/stats", (c) =>
-    c.json({ model_stats: models().map(({ name, metrics: own }) => statisticsOf(own, name)) }),
-  );
-  app.post("/v2/repository/index", (c) => c.json(models().map(repositoryEntry)));
-  app.post("/v2/repository/models/:path{.+}", async (c) => {
-    const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
-    if (move !== "load" && move !== "unload") throw nothingAt(c);
-    const engine = options.engineOf(named(models(), name).name);
-    if (engine !== undefined) {
-      options.onHold(c.req.raw, true);
-      await engine[move]().finally(() => options.onHold(c.req.raw, false));
-    } else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
-    return c.body(null, 200);
-  });
+  if (options.config.api.includes("v2")) addRepositoryRoutes(app, options);
   app.notFound((c) => {
     throw nothingAt(c);
   });
@@ -121,6 +108,32 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
     const [, name] = /^\/models\/(.+)$/.exec(c.req.path) ?? [];
     return name === undefined ? missing(`there is nothing at ${c.req.path}`) : unknown(models(), name);
   }
+}
+
+/** Adds the routes of Triton's model repository, and the statistics of all models. */
+function addRepositoryRoutes(app: Hono, { models, engineOf, onHold, config, keys }: ModelsAppOptions): void {
+  app.get("/v2/models/stats", (c) =>
+    c.json({ model_stats: models().map(({ name, metrics: own }) => statisticsOf(own, name)) }),
+  );
+  app.post(INDEX, (c) => c.json(models().map(repositoryEntry)));
+  app.post("/v2/repository/models/:path{.+}", async (c, next) => {
+    const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
+    if (move !== "load" && move !== "unload") return next();
+    if (!takesMoves({ config, keys })) {
+      throw missing("models are loaded and unloaded at the admin port (--admin-port), or with an API key (--api-keys)");
+    }
+    const engine = engineOf(named(models(), name).name);
+    if (engine !== undefined) {
+      onHold(c.req.raw, true);
+      await engine[move]().finally(() => onHold(c.req.raw, false));
+    } else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
+    return c.body(null, 200);
+  });
+}
+
+/** Whether a request may load and unload models: at the admin port, or with a key that permits `admin`. Nobody may do so at a port for everybody. */
+function takesMoves({ config, keys }: GuardOptions): boolean {
+  return config.adminPort !== undefined || keys !== undefined;
 }
 
 /** An app with the checks and error answers, but without routes. */
