@@ -91,7 +91,10 @@ test("check finds type errors and restores a missing link to sconce's types", as
   const text = await readFile(join(folder, "model.ts"), "utf8");
   await Bun.write(join(folder, "model.ts"), text.replace("batchSize: 32", 'batchSize: 32 as unknown as "32"'));
   const message = expect.stringMatching(/^model\.ts\(\d+,\d+\): error TS\d+: /);
-  expect(await checked()).toEqual([{ mistake: "types", message, effect: "unseen" }]);
+  expect(await checked()).toEqual([{ mistake: "types", message, effect: "refused" }]);
+  const built = await cli(["build", folder], { env: { SCONCE_HOME: dir.join("home") } });
+  expect(built.code).not.toBe(0);
+  expect(built.stderr).toMatch(/model\.ts has type errors: model\.ts\(\d+,\d+\): error TS\d+: /);
   // A TypeScript compiler in the model's folder takes precedence over sconce's.
   await Bun.write(join(folder, "node_modules/typescript/package.json"), '{ "bin": { "tsc": "tsc.js" } }');
   await Bun.write(

@@ -1,4 +1,5 @@
 /** `sconce build [DIR]`: packages a model into the store. */
+import { resolve } from "node:path";
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -11,6 +12,7 @@ import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
+import { typeFindings } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
 import { examine } from "./try-out/examination.ts";
@@ -21,7 +23,7 @@ import { configOf, withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const build = command({
-  details: `The command bundles model.ts with its npm packages, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights, latest moves only if the model has no other build.
+  details: `The command bundles model.ts with its npm packages, checks its types if a tsconfig.json is near, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights, latest moves only if the model has no other build.
 
 A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors. TorchScript, an older format, does not: use --input.
 
@@ -78,6 +80,11 @@ sconce build traced.pt --input x=float32[N,784]`,
     }
     using folder = await modelFolder(dir, { ...options, name });
     const { weights, aot: isCompiled } = options;
+    // The compiler runs beside the trial, in its own process.
+    const isOver = new AbortController();
+    using _ = { [Symbol.dispose]: () => isOver.abort() };
+    const types = isFile(dir) ? Promise.resolve([]) : typeFindings(resolve(dir), isOver.signal);
+    types.catch(() => {});
     const { code, model, batchSize, examples, files, pathOf, golden } = await withSource(
       { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
       async (source) => {
@@ -89,6 +96,7 @@ sconce build traced.pt --input x=float32[N,784]`,
           fixedRows,
           program,
         });
+        examination.findings.push(...(await types));
         settle(examination.findings, options.allowRandom);
         const isSteady = examination.findings.every(({ effect }) => effect === "warned");
         return { ...source, golden: item && isSteady ? await goldenOf(source, item) : undefined };
@@ -136,8 +144,13 @@ function withFix({ mistake, error, python }: Finding): SconceError {
 
 /** Logs findings that are warnings. @throws SconceError for a refused model, or unsteady outputs if not allowed */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
-  const refused = findings.find(({ effect }) => effect === "refused");
-  if (refused !== undefined) throw withFix(refused);
+  const refused = findings.filter(({ effect }) => effect === "refused");
+  const [first] = refused;
+  if (first !== undefined && first.mistake !== "types") throw withFix(first);
+  if (first !== undefined) {
+    const errors = refused.map(({ error }) => error.message).join("\n");
+    throw new SconceError("model_invalid", `model.ts has type errors: ${errors}`);
+  }
   const messages = (wanted: Finding["effect"]) =>
     findings.flatMap((finding) => (finding.effect === wanted ? [withFix(finding).message] : []));
   const unsteady = messages("unsteady");

@@ -4,18 +4,16 @@ import { colorize } from "consola/utils";
 import { messageWithLine } from "../../base/author-line.ts";
 import { formatBytes } from "../../base/bytes.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
-import { log } from "../../base/log.ts";
 import { rounded } from "../../base/milliseconds.ts";
 import { flagOff, option } from "../../base/option.ts";
-import { modelFile } from "../../package/code/bundle.ts";
 import { command } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
-import { checkTypes } from "./check/type-check.ts";
+import { typeFindings } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
 import { examine } from "./try-out/examination.ts";
 import { type Examination, newExamination } from "./try-out/examination-report.ts";
-import { type Finding, findingOf } from "./try-out/finding.ts";
+import { findingOf } from "./try-out/finding.ts";
 import { withSource } from "./try-out/source-model.ts";
 import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
@@ -24,7 +22,7 @@ export const check = command({
 
 The command finds common mistakes of an export, and prints the Python fix of each. A batch may be fixed, or missing in an output. The network may be in training mode, have weights of a GPU or of another dtype, or call unknown operators. The names of tensors may be wrong. Outputs may change at random, with a buffer, or with other items of the batch. Outputs of a tuple have no names, so the command does not detect outputs that are declared in the wrong order.
 
-The command exits with 1 if it finds a mistake. --json prints times in milliseconds and memory in bytes. The field effect of a finding says what build does: refused (refuses the model), unsteady (refuses without --allow-random), warned (warns), unseen (does not check this, as types).`,
+The command exits with 1 if it finds a mistake. --json prints times in milliseconds and memory in bytes. The field effect of a finding says what build does: refused (refuses the model), unsteady (refuses without --allow-random), warned (warns).`,
   example: `sconce check examples/digits
 sconce check traced.pt --input x=float32[N,784]
 sconce check . --json | jq '.findings[].python'`,
@@ -51,21 +49,11 @@ sconce check . --json | jq '.findings[].python'`,
       if (!(error instanceof SconceError) || error.code === "usage") throw error;
       examination.findings.push(findingOf(error));
     }
-    if (modelFile(resolve(given)) !== undefined) {
-      const { errors, skipped } = await checkTypes(resolve(given));
-      examination.findings.push(...errors.slice(0, MOST_TYPE_ERRORS).map(typeFinding));
-      if (skipped !== undefined) log.info(skipped);
-    }
+    examination.findings.push(...(await typeFindings(resolve(given))));
     console.log(options.json ? JSON.stringify(asJson(examination), null, 2) : report(examination));
     if (examination.findings.length > 0) process.exitCode = 1;
   },
 });
-
-const MOST_TYPE_ERRORS = 10;
-
-function typeFinding(line: string): Finding {
-  return { mistake: "types", error: new SconceError("model_invalid", line), python: undefined, effect: "unseen" };
-}
 
 function asJson({ findings, ...measured }: Examination) {
   const shown = findings.map(({ mistake, error, python, effect }) => ({

@@ -4,12 +4,18 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { z } from "zod";
+import { SconceError } from "../../../base/errors.ts";
+import { log } from "../../../base/log.ts";
 import { temporaryFolder } from "../../../machine/files/temporary-folder.ts";
 import { isExecutable } from "../../../machine/processes/program.ts";
 import { modelFile } from "../../../package/code/bundle.ts";
 import { installCommand } from "../../../package/code/package-manager.ts";
 import { sourcesFolder } from "../../../package/executable/sources.ts";
 import { restoreTypes } from "../init/types-link.ts";
+import type { Finding } from "../try-out/finding.ts";
+
+/** Most type errors that become findings. */
+const MAX_ERRORS = 10;
 
 export interface TypeCheck {
   /** Errors such as `model.ts(12,3): error TS2339: …`. */
@@ -21,8 +27,21 @@ export interface TypeCheck {
 /** Matches compiler errors in the folder's files or settings, but not in npm packages or sconce. */
 const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
 
-/** Type-checks model.ts and its imports with the settings of the nearest tsconfig.json. */
-export async function checkTypes(dir: string): Promise<TypeCheck> {
+/** Type errors of model.ts as findings. Logs why no check ran, unless the folder has no tsconfig.json. */
+export async function typeFindings(dir: string, ended?: AbortSignal): Promise<Finding[]> {
+  if (modelFile(dir) === undefined || nearest(dir, "tsconfig.json") === undefined) return [];
+  const { errors, skipped } = await checkTypes(dir, ended);
+  if (skipped !== undefined && ended?.aborted !== true) log.info(skipped);
+  return errors.slice(0, MAX_ERRORS).map((line) => {
+    return { mistake: "types", error: new SconceError("model_invalid", line), python: undefined, effect: "refused" };
+  });
+}
+
+/**
+ * Type-checks model.ts and its imports with the settings of the nearest tsconfig.json.
+ * @param ended an abort ends the compiler
+ */
+export async function checkTypes(dir: string, ended?: AbortSignal): Promise<TypeCheck> {
   const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
   const file = modelFile(dir);
   if (file === undefined || !/\.m?ts$/.test(file)) return skipped(`${file ?? dir} is not TypeScript`);
@@ -43,6 +62,7 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
     cwd: dir,
     env: { ...process.env, ...(isExecutable && { BUN_BE_BUN: "1" }) },
     stdin: "ignore",
+    ...(ended && { signal: ended }),
     stdout: "pipe",
     stderr: "pipe",
   });

@@ -8,10 +8,10 @@ export interface Finding {
   readonly error: SconceError;
   readonly python: string | undefined;
   /**
-   * Effect of the mistake on `build`: the model is refused, refused without --allow-random (`unsteady`), accepted with
-   * a warning, or accepted because `build` does not see the mistake.
+   * Effect of the mistake on `build`: the model is refused, refused without --allow-random (`unsteady`), or accepted
+   * with a warning.
    */
-  readonly effect: "refused" | "unsteady" | "warned" | "unseen";
+  readonly effect: "refused" | "unsteady" | "warned";
 }
 
 /** Turns an error into a finding. @param inputs names of the model's inputs */
