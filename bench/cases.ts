@@ -5,15 +5,7 @@ import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
 import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
 import { peer, peers } from "./peers/peers.ts";
-import {
-  bunImage,
-  meanByUrl,
-  meanOfPictures,
-  resnetByData,
-  resnetByTensors,
-  resnetByUrl,
-  resnetInUnit,
-} from "./photographs.ts";
+import { bunImage, meanByUrl, meanOfPictures, resnetByData, resnetByTensors, resnetByUrl } from "./photographs.ts";
 import { raw, rawInPython } from "./raw.ts";
 import { atLeast, atMost, type Goal, type Measurement } from "./report.ts";
 import { minilm } from "./sentences.ts";
@@ -197,16 +189,6 @@ const gpu: Cases = {
     onGpu(),
     raw(64, { device }),
     atLeast(0.95),
-  ),
-  "gpu-nvjpeg": row(
-    {
-      ...photographs,
-      network: inTf32(resnetInUnit),
-      subject: "ResNet-18, pictures as data URIs, decoded by nvJPEG, 256 connections",
-    },
-    onGpu(),
-    raw(64, { device }),
-    atLeast(0.9),
   ),
   "gpu-url": row(
     { ...photographs, network: inTf32(resnetByUrl), subject: "ResNet-18, pictures by URL, 256 connections" },

@@ -25,8 +25,6 @@ export const meanByUrl = () => network("mean", served);
 
 export const resnetByUrl = () => network("resnet18", served);
 export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
-/** ResNet-18 with pictures as data URIs, which the JPEG unit of the GPU decodes. */
-export const resnetInUnit = () => network("resnet18-nvjpeg", (image) => image.toDataUri(), "resnet18");
 
 /** Starts an HTTP server for one picture, which runs until the program ends. @returns the picture's URL */
 function served({ bytes }: Image): string {
@@ -45,8 +43,8 @@ export async function resnetByTensors(): Promise<Network> {
   return withSamples({ name: "resnet18-tensors", folder, requests, inputs: requests });
 }
 
-async function network(name: string, request: (image: Image) => string, weights = name): Promise<Network> {
-  const folder = await buildOwnModel(name, weights);
+async function network(name: string, request: (image: Image) => string): Promise<Network> {
+  const folder = await buildOwnModel(name);
   const shown = await pictures();
   const requests = shown.map((image) => ({ image: request(image) }));
   return withSamples({ name, folder, requests, inputs: shown.map((image) => ({ image: image.toDataUri() })) });

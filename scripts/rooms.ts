@@ -25,7 +25,7 @@ const rooms: Readonly<Record<string, Room>> = {
   author: {
     imports: "base",
     doors: `
-      audio/wav data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error jpeg-unit media-type name
+      audio/wav data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error media-type name
       ndarray-bytes ndarray-wire openai params parts plain-check schema-faults session source-map stack stray-errors tensor tensor-memory url-label
       wire-schema
       withheld-files z zod-internals zod-issues`,
@@ -35,7 +35,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once files/temporary-folder
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
-      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvjpeg nvml network/address-guard network/bounded-body
+      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/background processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
       processes/program processes/program-name processes/run-folder processes/scheduling processes/shared-counters

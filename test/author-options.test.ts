@@ -45,7 +45,7 @@ const call = (options: object, make: (options: never) => unknown, ...enumerated:
 const only = <T>(options: T) => options;
 
 const calls: Readonly<Record<string, Call>> = {
-  "image()": call({ maxBytes: 10, maxPixels: 10, nvjpeg: true }, image),
+  "image()": call({ maxBytes: 10, maxPixels: 10 }, image),
   "audio()": call({ maxBytes: 10, maxSeconds: 1.5, decoders: {} }, audio),
   "file()": call({ maxBytes: 10, mediaTypes: ["audio/wav", "text/*"] }, file),
   "ndarray()": call({ ...float32(2) }, (spec) => ndarray(spec), "dtype"),

@@ -11,7 +11,6 @@
 
 #include "bitmap.h"
 #include "jpeg.h"
-#include "jpeg_unit.h"
 #include "resample.h"
 #include "stored_png.h"
 
@@ -167,11 +166,8 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   std::vector<uint8_t> jpeg(file.Data(), file.Data() + file.ByteLength());
   const int64_t source_width = number(given, "sourceWidth");
   const int64_t source_height = number(given, "sourceHeight");
-  const bool in_unit = flag(given, "inUnit");
   return Work::start(info, [=, jpeg = std::move(jpeg)] {
-    Decoded decoded;
-    if (in_unit) decoded = decode_in_unit(jpeg, source_width, source_height);
-    if (!decoded.memory) decoded = decode_jpeg(jpeg, source_width, source_height);
+    const Decoded decoded = decode_jpeg(jpeg, source_width, source_height);
     if (!decoded.memory) return false;
     lay_out(decoded.raster, true, width, height, filter, target, to);
     return true;
@@ -200,36 +196,6 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
     write_bitmap(picture, to);
     return true;
   });
-}
-
-/** Opens the JPEG unit on another thread, and resolves with the result of `open_jpeg_unit`. */
-class Opening : public Napi::AsyncWorker {
- public:
-  Opening(Napi::Env env, std::vector<std::string> libraries, int device)
-      : AsyncWorker(env), result_(Napi::Promise::Deferred::New(env)), libraries_(std::move(libraries)), device_(device) {}
-
-  Napi::Promise promise() const { return result_.Promise(); }
-
- protected:
-  void Execute() override { reason_ = open_jpeg_unit(libraries_, device_); }
-  void OnOK() override { result_.Resolve(Napi::String::New(Env(), reason_)); }
-
- private:
-  Napi::Promise::Deferred result_;
-  const std::vector<std::string> libraries_;
-  const int device_;
-  std::string reason_;
-};
-
-/** openJpegUnit(libraries, device) → Promise of the reason why the unit cannot be used, empty on success. */
-Napi::Value OpenJpegUnit(const Napi::CallbackInfo& info) {
-  const auto names = info[0].As<Napi::Array>();
-  std::vector<std::string> libraries;
-  for (uint32_t i = 0; i < names.Length(); ++i) libraries.push_back(names.Get(i).As<Napi::String>());
-  // AsyncWorker deletes itself when its work has ended.
-  auto* const opening = new Opening(info.Env(), std::move(libraries), info[1].As<Napi::Number>().Int32Value());
-  opening->Queue();
-  return opening->promise();
 }
 
 /**
@@ -262,7 +228,6 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   };
   add("toTensor", guarded<ToTensor>);
   add("toBitmap", guarded<ToBitmap>);
-  add("openJpegUnit", guarded<OpenJpegUnit>);
   return exports;
 }
 

@@ -11,7 +11,7 @@ import { dataUrlFault } from "./data-url.ts";
 import { defaultLimits, type FileLimits, ModelFile } from "./file.ts";
 import { audioDescription, fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
-import { checkOptions, isOn, optionsOf, positiveNumber, wholeNumber } from "./options.ts";
+import { checkOptions, optionsOf, positiveNumber, wholeNumber } from "./options.ts";
 import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
 
@@ -20,12 +20,6 @@ export interface ImageOptions {
   maxBytes?: number;
   /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
   maxPixels?: number;
-  /**
-   * Decodes JPEGs on the JPEG unit of the model's GPU (NVIDIA A100, H100, H200), with nvJPEG. The pixels are the same
-   * as on the CPU, which decodes all other pictures. The unit does not refuse files with damaged pixel data. With
-   * pictures of 320 × 240 pixels, a server was slower than with the CPU. Default: false.
-   */
-  nvjpeg?: boolean;
 }
 
 export interface AudioOptions {
@@ -44,7 +38,7 @@ export interface FileOptions {
   mediaTypes?: readonly string[];
 }
 
-const imageOptions = optionsOf({ maxBytes: wholeNumber, maxPixels: wholeNumber, nvjpeg: isOn });
+const imageOptions = optionsOf({ maxBytes: wholeNumber, maxPixels: wholeNumber });
 const makeDecoder = z.custom((value) => typeof value === "function", "give a function that makes a decoder").optional();
 const audioOptions = optionsOf({
   maxBytes: wholeNumber,
@@ -62,11 +56,10 @@ const fileOptions = optionsOf({ maxBytes: wholeNumber, mediaTypes: z.array(media
  */
 export function image(options: ImageOptions = {}) {
   checkOptions("image()", imageOptions, options, "model_invalid");
-  const { nvjpeg = false } = options;
   const limits = limitsOf(options);
   const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
   const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
-    decode: (url) => new Image({ url, limits }, { nvjpeg }),
+    decode: (url) => new Image({ url, limits }),
     encode: toWire,
   });
   return field.register(wireDescriptions, {

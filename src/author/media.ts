@@ -1,9 +1,8 @@
 /** The class `Image` for model code: size, pixels for tensors, and images made from pixels. */
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
-import { type FileContent, ModelFile, type RemoteFile } from "./file.ts";
+import { ModelFile } from "./file.ts";
 import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
-import { jpegUnit } from "./jpeg-unit.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
 import {
@@ -120,13 +119,7 @@ const white: Rgb = [255, 255, 255];
  * as in Pillow.
  */
 export class Image extends ModelFile {
-  readonly #nvjpeg: boolean;
   #knownHeader: Header | undefined;
-
-  constructor(source: FileContent | RemoteFile, { nvjpeg = false }: { readonly nvjpeg?: boolean } = {}) {
-    super(source);
-    this.#nvjpeg = nvjpeg;
-  }
 
   /**
    * Width and height in pixels after EXIF rotation, read without decoding.
@@ -166,7 +159,6 @@ export class Image extends ModelFile {
       const { toTensor } = await pixelsAddon();
       const isPlain = source.isPlain === true && !isDraft;
       const wanted = {
-        inUnit: isPlain && this.#nvjpeg && (await jpegUnit.isOpen()),
         sourceWidth: source.width,
         sourceHeight: source.height,
         scaledWidth: scaled.width,

@@ -12,8 +12,6 @@ export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as c
 
 export interface Target {
   readonly isJpeg: boolean;
-  /** Whether the GPU's JPEG unit decodes a JPEG. The CPU decodes a JPEG that the unit does not support. */
-  readonly inUnit: boolean;
   /** Expected size of a JPEG; a JPEG of another size is not decoded. */
   readonly sourceWidth: number;
   readonly sourceHeight: number;
@@ -60,13 +58,6 @@ interface PixelsAddon {
    * @param file gets the bitmap file; has `bitmapBytes` bytes
    */
   toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
-  /**
-   * Opens the JPEG unit of a GPU for this process.
-   * @param libraries file names or paths of nvJPEG; the first that can be loaded is used
-   * @param device index of the GPU among the visible ones
-   * @returns empty on success, otherwise the reason of the failure
-   */
-  openJpegUnit(libraries: readonly string[], device: number): Promise<string>;
 }
 
 export function bitmapBytes({ width, height }: Bitmap): number {
@@ -99,5 +90,5 @@ async function load(): Promise<PixelsAddon> {
 function isPixelsAddon(value: unknown): value is PixelsAddon {
   if (typeof value !== "object" || value === null) return false;
   const members = new Map<string, unknown>(Object.entries(value));
-  return ["toTensor", "toBitmap", "openJpegUnit"].every((name) => typeof members.get(name) === "function");
+  return ["toTensor", "toBitmap"].every((name) => typeof members.get(name) === "function");
 }

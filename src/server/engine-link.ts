@@ -2,12 +2,10 @@
  * The connection of an HTTP process to the engine process, through restarts of the engine process. With --no-isolate,
  * runHere() runs the model in this process.
  */
-import { jpegUnit } from "../author/jpeg-unit.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
-import { nvjpegFor } from "../machine/nvjpeg.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
@@ -171,7 +169,6 @@ export class EngineLink implements EngineEvents {
     try {
       const info = await this.#engine.connect(socket);
       this.#device?.(info.devices.join(","));
-      jpegUnit.use(nvjpegFor(info.devices));
       if (this.state !== "ready") this.#readySinceMs = performance.now();
       this.changed("ready");
       this.#settled.resolve();

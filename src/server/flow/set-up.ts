@@ -1,7 +1,6 @@
 /** Prepares a model: runs its `setup`, loads its weights on a device, and warms it up. */
 
 import type { ModelFacts, ModelSettings, OpenedModel } from "../../author/define.ts";
-import { jpegUnit } from "../../author/jpeg-unit.ts";
 import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
@@ -20,7 +19,6 @@ import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
 import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
-import { nvjpegFor } from "../../machine/nvjpeg.ts";
 import { Background } from "../../machine/processes/background.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import type { ServeConfig } from "../config.ts";
@@ -78,8 +76,7 @@ const { signal: noSignal } = new AbortController();
  */
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
-  const { maxBatchSize, devices } = facts;
-  jpegUnit.use(nvjpegFor(devices));
+  const { maxBatchSize } = facts;
   const { maxPaddedBytes, observer, onShrink } = options;
   const engine = new LocalEngine<ListItem>({
     ...options.model.tensors,
