@@ -1,5 +1,5 @@
 /**
- * A proxy before a server, for tests of the model's page. It can leave requests for event streams unanswered, stop, and
+ * A proxy before a server, for tests of the model's page. It can lose answers to POST, stop, and
  * start again. It records the requests.
  */
 
@@ -7,6 +7,8 @@ export interface PageProxy extends AsyncDisposable {
   readonly url: URL;
   /** Bodies of POST requests, in order. */
   readonly posted: unknown[];
+  /** The header Location of the server's answers to POST requests, in order. */
+  readonly created: (string | null)[];
   /** Paths of all requests, in order. */
   readonly paths: string[];
   /** Stops the proxy: it closes all connections, and refuses new ones until `comeBack`. */
@@ -14,9 +16,10 @@ export interface PageProxy extends AsyncDisposable {
   comeBack(): void;
 }
 
-export function pageProxy(upstream: URL, { eatsEvents = false } = {}): PageProxy {
+export function pageProxy(upstream: URL, { lostAnswers = 0 } = {}): PageProxy {
   const posted: unknown[] = [];
   const paths: string[] = [];
+  const created: (string | null)[] = [];
   const open = (port: number) =>
     Bun.serve({
       port,
@@ -26,10 +29,9 @@ export function pageProxy(upstream: URL, { eatsEvents = false } = {}): PageProxy
         const { pathname } = new URL(request.url);
         const { method, headers, signal } = request;
         paths.push(pathname);
-        if (eatsEvents && pathname.endsWith("/events")) return new Promise<Response>(() => {});
         const body = method === "POST" ? await request.text() : null;
         if (body !== null) posted.push(JSON.parse(body || "null"));
-        return fetch(new URL(pathname, upstream), {
+        const answer = await fetch(new URL(pathname, upstream), {
           method,
           headers,
           body,
@@ -37,6 +39,9 @@ export function pageProxy(upstream: URL, { eatsEvents = false } = {}): PageProxy
           redirect: "manual",
           decompress: false,
         });
+        if (method !== "POST") return answer;
+        created.push(answer.headers.get("location"));
+        return posted.length > lostAnswers ? answer : new Response(null, { status: 502 });
       },
     });
   let server = open(0);
@@ -44,6 +49,7 @@ export function pageProxy(upstream: URL, { eatsEvents = false } = {}): PageProxy
   return {
     url,
     posted,
+    created,
     paths,
     leave: () => server.stop(true),
     comeBack: () => {

@@ -53,7 +53,7 @@ export default defineModel({
       matrix: [...(matrix?.data ?? [])],
       width: (await picture?.size())?.width ?? 0,
       ...(sound && { heard: sound }),
-      wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
+      wave: Array.from({ length: said === "a long wave" ? 130_000 : 100 }, (_, i) => Math.sin(i / 10)),
       boxes: [{ left: 3, label: "a lamp" }],
       tree: [{ branches: [["leaf"]] }],
       swatches: [swatch, swatch],

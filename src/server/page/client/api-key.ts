@@ -8,6 +8,14 @@ export function keyHeaders(): Readonly<Record<string, string>> {
   return key === null ? {} : { Authorization: `Bearer ${key}` };
 }
 
+export function hasKey(): boolean {
+  return sessionStorage.getItem(STORED) !== null;
+}
+
+export function forgetKey(): void {
+  sessionStorage.removeItem(STORED);
+}
+
 let asking: Promise<void> | undefined;
 
 /** Asks the user for an API key. Resolves when the tab has a key. Concurrent requests share one dialog. */
@@ -24,7 +32,7 @@ function ask(): Promise<void> {
   const form = document.createElement("form");
   form.method = "dialog";
   const label = document.createElement("label");
-  label.textContent = sessionStorage.getItem(STORED) === null ? "API key" : "This key is unknown. API key";
+  label.textContent = hasKey() ? "This key is unknown. API key" : "API key";
   const input = document.createElement("input");
   input.type = "password";
   input.required = true;

@@ -89,9 +89,18 @@ export function readExamples(): Promise<readonly Json[]> {
   return request("examples");
 }
 
-export function createRun(inputs: readonly Value[], signal: AbortSignal): Promise<Run> {
-  const headers = { "Content-Type": "application/json" };
+/** @param options.key the value of `Idempotency-Key`: a repeated request with the same key starts no second run */
+export function createRun(
+  inputs: readonly Value[],
+  { key, signal }: { readonly key: string; readonly signal: AbortSignal },
+): Promise<Run> {
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
   return request("demo", { method: "POST", headers, body: JSON.stringify(inputs), signal });
+}
+
+/** Makes a random key. `crypto.randomUUID` is missing on pages that came over plain HTTP from another machine. */
+export function newIdempotencyKey(): string {
+  return [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36).padStart(7, "0")).join("-");
 }
 
 export function readRun(id: string, signal: AbortSignal): Promise<Run> {

@@ -1,6 +1,7 @@
 /** Shows the request as code in several languages, with a button that copies it. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { hasKey } from "./api-key.ts";
 import { CopyButton } from "./copy-button.tsx";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
@@ -8,7 +9,7 @@ import type { Value } from "./value.ts";
 export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
   const [language, setLanguage] = useState<(typeof languages)[number]>("curl");
   const address = new URL("./", location.href).href;
-  const text = snippetOf(language, address, inputs);
+  const text = snippetOf(language, { address, inputs, hasKey: hasKey() });
   return (
     <section class="panel" aria-labelledby="code-title">
       <header class="panel-head">

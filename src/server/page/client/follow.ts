@@ -1,14 +1,11 @@
-/**
- * Follows a run (a demo prediction) by its event stream until it ends. Also polls it while events may be missing: before it starts, while the server
- * is unavailable, and behind a proxy that buffers events.
- */
+/** Follows a run (a demo prediction) by its event stream until it ends. Reads the run when the stream breaks, and then opens the stream again. */
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
 import { pause } from "./pause.ts";
 import { grownBy, type Json } from "./value.ts";
 
-/** Milliseconds between requests for the state of the run, and before a broken event stream is opened again. */
-const POLL_MS = 1000;
+/** Milliseconds before a broken event stream is opened again. */
+const REOPEN_MS = 1000;
 
 export interface FollowOptions extends Persistence {
   /** Schema of a part of an output, which the event `part` has. */
@@ -22,15 +19,10 @@ export async function follow(
 ): Promise<void> {
   const { signal } = persistence;
   const { demo_id: id } = begun;
-  const ended = Promise.withResolvers<void>();
-  const closing = new AbortController();
   let run = begun;
-  let hasEvents = false;
-  let isStreaming = false;
   const show = (changed: Run) => {
     run = changed;
     onChange(run);
-    if (hasEnded(run)) ended.resolve();
   };
   const takers = new Map<string, (data: string) => Run>();
   const on = <T>(name: string, take: (data: T) => Run) => takers.set(name, (data) => take(JSON.parse(data)));
@@ -52,31 +44,15 @@ export async function follow(
     },
   );
   on("completed", (all: Run) => all);
-  const listen = async (open: AbortSignal) => {
-    while (!open.aborted) {
-      try {
-        for await (const { name, data } of eventsOf(id, open)) {
-          hasEvents = isStreaming = true;
-          show(takers.get(name)?.(data) ?? run);
-        }
-      } catch {
-        // A broken event stream is opened again after `POLL_MS`.
-      }
-      isStreaming = false;
-      await pause(POLL_MS, open);
-    }
-  };
   show(begun);
-  try {
-    listen(AbortSignal.any([signal, closing.signal])).catch(() => {});
-    while (!hasEnded(run)) {
-      await Promise.race([ended.promise, pause(POLL_MS, signal)]);
-      if (hasEnded(run) || (hasEvents && run.status === "running" && isStreaming)) continue;
-      const polled = await persistently(() => readRun(id, signal), persistence);
-      // Takes only the status from the answer while events arrive, since the events may already have more logs.
-      if (!hasEnded(run)) show(hasEvents && !hasEnded(polled) ? { ...run, status: polled.status } : polled);
+  while (!hasEnded(run)) {
+    try {
+      for await (const { name, data } of eventsOf(id, signal)) show(takers.get(name)?.(data) ?? run);
+    } catch {
+      // The connection was lost. The run is read below, and its events again after a pause.
     }
-  } finally {
-    closing.abort();
+    if (hasEnded(run)) return;
+    show(await persistently(() => readRun(id, signal), persistence));
+    if (!hasEnded(run)) await pause(REOPEN_MS, signal);
   }
 }

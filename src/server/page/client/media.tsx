@@ -1,6 +1,5 @@
 /** Shows a file as a picture, a sound or a video, with its name, media type, dimensions, size, and a link to save it. */
 import { useState } from "preact/hooks";
-import { Sound } from "./sound.tsx";
 import { mediaTypeOf, sizeOf, sizeText } from "./value.ts";
 
 interface MediaProps {
@@ -20,7 +19,8 @@ export function Media({ url, label, isPicture, name }: MediaProps) {
       {isPicture ? (
         <Picture key={url} url={url} label={label} onShown={(text) => setShown({ url, dimensions: text })} />
       ) : type.startsWith("audio/") ? (
-        <Sound url={url} label={label} />
+        // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
+        <audio src={url} controls aria-label={label} />
       ) : (
         // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
         type.startsWith("video/") && <video class="picture" src={url} controls aria-label={label} />

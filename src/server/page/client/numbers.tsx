@@ -38,18 +38,22 @@ export function Bars({ entries, label }: BarsProps) {
 const [WIDTH, HEIGHT] = [600, 120];
 
 export function Plot({ values, label }: { readonly values: readonly number[]; readonly label: string }) {
-  const low = values.reduce((least, value) => Math.min(least, value), 0);
-  const high = values.reduce((most, value) => Math.max(most, value), 0);
+  const [first = 0] = values;
+  const least = values.reduce((before, value) => Math.min(before, value), first);
+  const most = values.reduce((before, value) => Math.max(before, value), first);
+  const text = `${values.length} numbers from ${numberText(least)} to ${numberText(most)}`;
+  const [low, high] = [Math.min(0, least), Math.max(0, most)];
   const y = (value: number) => (high > low ? HEIGHT - ((value - low) / (high - low)) * HEIGHT : HEIGHT);
   const x = (i: number) => ((i + 0.5) / values.length) * WIDTH;
-  const text = `${values.length} numbers from ${numberText(Math.min(...values))} to ${numberText(Math.max(...values))}`;
   return (
     <figure class="plot">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${text}`}>
         <path class="axis" d={`M0 ${y(0)}H${WIDTH}`} />
         <path
           class="line"
-          d={values.map((value, i) => `M${x(i).toFixed(1)} ${y(0).toFixed(1)}V${y(value).toFixed(1)}`).join("")}
+          d={columnsOf(values)
+            .map(([at, least, most]) => `M${x(at).toFixed(1)} ${y(least).toFixed(1)}V${y(most).toFixed(1)}`)
+            .join("")}
         />
       </svg>
       <figcaption>{text}</figcaption>
@@ -59,4 +63,16 @@ export function Plot({ values, label }: { readonly values: readonly number[]; re
       </details>
     </figure>
   );
+}
+
+/** Maximum number of lines in a plot: two for each unit of its width. */
+const MAX_LINES = 2 * WIDTH;
+
+/** The lines of a plot: for each, the index of its first number, and its least and most number with 0. A long list has one line for several numbers. */
+function columnsOf(values: readonly number[]): (readonly [at: number, least: number, most: number])[] {
+  const width = Math.max(1, Math.ceil(values.length / MAX_LINES));
+  return Array.from({ length: Math.ceil(values.length / width) }, (_, i) => {
+    const column = values.slice(i * width, (i + 1) * width);
+    return [i * width, Math.min(0, ...column), Math.max(0, ...column)];
+  });
 }

@@ -1,12 +1,11 @@
-/** The page of a model: the form, the result, the request as code, and the history of runs. */
+/** The page of a model: the form, the result, and the request as code. */
 import { render } from "preact";
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
-import { hasEnded, type Model, type Persistence, persistently, type Run, readExamples, readModel } from "./api.ts";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { type Model, type Persistence, persistently, readExamples, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
 import { Examples } from "./examples.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
-import { type Entry, readHistory, thumbnailOf, withRun, withThumbnail, writeHistory } from "./history.ts";
-import { HistoryPanel } from "./history-panel.tsx";
+import { OtherKey } from "./other-key.tsx";
 import { Result } from "./result.tsx";
 import { initialOf } from "./schema.ts";
 import { useConnection } from "./use-connection.ts";
@@ -22,47 +21,17 @@ function Page({ model, examples }: PageProps) {
   const initial = useMemo(() => initialOf(model.input, examples[0]), [model, examples]);
   const { unavailable, onUnavailable, newer } = useConnection(model);
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
-  const [entries, setEntries] = useState(() => readHistory(model.name));
-  const keep = useCallback(
-    (change: (before: readonly Entry[]) => readonly Entry[]) =>
-      setEntries(() => {
-        // Reads the stored history first, since another tab may have changed it.
-        const after = change(readHistory(model.name));
-        writeHistory(model.name, after);
-        return after;
-      }),
-    [model.name],
-  );
-  const onRun = useCallback(
-    (run: Run, inputs: readonly Value[] | undefined) => {
-      keep((before) => withRun(before, run, inputs));
-      if (!hasEnded(run)) return;
-      thumbnailOf([...(inputs ?? []), ...(run.demo_outputs ?? []), ...(run.outputs ?? [])]).then((thumbnail) => {
-        if (thumbnail !== undefined) keep((before) => withThumbnail(before, run.demo_id, thumbnail));
-      });
-    },
-    [keep],
-  );
-  const control = useRun({ part: model.part, onUnavailable, onRun });
+  const control = useRun({ part: model.part, onUnavailable });
   const { open } = control;
-
-  const show = useCallback(
-    (id: string) => {
-      const inputs = readHistory(model.name).find((entry) => entry.id === id)?.inputs;
-      if (inputs !== undefined) setDrafts(inputs.map(draftOf));
-      open(id, inputs);
-    },
-    [model.name, open],
-  );
   useEffect(() => {
     const openLink = () => {
       const id = new URLSearchParams(location.hash.slice(1)).get("id");
-      if (id !== null) show(id);
+      if (id !== null) open(id);
     };
     openLink();
     addEventListener("hashchange", openLink);
     return () => removeEventListener("hashchange", openLink);
-  }, [show]);
+  }, [open]);
 
   const { refusal, run, failures, inputs: sent } = control;
   const faults = useMemo(
@@ -70,7 +39,7 @@ function Page({ model, examples }: PageProps) {
       refusal?.faults ?? failures.map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, failures],
   );
-  // The run was opened by a link, and this browser does not know its inputs. The form is hidden, because the result belongs to other inputs than the
+  // The run was opened by a link, so the page does not know its inputs. The form is hidden, because the result belongs to other inputs than the
   // form shows.
   const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
@@ -105,7 +74,7 @@ function Page({ model, examples }: PageProps) {
               <header class="panel-head">
                 <h2 id="input-title">Input</h2>
               </header>
-              <p class="about">This result was opened by its link. This browser does not have its input.</p>
+              <p class="about">This result was opened by its link. This page does not have its input.</p>
               <button type="button" class="small own" onClick={control.reset}>
                 Try an input of your own
               </button>
@@ -131,18 +100,7 @@ function Page({ model, examples }: PageProps) {
         <div class="column results">
           <Result model={model} state={control} />
         </div>
-        <div class="column more">
-          {!isForeign && <Code inputs={values} />}
-          <HistoryPanel
-            entries={entries}
-            shownId={run?.demo_id}
-            onOpen={({ id }) => {
-              history.replaceState(null, "", `#id=${id}`);
-              show(id);
-            }}
-            onClear={() => keep(() => [])}
-          />
-        </div>
+        <div class="column more">{!isForeign && <Code inputs={values} />}</div>
       </main>
     </>
   );
@@ -163,12 +121,23 @@ async function begin(): Promise<void> {
       document.body,
     );
   };
-  const [model, examples] = await persistently(() => Promise.all([readModel(), readExamples()]), {
-    signal,
-    onUnavailable,
-  });
-  document.title = model.name;
-  render(<Page model={model} examples={examples} />, document.body);
+  try {
+    const reading = () => Promise.all([readModel(), readExamples()]);
+    const [model, examples] = await persistently(reading, { signal, onUnavailable });
+    document.title = model.name;
+    render(<Page model={model} examples={examples} />, document.body);
+  } catch (error) {
+    render(
+      <main class="waiting">
+        <h1>{document.title}</h1>
+        <p class="notice bad" role="alert">
+          {error instanceof Error ? error.message : String(error)}
+        </p>
+        <OtherKey onChange={begin} />
+      </main>,
+      document.body,
+    );
+  }
 }
 
 begin();

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
+import { OtherKey } from "./other-key.tsx";
 import { Output } from "./output.tsx";
 import type { RunState } from "./use-run.ts";
 import { isObject, type Json, pictureIn } from "./value.ts";
@@ -40,6 +41,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
                 : refusal.message}
         </p>
       )}
+      {refusal?.status === 403 && <OtherKey />}
       {failures.length > 0 && <Failures failures={failures} />}
       {run?.status === "failed" && !isCanceled(run) && run.errors === undefined && (
         <p class="notice bad" role="alert">

@@ -11,8 +11,16 @@ interface FileUse {
   readonly type: string;
 }
 
-/** Code that sends the inputs to POST /predictions. `address` is the URL of the server, with a slash at its end. */
-export function snippetOf(language: Language, address: string, inputs: readonly Value[]): string {
+export interface SnippetOptions {
+  /** URL of the server, with a slash at its end. */
+  readonly address: string;
+  readonly inputs: readonly Value[];
+  /** Whether the server asks for an API key. The code reads the key from the variable API_KEY, so that the page does not show it. */
+  readonly hasKey: boolean;
+}
+
+/** Code that sends the inputs to POST /predictions. */
+export function snippetOf(language: Language, { address, inputs, hasKey }: SnippetOptions): string {
   const files: FileUse[] = [];
   const marked = inputs.map((input) => withMarks(input ?? null, "input", files));
   const json = JSON.stringify(marked, null, 2);
@@ -25,17 +33,17 @@ export function snippetOf(language: Language, address: string, inputs: readonly 
         json.replaceAll(/[\\$`]/g, "\\$&"),
         ({ name, type }) => `"data:${type};base64,$(base64 < ${name} | tr -d "\\n")"`,
       );
-      return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -H 'Prefer: wait' -d @- <<END\n${body}\nEND`;
+      return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -H 'Prefer: wait'${hasKey ? ' \\\n  -H "Authorization: Bearer $API_KEY"' : ""} -d @- <<END\n${body}\nEND`;
     }
     case "TypeScript": {
       const body = replaced(json, ({ name, type }) => `await dataUri("${name}", "${type}")`);
       const reads = `import { readFile } from "node:fs/promises";\n\nconst dataUri = async (path: string, type: string) =>\n  \`data:\${type};base64,\${await readFile(path, "base64")}\`;\n\n`;
-      return `${files.length > 0 ? reads : ""}const response = await fetch("${url}", {\n  method: "POST",\n  headers: { "Content-Type": "application/json", Prefer: "wait" },\n  body: JSON.stringify(${indented(body, "  ")}),\n});\nconst { status, outputs } = await response.json();\nconsole.log(status, outputs);`;
+      return `${files.length > 0 ? reads : ""}const response = await fetch("${url}", {\n  method: "POST",\n  headers: { "Content-Type": "application/json", Prefer: "wait"${hasKey ? `, Authorization: \`Bearer \${process.env.API_KEY}\`` : ""} },\n  body: JSON.stringify(${indented(body, "  ")}),\n});\nconst { status, outputs } = await response.json();\nconsole.log(status, outputs);`;
     }
     case "Python": {
       const body = replaced(pythonOf(json), ({ name, type }) => `data_uri("${name}", "${type}")`);
       const reads = `def data_uri(path, type):\n    with open(path, "rb") as file:\n        return f"data:{type};base64,{base64.b64encode(file.read()).decode()}"\n\n`;
-      return `${files.length > 0 ? "import base64\n" : ""}import requests\n\n${files.length > 0 ? reads : ""}response = requests.post(\n    "${url}",\n    headers={"Prefer": "wait"},\n    json=${indented(body, "    ")},\n)\nprint(response.json())`;
+      return `${files.length > 0 ? "import base64\n" : ""}${hasKey ? "import os\n" : ""}import requests\n\n${files.length > 0 ? reads : ""}response = requests.post(\n    "${url}",\n    headers={"Prefer": "wait"${hasKey ? ', "Authorization": "Bearer " + os.environ["API_KEY"]' : ""}},\n    json=${indented(body, "    ")},\n)\nprint(response.json())`;
     }
   }
 }

@@ -6,6 +6,7 @@ import {
   hasEnded,
   type ItemFault,
   type Model,
+  newIdempotencyKey,
   type Persistence,
   persistently,
   Refusal,
@@ -20,7 +21,7 @@ export interface RunState {
   readonly places: readonly number[];
   /** Failed inputs, with their indices in the form. */
   readonly failures: readonly ItemFault[];
-  /** Undefined if the run was opened by a link, and this browser does not know its inputs. */
+  /** Undefined if the run was opened by a link. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
@@ -32,15 +33,13 @@ export interface RunControl extends RunState {
   start(inputs: readonly Value[]): void;
   /** Removes the run from the page. */
   reset(): void;
-  open(id: string, inputs?: readonly Value[]): void;
+  open(id: string): void;
   cancel(): void;
 }
 
 export interface RunOptions {
   readonly part: Model["part"];
   readonly onUnavailable: Persistence["onUnavailable"];
-  /** Called when the server has accepted a run, and when the run has ended. */
-  readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
 }
 
 function inForm({ index, message, pointer = "" }: ItemFault, places: readonly number[]): Required<ItemFault> {
@@ -50,19 +49,19 @@ function inForm({ index, message, pointer = "" }: ItemFault, places: readonly nu
 
 const nothing: RunState = { places: [], failures: [], isBusy: false };
 
-export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
+export function useRun({ part, onUnavailable }: RunOptions): RunControl {
   const [state, setState] = useState<RunState>(nothing);
   const current = useRef(new AbortController());
   useEffect(() => () => current.current.abort(), []);
 
   const create = useCallback(
     async (inputs: readonly Value[], signal: AbortSignal) => {
-      const run = await persistently(() => createRun(inputs, signal), { signal, onUnavailable });
+      const key = newIdempotencyKey();
+      const run = await persistently(() => createRun(inputs, { key, signal }), { signal, onUnavailable });
       history.replaceState(null, "", `#id=${run.demo_id}`);
-      onRun(run, inputs);
       return run;
     },
-    [onUnavailable, onRun],
+    [onUnavailable],
   );
 
   const begin = useCallback(
@@ -81,7 +80,6 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
         const all = [...failures, ...failed];
         setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
         if (!hasEnded(run)) return;
-        onRun(run, inputs);
         // A demo fails as a whole if one input fails, so the page runs the other inputs again.
         const remaining = places.filter((place) => failed.every(({ index }) => index !== place));
         if (failed.length > 0 && remaining.length > 0 && inputs !== undefined) {
@@ -97,7 +95,7 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
           setState((before) => ({ ...before, isBusy: false, refusal }));
         });
     },
-    [create, part, onUnavailable, onRun],
+    [create, part, onUnavailable],
   );
   const beginRef = useRef(begin);
   beginRef.current = begin;
@@ -114,8 +112,7 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
   }, []);
 
   const open = useCallback(
-    (id: string, inputs?: readonly Value[]) =>
-      begin(inputs, (signal) => persistently(() => readRun(id, signal), { signal, onUnavailable })),
+    (id: string) => begin(undefined, (signal) => persistently(() => readRun(id, signal), { signal, onUnavailable })),
     [begin, onUnavailable],
   );
 
@@ -126,7 +123,7 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
       cancelRun(run.demo_id).catch(() => {});
       return;
     }
-    // The server has not answered the request that creates the run. Aborting the request cancels the run.
+    // The server has not answered the request that creates the run. It creates none if the request is not complete.
     current.current.abort();
     setState((before) => ({ ...before, run: undefined, isBusy: false }));
   }, [state]);
