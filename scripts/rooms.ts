@@ -46,7 +46,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
       native/addon native/archive native/binding native/program native/program-buffers native/program-guards native/program-schema native/weights-kind
-      open-runners remote/engine-server remote/frame remote/remote-engine rows runner tuner warm-up`,
+      open-runners remote/engine-server remote/frame remote/remote-engine rows runner warm-up`,
   },
   package: {
     imports: "base author machine engine .",

@@ -1,4 +1,4 @@
-/** Compiled weights with a maximum batch size: `serve` refuses larger batches, and `tune` does not try them. */
+/** Compiled weights with a maximum batch size: `serve` refuses larger batches. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
@@ -39,15 +39,13 @@ afterAll(async () => {
 const refused = (asked: number) =>
   `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
 
-test("a batch size above the limit of the compiled weights is refused, whether the operator, the author or tune set it", async () => {
+test("a batch size above the limit of the compiled weights is refused, whether the operator or the author set it", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
   await copyFile(fixture.path, `${folder}/compiled.pt2`);
   const env = { SCONCE_HOME: store.home };
   const stderr = expect.stringContaining(`sconce: ${refused(65_536)}. In Python: program = torch.export.export(`);
   expect(await cli(["build", folder], { env })).toMatchObject({ code: 1, stderr });
-  const tuned = await cli(["tune", "small", "--batch-size", "5000"], { env });
-  expect(tuned).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${refused(5000)}\n`) });
 });
 
 test("the largest batch of compiled weights is served, even if they allow only one size", async () => {
@@ -59,16 +57,4 @@ test("the largest batch of compiled weights is served, even if they allow only o
   const session = await openSession({ path: dir.join("fixed.pt2"), device: "cpu", threads: 1, inputs, outputs });
   expect(session.mostRows).toBe(3);
   await session.dispose();
-});
-
-test("tune does not try larger batches", async () => {
-  const folder = await writeModel(dir, text(4), "few");
-  const few = withSource(await readFile(fixture.path), "expected to be <= 4096", "expected to be <=   12");
-  await Bun.write(`${folder}/compiled.pt2`, few);
-  const env = { SCONCE_HOME: dir.join("home") };
-  expect((await cli(["build", folder], { env })).code).toBe(0);
-  const flags = ["--seconds", "0.3", "--instances", "1", "--threads", "1"];
-  const { stdout } = await cli(["tune", "small", ...flags], { env });
-  const sizes = stdout.split("\n").flatMap((line) => /^\d+(?= )/.exec(line)?.map(Number) ?? []);
-  expect(sizes.toSorted((a, b) => a - b)).toEqual([1, 2, 4, 8, 12]);
 });

@@ -32,10 +32,6 @@ export const commands: Commands = {
     description: "Serve a model folder, and reload it whenever it changes",
     load: async () => (await import("./commands/dev.ts")).dev,
   },
-  tune: {
-    description: "Measure batch sizes, instances and threads of a model on this machine",
-    load: async () => (await import("./commands/tune.ts")).tune,
-  },
   compile: {
     description: "Make one executable file of a model, the server and libtorch",
     load: async () => (await import("./commands/compile.ts")).compile,

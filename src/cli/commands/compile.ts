@@ -13,7 +13,7 @@ const places = ["embedded", "external"] as const;
 
 export const compile = command({
   details:
-    "The file runs on Linux machines with the same processor architecture, and needs only glibc and libstdc++. The file accepts the options of serve, and has the commands predict, tune and inspect. The first start unpacks libtorch, once for all executables with the same libtorch. The embedded libtorch runs on CPUs only. With --libtorch external, the file has no libtorch, and uses PyTorch of the same release on the serving machine. GPUs need --libtorch external. The command prints the file's name.",
+    "The file runs on Linux machines with the same processor architecture, and needs only glibc and libstdc++. The file accepts the options of serve, and has the commands predict and inspect. The first start unpacks libtorch, once for all executables with the same libtorch. The embedded libtorch runs on CPUs only. With --libtorch external, the file has no libtorch, and uses PyTorch of the same release on the serving machine. GPUs need --libtorch external. The command prints the file's name.",
   example: `sconce compile digits:v1 -o server
 ./server --port 8080`,
   options: {

@@ -14,7 +14,6 @@ import { runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
-import { tuneCommand } from "../commands/tune.ts";
 import {
   cacheOptions,
   cleanCache,
@@ -41,10 +40,6 @@ export async function main(contents: Contents, argv: readonly string[]): Promise
     predict: {
       description: "Run the model once, without a server, and print its output as JSON",
       load: async () => predictCommand(source, `${name} predict --example`),
-    },
-    tune: {
-      description: "Measure batch sizes, instances and threads on this machine",
-      load: async () => tuneCommand(source, `${name} tune`),
     },
     inspect: {
       description: "Print the model's config and layers as JSON",

@@ -1,4 +1,4 @@
-/** Pulls models from registries, for the commands `pull`, `serve` and `tune`. */
+/** Pulls models from registries, for the commands `pull` and `serve`. */
 import { formatBytes } from "../../../base/bytes.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
