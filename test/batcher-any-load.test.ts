@@ -24,12 +24,11 @@ const suspects = arrivals.chain((load) =>
 const settings = fc.record({
   maxBatchSize: fc.integer({ min: 1, max: 8 }),
   runners: fc.integer({ min: 1, max: 3 }),
-  express: fc.boolean(),
   maxQueueDelayMs: fc.constantFrom(0, 0, 5, 50),
 });
 
 async function play(
-  options: { maxBatchSize: number; runners: number; express?: boolean; maxQueueDelayMs: number },
+  options: { maxBatchSize: number; runners: number; maxQueueDelayMs: number },
   load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean; isAlone: boolean }[],
 ) {
   const simulation = new Simulation(options);

@@ -1,6 +1,5 @@
 /** How the batching rule treats failed batches, and items that may end the engine process. */
 import { describe, expect, test } from "bun:test";
-import { QueueDelay } from "../src/engine/batch-policy.ts";
 import { Batcher } from "../src/engine/batcher.ts";
 import type { Queued } from "../src/engine/fair-queue.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
@@ -126,6 +125,49 @@ test("a batch that did not fit in memory is halved by size, regardless of predic
   expect(simulation.shrinks).toEqual([4]);
 });
 
+describe("with too little memory beside a larger batch of another runner", () => {
+  /** A long batch of 8 items and a short one of `small` items run at the same time, and only 8 items fit in memory. */
+  async function beside(small: number) {
+    const simulation = new Simulation({
+      maxBatchSize: 8,
+      runners: 2,
+      fitsTogether: 8,
+      durationMs: (_, [first]) => (first?.key === "large" ? 50 : 10),
+    });
+    simulation.add({}, 8, { key: "large" });
+    simulation.add({}, small, { key: "small" });
+    await simulation.clock.drain();
+    return simulation;
+  }
+
+  test.each([1, 4])("a batch of %d items runs again alone, and keeps its size", async (small) => {
+    const { lost, done, batches } = await beside(small);
+    expect([lost, done.length]).toEqual([[], 8 + small]);
+    expect(batches.map(({ items, startedAtMs }) => [items.length, startedAtMs])).toEqual([
+      [8, 0],
+      [small, 0],
+      [small, 50],
+    ]);
+  });
+
+  test("later batches of the large shape are smaller", async () => {
+    const simulation = await beside(4);
+    expect(simulation.shrinks).toEqual([4]);
+    simulation.add({}, 8, { key: "large" });
+    simulation.add({}, 4, { key: "small" });
+    await simulation.clock.drain();
+    expect(simulation.batches.slice(3).map(({ items }) => items.length)).toEqual([4, 4, 4]);
+  });
+});
+
+test("an item that lacks memory alone fails", async () => {
+  const simulation = new Simulation({ maxBatchSize: 8, runners: 2, fits: 0 });
+  simulation.add({}, 1);
+  simulation.add({}, 1);
+  await simulation.clock.drain();
+  expect(simulation.lost.toSorted()).toEqual([0, 1]);
+});
+
 test("waiting halves of a failed batch count as waiting items", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lane = {};
@@ -220,7 +262,7 @@ test("an item that must run alone waits until the reports of earlier items have 
       },
     ],
     maxBatchSize: 4,
-    policy: new QueueDelay(0),
+    maxQueueDelayMs: 0,
     clock: { now: () => 0, after: () => () => {} },
     listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
     isHeard: () => isHeard,
@@ -254,7 +296,7 @@ test("the run time of a batch counts from the newest part of an output that it y
       },
     ],
     maxBatchSize: 4,
-    policy: new QueueDelay(0),
+    maxQueueDelayMs: 0,
     clock: { now: () => now, after: () => () => {} },
     listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
     isNeeded: () => true,

@@ -1,121 +1,65 @@
-/** A latency target decides how large a batch is and when it starts. */
+/** A latency target limits the size of batches. */
 import { expect, test } from "bun:test";
+import { LatencyTarget } from "../src/engine/latency-target.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
-/** A simulation with a latency target that has learned how long a batch of each size from 1 to 64 takes. */
-function taught(options: { target: number; curve?: (size: number) => number; runners?: number }) {
-  const durationMs = options.curve ?? ((size: number) => 8 + 0.5 * size);
-  const simulation = new Simulation({
-    maxBatchSize: 64,
-    latencyTargetMs: options.target,
-    durationMs,
-    ...(options.runners === undefined ? {} : { runners: options.runners }),
-  });
-  for (let round = 0; round < 50; round++) {
-    for (let size = 1; size <= 64; size++) simulation.target?.ran(size, durationMs(size));
+const durationMs = (size: number) => 2 + size;
+
+/** Keeps 200 items waiting for two seconds. @returns the sizes of the batches */
+async function sizesWith(simulation: Simulation): Promise<number[]> {
+  for (let ms = 0; ms < 2000; ms += 5) {
+    await simulation.clock.advanceTo(ms);
+    if (simulation.batcher.length < 200) simulation.add({}, 200 - simulation.batcher.length);
   }
-  return simulation;
+  return simulation.batches.map(({ items }) => items.length);
 }
 
-const sizesOf = (simulation: Simulation) => simulation.batches.map(({ items }) => items.length);
-
-test("a batch has at most as many items as its oldest item allows", async () => {
-  const simulation = taught({ target: 30 });
-  simulation.add({}, 60);
-  // A batch of 44 items takes 30 ms (8 + 0.5 · 44), the whole target.
-  expect(sizesOf(simulation)[0]).toBeWithin(40, 45);
-  await simulation.clock.drain();
-  expect(simulation.done.length).toBe(60);
+test("the first limit is the largest size of the warm-up whose batch takes half of the target", () => {
+  const measured = new Map([1, 8, 16, 32].map((size) => [size, durationMs(size)]));
+  expect(new LatencyTarget(40, measured).limit).toBe(16);
+  expect(new LatencyTarget(2, measured).limit).toBe(1);
 });
 
-test("the age of the oldest item and the rest of the running batch count against the target", async () => {
-  const simulation = taught({ target: 40 });
-  simulation.add({}, 10);
-  await simulation.clock.advanceTo(3);
-  simulation.add({}, 50);
-  // The first batch of 10 runs from 0 to 13 ms. The items of the second batch arrive at 3 ms, so at 13 ms they have
-  // used 10 ms of the target's 40 ms. A batch of 44 items fills the other 30 ms: 8 + 0.5 · 44.
-  await simulation.clock.drain();
-  expect(sizesOf(simulation)[1]).toBeWithin(40, 45);
-});
-
-test("if no batch size can meet the target, the device runs at full throughput", async () => {
-  const simulation = taught({ target: 30 });
-  for (let ms = 0; ms < 200; ms++) {
-    await simulation.clock.advanceTo(ms);
-    simulation.add({}, 5);
+test("full batches stay near half of the target, from a low and from a high first limit", async () => {
+  for (const measured of [[[1, 3]], [[64, 1]]] as const) {
+    const sizes = await sizesWith(new Simulation({ maxBatchSize: 64, latencyTargetMs: 40, measured, durationMs }));
+    // A batch of 18 items takes 20 ms.
+    for (const size of sizes.slice(40)) expect(size).toBeWithin(15, 20);
   }
+});
+
+test("the limit follows a device that becomes slower, and then faster", async () => {
+  let slowness = 1;
+  const simulation = new Simulation({
+    maxBatchSize: 64,
+    latencyTargetMs: 40,
+    measured: [[64, 1]],
+    durationMs: (size) => slowness * durationMs(size),
+  });
+  await sizesWith(simulation);
+  slowness = 2;
   await simulation.clock.drain();
-  const sizes = sizesOf(simulation);
-  expect(sizes.slice(2, -1).every((size) => size === 64)).toBe(true);
-});
-
-test("if even a batch of one item misses the target, all ready items run at once", () => {
-  const simulation = taught({ target: 1 });
-  simulation.add({}, 20);
-  expect(sizesOf(simulation)).toEqual([20]);
-});
-
-test("if batch times grow in steps, a batch fills a step, and the rest joins later items", async () => {
-  const simulation = taught({ target: 500, curve: (size) => 4 + 6 * Math.ceil(size / 16) });
-  for (let ms = 0; ms < 200; ms++) {
-    await simulation.clock.advanceTo(ms);
-    simulation.add({}, 1);
+  const before = simulation.batches.length;
+  const lane = {};
+  for (let i = 0; i < 50; i++) {
+    simulation.add(lane, 20);
+    await simulation.clock.drain();
   }
-  await simulation.clock.drain();
-  expect(sizesOf(simulation).filter((size) => size > 16 && size < 22)).toEqual([]);
+  for (const { items } of simulation.batches.slice(before + 20)) expect(items.length).toBeLessThanOrEqual(10);
 });
 
-test("a lone item on an idle device does not wait", async () => {
-  const simulation = taught({ target: 500 });
-  for (let ms = 0; ms < 1000; ms += 100) {
-    await simulation.clock.advanceTo(ms);
-    simulation.add({}, 1);
-  }
-  await simulation.clock.drain();
-  expect(simulation.batches.every(({ items: [item], startedAtMs }) => item?.readyAtMs === startedAtMs)).toBe(true);
+test("one batch that hangs lowers the limit by a tenth", () => {
+  const target = new LatencyTarget(40, new Map([[20, 20]]));
+  target.ran(1, 60_000);
+  expect(target.limit).toBe(18);
 });
 
-test("once the policy has seen bursts, the first item of a burst waits for the others, and no longer", async () => {
-  const simulation = taught({ target: 500 });
-  for (let burst = 0; burst < 30; burst++) {
-    for (let i = 0; i < 10; i++) {
-      await simulation.clock.advanceTo(100 * burst + 0.1 * i);
-      simulation.add({}, 1);
-    }
+test("no batch has fewer than one item, however slow the device is, and none has more than the batch size", async () => {
+  for (const batchMs of [1000, 0.1]) {
+    const simulation = new Simulation({ maxBatchSize: 4, latencyTargetMs: 10, durationMs: () => batchMs });
+    simulation.add({}, 100);
+    await simulation.clock.drain();
+    expect(simulation.done.length).toBe(100);
+    expect(Math.max(...simulation.batches.map(({ items }) => items.length))).toBe(batchMs > 10 ? 1 : 4);
   }
-  await simulation.clock.drain();
-  const last = simulation.batches.at(-1);
-  expect(last?.items.length).toBe(10);
-  expect((last?.startedAtMs ?? 0) - 2900).toBeLessThan(3);
-  // Before it had seen bursts, the policy ran the first item alone.
-  expect(sizesOf(simulation)[0]).toBe(1);
-});
-
-test("the wait for further items never makes the oldest item miss the target", async () => {
-  const simulation = taught({ target: 14 });
-  for (let burst = 0; burst < 30; burst++) {
-    for (let i = 0; i < 10; i++) {
-      await simulation.clock.advanceTo(100 * burst + 0.5 * i);
-      simulation.add({}, 1);
-    }
-  }
-  await simulation.clock.drain();
-  const [first] = simulation.batches.filter(({ startedAtMs }) => startedAtMs >= 2900);
-  expect((first?.endedAtMs ?? 0) - 2900).toBeLessThanOrEqual(14);
-});
-
-test("once it is known that no more items come, nothing waits for the target", async () => {
-  const simulation = taught({ target: 500 });
-  for (let burst = 0; burst < 30; burst++) {
-    await simulation.clock.advanceTo(100 * burst);
-    for (let i = 0; i < 10; i++) {
-      await simulation.clock.advanceTo(100 * burst + 0.1 * i);
-      simulation.add({}, 1);
-    }
-  }
-  await simulation.clock.advanceTo(3000);
-  simulation.batcher.hurry();
-  simulation.add({}, 1);
-  expect(simulation.batches.at(-1)?.startedAtMs).toBe(3000);
 });

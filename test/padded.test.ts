@@ -241,18 +241,6 @@ describe("padding", () => {
     });
   }
 
-  test.each([
-    { device: "whose batches cost as much as 20 elements beside their own", overhead: 20, most: 0.06, fewest: 3 },
-    { device: "whose elements cost next to nothing", overhead: 100_000, most: 0.2, fewest: 8 },
-  ])("is at most what saves time on a device $device", async ({ overhead, most, fewest }) => {
-    const elementsOf = (items: readonly Item[]) => items.length * Math.max(...items.map(lengthOf));
-    const durationMs = (_: number, items: readonly Item[]) => (10 * (overhead + elementsOf(items))) / (overhead + 1000);
-    const simulation = new Simulation({ maxBatchSize: 16, durationMs });
-    await keepWaiting(simulation, 48, loads["of any length from 1 to 256"]);
-    expect(waste(simulation)).toBeLessThan(most);
-    expect(simulation.done.length / simulation.batches.length).toBeGreaterThan(fewest);
-  });
-
   test("is zero if lengths are far apart, or if many items of each length wait", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     add(simulation, {}, [1]);

@@ -66,8 +66,8 @@ export interface ModelSettings {
   /** Maximum milliseconds that a ready item waits for a fuller batch. Default 0. */
   readonly maxQueueDelayMs?: number;
   /**
-   * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then chooses
-   * batch sizes (up to `batchSize`) and delays that meet the target, and ignores `maxQueueDelayMs`. Default: no target.
+   * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then limits
+   * batch sizes (up to `batchSize`) to meet the target. Default: no target.
    */
   readonly latencyTargetMs?: number;
   /**

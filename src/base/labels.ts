@@ -54,8 +54,6 @@ export const batchCauses = [
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",
-  // A small batch of new predictions ran beside a batch of large predictions.
-  "express",
   // A model with `step` ran one step of its current items.
   "step",
   // A single item that may have crashed the engine process ran alone.

@@ -4,7 +4,6 @@ import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { hasCode, MODEL_FAILED, messageOf, SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";
-import { QueueDelay } from "./batch-policy.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";
@@ -55,11 +54,6 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
-  /**
-   * The express runner, an extra runner for small predictions. It is opened for the first batch that needs it;
-   * undefined if that fails.
-   */
-  #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
   constructor(options: BatchEngineOptions<T>) {
@@ -67,13 +61,12 @@ export class BatchEngine<T extends BatchItem> {
     this.instances = runners.length;
     this.#options = options;
     this.#clock = clock;
-    const another = runners[0]?.another;
     this.#batcher = new Batcher({
       runners: runners.map((runner) => (items) => this.#run(runner, items)),
-      express: another && ((items) => this.#runExpress(another, items)),
       maxBatchSize,
       maxPaddedBytes: options.maxPaddedBytes,
-      policy: latencyTarget ?? new QueueDelay(maxQueueDelayMs),
+      maxQueueDelayMs,
+      latencyTarget,
       clock,
       listener: {
         dispatched: (items, cause) => this.#dispatched(items, cause),
@@ -134,16 +127,7 @@ export class BatchEngine<T extends BatchItem> {
 
   /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
-    const express = await this.#express;
-    await Promise.all([...this.#options.runners, express].map((runner) => runner?.dispose()));
-  }
-
-  async #runExpress(another: () => Promise<Runner>, items: readonly T[]): Promise<readonly Tensor[]> {
-    const [first] = this.#options.runners;
-    this.#express ??= another().catch(() => undefined);
-    const runner = (await this.#express) ?? first;
-    if (runner === undefined) throw new RangeError("there is no runner");
-    return this.#run(runner, items);
+    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
   #run(runner: Runner, items: readonly T[]): Promise<readonly Tensor[]> {

@@ -1,11 +1,12 @@
 /** Decides which items form a batch, and when the batch starts. */
 import type { Clock } from "../base/clock.ts";
 import type { BatchCause } from "../base/labels.ts";
-import type { BatchPolicy } from "./batch-policy.ts";
 import { BatchQueue } from "./batch-queue.ts";
-import { BatchSlot, LeadTime, type Run } from "./batch-slot.ts";
+import { BatchSlot, type Run } from "./batch-slot.ts";
 import type { Queued } from "./fair-queue.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
+import type { LatencyTarget } from "./latency-target.ts";
+import { PaddedBytes } from "./padded-bytes.ts";
 import { type NextBatch, WaitingItems } from "./waiting-items.ts";
 
 /** Receives exactly one result for each queued item; removed items get none. */
@@ -24,15 +25,11 @@ export interface BatchListener<T, R> {
 
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
-  /**
-   * Runs small predictions that must not wait behind batches of large ones. Undefined if batches must not run in
-   * parallel.
-   */
-  readonly express?: Run<T, R> | undefined;
   readonly maxBatchSize: number;
   /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
-  readonly policy: BatchPolicy;
+  readonly maxQueueDelayMs: number;
+  readonly latencyTarget?: LatencyTarget | undefined;
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
   /**
@@ -49,11 +46,10 @@ export interface BatcherOptions<T, R> {
 }
 
 /**
- * Gives each free runner up to `maxBatchSize` items at once, unless the policy waits for more. Predictions take turns.
+ * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`. Predictions take turns.
  * - A busy runner gets its next batch early only if the batch is full, or of deprioritised items that are due.
  * - A failed batch runs again in parts, until the bad item fails alone.
  * - An item that may have crashed an engine process runs alone, while all other runners are idle.
- * - While all runners run long batches of large predictions, an extra runner takes new small ones.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -62,20 +58,17 @@ export class Batcher<T extends Queued, R> {
   #isAloneRunning = false;
   #isPumping = false;
   #mustPumpAgain = false;
-  readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
-  readonly #express: BatchSlot<T, R> | undefined;
-  #mayExpress = true;
   #timerAtMs = Infinity;
   readonly #sizes: FittingSizes;
 
   constructor(options: BatcherOptions<T, R>) {
     this.#options = options;
     this.#sizes = new FittingSizes(options.maxBatchSize);
-    this.#waiting = new WaitingItems({ ...options, mostOf: (key) => this.#sizes.of(key, options.clock.now()) });
-    this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // Batches of the extra runner are small, so their times must not affect when other runners get their next batch.
-    this.#express = options.express && new BatchSlot(options.express, new LeadTime());
+    const { clock, latencyTarget } = options;
+    const mostOf = (key: string) => Math.min(this.#sizes.of(key, clock.now()), latencyTarget?.limit ?? Infinity);
+    this.#waiting = new WaitingItems({ ...options, mostOf });
+    this.#slots = options.runners.map((run) => new BatchSlot(run));
   }
 
   get length(): number {
@@ -84,22 +77,18 @@ export class Batcher<T extends Queued, R> {
 
   get isSaturated(): boolean {
     const now = this.#options.clock.now();
-    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
+    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
   }
 
   /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
-    return Math.max(...this.#allSlots.map((slot) => slot.silentForMs(now)));
+    return Math.max(...this.#slots.map((slot) => slot.silentForMs(now)));
   }
 
   yielded(batch: readonly T[]): void {
     const now = this.#options.clock.now();
-    this.#allSlots.some((slot) => slot.yielded(batch, now));
-  }
-
-  get #allSlots(): readonly BatchSlot<T, R>[] {
-    return this.#express === undefined ? this.#slots : [...this.#slots, this.#express];
+    this.#slots.some((slot) => slot.yielded(batch, now));
   }
 
   /**
@@ -143,7 +132,7 @@ export class Batcher<T extends Queued, R> {
     const waiting = this.#waiting;
     const [first] = this.#slots;
     if (this.#isReserved) {
-      if (first === undefined || this.#allSlots.some((slot) => !slot.isIdle)) return;
+      if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
       this.#isAloneRunning = true;
       const items = this.#alone.shift();
       this.#dispatch(first, items && { items, cause: "alone" });
@@ -152,26 +141,19 @@ export class Batcher<T extends Queued, R> {
     const now = this.#options.clock.now();
     const free = this.#slots.filter((slot) => slot.isIdle);
     if (free.length > 0) {
-      this.#reserveExpress(now);
       for (const slot of free) this.#dispatch(slot, waiting.forFreeRunner(now));
       this.#pumpAt(waiting.dueAtMs, now);
-    }
-    if (this.#express?.isIdle) {
-      this.#reserveExpress(now);
-      this.#dispatch(this.#express, waiting.forExpress());
     }
     if (!waiting.mayCommit) return;
     // The next batch goes to the runner that becomes free first.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
-      const atMs = slot.commitAtMs(now);
+      const atMs = slot.commitAtMs;
       if (atMs === Infinity) continue;
       if (atMs > now) {
         this.#pumpAt(atMs, now);
         break;
       }
-      this.#reserveExpress(now);
-      const endAtMs = slot.endAtMs((size) => this.#options.policy.runMs(size));
-      this.#dispatch(slot, waiting.forBusyRunner(now, Math.max(now, endAtMs)));
+      this.#dispatch(slot, waiting.forBusyRunner(now));
     }
   }
 
@@ -183,24 +165,12 @@ export class Batcher<T extends Queued, R> {
     return this.#isAloneRunning || (this.#alone.length > 0 && this.#options.isHeard?.() !== false);
   }
 
-  /**
-   * While all runners run long batches of large predictions, sets items of new small predictions aside for the express
-   * runner.
-   */
-  #reserveExpress(now: number): void {
-    if (this.#express === undefined || !this.#mayExpress) return;
-    if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
-    const isRunnerFree = this.#slots.some((slot) => slot.isIdle);
-    this.#waiting.reserveExpress(now, isRunnerFree);
-  }
-
   #pumpAt(atMs: number, now: number): void {
     // Timers are not cancelled: a timer that fires too early finds nothing to dispatch.
     if (atMs >= this.#timerAtMs || atMs <= now) return;
     this.#timerAtMs = atMs;
     this.#options.clock.after(atMs - now, () => {
       this.#timerAtMs = Infinity;
-      this.#lead.woke(atMs, this.#options.clock.now());
       this.pump();
     });
   }
@@ -216,13 +186,13 @@ export class Batcher<T extends Queued, R> {
       (result) => {
         const wasReserved = this.#isReserved;
         const ms = this.#ended(slot);
-        if (slot !== this.#express) this.#waiting.ran(batch, ms);
+        this.#options.latencyTarget?.ran(batch.length, ms);
         this.#pumpAnd(() => listener.finished(batch, result), wasReserved);
       },
       (cause: unknown) => {
         const wasReserved = this.#isReserved;
         this.#ended(slot);
-        this.#failed(slot, batch, cause, wasReserved);
+        this.#failed(batch, cause, wasReserved);
       },
     );
   }
@@ -242,20 +212,18 @@ export class Batcher<T extends Queued, R> {
     if (!isReportedFirst) report();
   }
 
-  #failed(slot: BatchSlot<T, R>, batch: T[], cause: unknown, wasReserved: boolean): void {
+  #failed(batch: T[], cause: unknown, wasReserved: boolean): void {
     const { listener, isNeeded, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
-    if (hadNoMemory) this.#mayExpress = false;
-    // The extra runner lacked memory beside other batches. The batch may fit on a normal runner.
-    const wasBeside = hadNoMemory && slot === this.#express;
-    const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
+    const largest = hadNoMemory ? this.#largestBeside(batch) : undefined;
+    const isFinal = largest === undefined && (batch.length === 1 || !isWorthHalving(cause));
     // Nobody waits for the other items any more, so they do not run again.
     const needed = isFinal ? batch : batch.filter(isNeeded);
-    if (wasBeside) {
-      this.#waiting.addParts([needed]);
-    } else if (!isFinal && hadNoMemory) {
-      this.#shrinkBelow(batch);
-      this.#waiting.addParts(halves(needed));
+    if (hadNoMemory && !isFinal) {
+      this.#shrinkBelow(largest ?? batch);
+      // Beside a larger batch the lack of memory says nothing about this batch, which runs again alone.
+      if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#alone.add(needed);
+      else this.#waiting.addParts(halves(needed));
     } else {
       this.#blame(batch);
       if (!isFinal) this.#waiting.addParts(partsOf(needed));
@@ -263,6 +231,13 @@ export class Batcher<T extends Queued, R> {
     this.#pumpAnd(() => {
       for (const item of batch) if (isFinal || !needed.includes(item)) listener.failed(item, cause);
     }, wasReserved);
+  }
+
+  /** The largest of a failed batch and the batches that run on other runners; undefined if no other batch runs. */
+  #largestBeside(batch: readonly T[]): readonly T[] | undefined {
+    const others = this.#slots.flatMap(({ running }) => (running === undefined ? [] : [running]));
+    if (others.length === 0) return undefined;
+    return others.reduce((largest, other) => (bytesOf(other) > bytesOf(largest) ? other : largest), batch);
   }
 
   /** Deprioritises a prediction and all its queued items, if a batch with items of this prediction only has failed. */
@@ -278,6 +253,13 @@ export class Batcher<T extends Queued, R> {
     const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, clock.now());
     if (size !== undefined) listener.shrunk(size);
   }
+}
+
+/** Bytes of the padded inputs of a batch; its count of items if their tensors are unknown. */
+function bytesOf(batch: readonly Queued[]): number {
+  const padded = new PaddedBytes();
+  for (const { tensors } of batch) padded.join(tensors ?? [], Infinity);
+  return padded.bytes || batch.length;
 }
 
 /**

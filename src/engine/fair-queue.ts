@@ -3,9 +3,8 @@
  * similar lengths.
  */
 
-import { BatchOverheads } from "./batch-overheads.ts";
-import { type Bucket, type Group, Lanes, type Line, type Queued } from "./lanes.ts";
-import { elementsOf, near, type Steps } from "./length-steps.ts";
+import { type Group, Lanes, type Line, type Queued } from "./lanes.ts";
+import { near } from "./length-steps.ts";
 import { PaddedBytes } from "./padded-bytes.ts";
 
 export type { Group, Queued } from "./lanes.ts";
@@ -27,14 +26,12 @@ function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
 /**
  * Items of similar lengths share a batch, so that padding is small (length bucketing, as `bucket_by_sequence_length` of
  * tf.data). The oldest item of the next prediction leads the batch. The items nearest in length follow.
- * - An item does not join if the batch would then compute fewer useful elements per second, by measured batch times.
  * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7.
  * - The padded batch has at most `maxBytes`. A single item may have more.
  * - A new prediction goes before the predictions of the last batch.
  */
 export class FairQueue<T extends Queued> {
   readonly #lanes = new Lanes<T>();
-  readonly #overheads = new BatchOverheads();
 
   get length(): number {
     return this.#lanes.length;
@@ -74,50 +71,13 @@ export class FairQueue<T extends Queued> {
     hasRoomFor(leader);
     const { steps } = leader.bucket;
     const batch = [this.#lanes.takeFirst(leader)];
-    let useful = elementsOf(steps);
-    const overhead = this.#overheads.of(group.key);
-    const joins = (bucket: Bucket<T>, before: Steps, after: Steps) => {
-      if (overhead === Infinity) return true;
-      const count = Math.min(bucket.length, max - batch.length);
-      const more = (useful + count * elementsOf(bucket.steps)) / useful;
-      const longer =
-        (overhead + (batch.length + count) * elementsOf(after)) / (overhead + batch.length * elementsOf(before));
-      return more > longer;
-    };
-    for (const { lines, steps } of near(leader.bucket.steps, group.buckets, joins)) {
+    for (const { lines } of near(steps, group.buckets)) {
       for (let line = lines.first; line !== undefined; line = lines.first) {
         if (batch.length >= max || !hasRoomFor(line)) return batch;
         batch.push(this.#lanes.takeFirst(line));
-        useful += elementsOf(steps);
       }
     }
     return batch;
-  }
-
-  /**
-   * Takes all items of small predictions that no batch has served yet: up to `max` items of one shape key and similar
-   * lengths.
-   * @param isDue whether a prediction with `count` items, the oldest of them `first`, need not wait for more
-   */
-  takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
-    const batch: T[] = [];
-    const hasRoomFor = roomOf(maxBytes);
-    let bucket: Bucket<T> | undefined;
-    for (let lane = this.#lanes.unserved.first, next = lane; lane !== undefined; lane = next) {
-      next = lane.after;
-      const [line, another] = lane.lines;
-      if (lane.wasServed || line === undefined || another !== undefined) continue;
-      const { first, length } = line.items;
-      if (line.bucket !== (bucket ?? line.bucket) || batch.length + length > max) continue;
-      if (first === undefined || !isDue(first, length)) continue;
-      bucket = line.bucket;
-      while (lane.lines.length > 0 && hasRoomFor(line)) batch.push(this.#lanes.takeFirst(line));
-    }
-    return batch;
-  }
-
-  ran(batch: readonly T[], ms: number): void {
-    this.#overheads.observe(batch[0]?.key ?? "", batch, ms);
   }
 
   remove(lane: object): T[] {

@@ -46,8 +46,6 @@ export class Line<T extends Queued> implements InRing<Line<T>> {
 /** All lines of one prediction: one for each shape key and range of lengths. */
 export class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
-  /** Whether a batch took some of this prediction's items while the rest still wait. */
-  wasServed = false;
   readonly lines: Line<T>[] = [];
   ring: InRing<Lane<T>>["ring"] = undefined;
   before: Lane<T> | undefined = undefined;
@@ -106,7 +104,7 @@ export class Group<T extends Queued> {
 export class Lanes<T extends Queued> {
   readonly #byKey = new WeakMap<object, Lane<T>>();
   /** Predictions without an item in the last batch. They go first. */
-  readonly unserved = new Ring<Lane<T>>();
+  readonly #unserved = new Ring<Lane<T>>();
   /** Predictions with an item in the last batch. They go after all others. */
   readonly #served = new Ring<Lane<T>>();
   readonly groups = new Map<string, Group<T>>();
@@ -126,7 +124,7 @@ export class Lanes<T extends Queued> {
   }
 
   *inTurn(): Generator<Lane<T>> {
-    yield* this.unserved;
+    yield* this.#unserved;
     yield* this.#served;
   }
 
@@ -134,7 +132,7 @@ export class Lanes<T extends Queued> {
   beginBatch(): void {
     for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
       this.#served.delete(lane);
-      this.unserved.add(lane);
+      this.#unserved.add(lane);
     }
   }
 
@@ -142,7 +140,7 @@ export class Lanes<T extends Queued> {
     const known = this.#byKey.get(lane);
     if (known === undefined) return [];
     this.#byKey.delete(lane);
-    this.unserved.delete(known);
+    this.#unserved.delete(known);
     this.#served.delete(known);
     return known.lines.flatMap((line) => {
       this.#leave(line);
@@ -166,10 +164,9 @@ export class Lanes<T extends Queued> {
       this.#leave(line);
       lane.lines.splice(lane.lines.indexOf(line), 1);
     }
-    this.unserved.delete(lane);
+    this.#unserved.delete(lane);
     if (lane.lines.length > 0) {
       this.#served.add(lane);
-      lane.wasServed = true;
     } else {
       this.#served.delete(lane);
       this.#byKey.delete(lane.key);
@@ -200,7 +197,7 @@ export class Lanes<T extends Queued> {
     if (known !== undefined) return known;
     const lane = new Lane<T>(key);
     this.#byKey.set(key, lane);
-    this.unserved.add(lane);
+    this.#unserved.add(lane);
     return lane;
   }
 

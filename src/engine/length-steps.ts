@@ -33,19 +33,6 @@ function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
   return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
 }
 
-export function elementsOf(steps: Steps): number {
-  return steps.reduce((product, step) => product * (2 ** ((step + 0.5) / STEPS_PER_OCTAVE) - BASE_LENGTH), 1);
-}
-
-/** Count of elements in a padded batch; 0 without padded dimensions. */
-export function paddedElements(batch: readonly Lengths[]): number {
-  const longest: number[] = [];
-  for (const item of batch) {
-    for (const [i, size] of sizesOf(item).entries()) longest[i] = Math.max(longest[i] ?? 0, size);
-  }
-  return longest.reduce((product, size) => product * size, batch.length);
-}
-
 function stepOf(length: number): number {
   return Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
 }
@@ -57,26 +44,20 @@ export function placeOf(steps: Steps): string | number {
 
 /**
  * Yields values near `middle` that may share a batch, nearest first.
- * @param joins whether a value joins the batch; `before` and `after` are the longest steps of the batch without and
- * with the value
  */
-export function* near<T>(
-  middle: Steps,
-  places: ReadonlyMap<string | number, T>,
-  joins: (found: T, before: Steps, after: Steps) => boolean,
-): Generator<T> {
+export function* near<T>(middle: Steps, places: ReadonlyMap<string | number, T>): Generator<T> {
   const least = [...middle];
-  let most = middle;
+  const most = [...middle];
   for (const offsets of offsetsOf(middle.length)) {
     const steps = middle.map((step, i) => step + (offsets[i] ?? 0));
     const found = places.get(placeOf(steps));
     const fits = (step: number, i: number) =>
       Math.max(most[i] ?? step, step) - Math.min(least[i] ?? step, step) < MAX_SPAN;
     if (found === undefined || !steps.every(fits)) continue;
-    const after = steps.map((step, i) => Math.max(most[i] ?? step, step));
-    if (!joins(found, most, after)) continue;
-    for (const [i, step] of steps.entries()) least[i] = Math.min(least[i] ?? step, step);
-    most = after;
+    for (const [i, step] of steps.entries()) {
+      least[i] = Math.min(least[i] ?? step, step);
+      most[i] = Math.max(most[i] ?? step, step);
+    }
     yield found;
   }
 }

@@ -73,10 +73,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    // One more session is for the extra runner of small predictions. Custom operators may not be safe for concurrent
-    // runs, so with them a single instance gets no extra runner.
-    const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
-    return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
+    return sharing({ path, inputs, outputs, device, threads, pack, instances }, instances, open);
   }
   const sessions: Record<string, NativeSession>[] = Array.from({ length: instances }, () => ({}));
   for (const [name, path] of Object.entries(weights)) {

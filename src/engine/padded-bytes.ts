@@ -8,8 +8,14 @@ export interface SizedTensor {
 
 export class PaddedBytes {
   #items = 0;
+  #itemBytes = 0;
   /** The largest size so far of each dimension of each tensor. */
   #sizes: readonly (readonly number[])[] = [];
+
+  /** Bytes of the padded batch. */
+  get bytes(): number {
+    return this.#items * this.#itemBytes;
+  }
 
   /**
    * Adds an item if it is the first, or if the padded batch then has at most `maxBytes`. @returns whether it was added
@@ -24,6 +30,7 @@ export class PaddedBytes {
     });
     if (this.#items > 0 && bytes * (this.#items + 1) > maxBytes) return false;
     this.#sizes = joined;
+    this.#itemBytes = bytes;
     this.#items += 1;
     return true;
   }

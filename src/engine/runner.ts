@@ -48,8 +48,6 @@ export interface Runner {
   readonly mostRows?: number;
   /** Count of layers whose weights were rearranged for the processor; undefined if unknown. */
   readonly packedLayers?: number;
-  /** Opens another runner on the same weights, with as many threads; undefined if the two must not run at the same time. */
-  readonly another?: (() => Promise<Runner>) | undefined;
   /** Set only for a model with a `step` function. */
   readonly stepper?: Stepper;
   /** Runs only the first step of a batch, for warm-up. Undefined for a model without `step`. */

@@ -1,16 +1,11 @@
 /** The queued items of the batcher. Decides which items form the next batch. */
 import type { BatchCause } from "../base/labels.ts";
-import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchQueue } from "./batch-queue.ts";
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 
 /** No new batch starts once parts of failed batches have this many times `maxBatchSize` items. */
 const MAX_PART_BATCHES = 2;
-/**
- * Most items of a batch on the express runner, as a share of `maxBatchSize`. This extra runner takes small predictions.
- */
-const EXPRESS_SHARE = 1 / 4;
 
 export interface NextBatch<T> {
   readonly items: T[];
@@ -20,7 +15,8 @@ export interface NextBatch<T> {
 interface WaitingItemsOptions {
   readonly maxBatchSize: number;
   readonly maxPaddedBytes?: number | undefined;
-  readonly policy: BatchPolicy;
+  /** Milliseconds that a free runner waits for a full batch, from the time when the oldest item became ready. */
+  readonly maxQueueDelayMs: number;
   readonly mostOf: (key: string) => number;
 }
 
@@ -31,7 +27,6 @@ export class WaitingItems<T extends Queued> {
   readonly #parts = new BatchQueue<T>();
   #wasPart = false;
   readonly #deprioritised = new DeprioritisedItems<T>();
-  readonly #express = new BatchQueue<T>();
   /** When the next waiting batch may start, by the last call of `forFreeRunner`; Infinity if none waits. */
   dueAtMs = Infinity;
   isHurried = false;
@@ -41,7 +36,7 @@ export class WaitingItems<T extends Queued> {
   }
 
   get length(): number {
-    return this.#queue.length + this.#parts.length + this.#deprioritised.length + this.#express.length;
+    return this.#queue.length + this.#parts.length + this.#deprioritised.length;
   }
 
   /**
@@ -54,7 +49,6 @@ export class WaitingItems<T extends Queued> {
 
   add(item: T): void {
     if (!this.#deprioritised.add(item)) this.#queue.add(item);
-    this.#options.policy.arrived(item.key, item.readyAtMs);
   }
 
   addParts(parts: readonly T[][]): void {
@@ -62,7 +56,7 @@ export class WaitingItems<T extends Queued> {
   }
 
   remove(lane: object): T[] {
-    return [this.#parts, this.#deprioritised, this.#express, this.#queue].flatMap((items) => items.remove(lane));
+    return [this.#parts, this.#deprioritised, this.#queue].flatMap((items) => items.remove(lane));
   }
 
   /** Deprioritises a prediction. @returns its queued items */
@@ -77,11 +71,6 @@ export class WaitingItems<T extends Queued> {
     this.#deprioritised.dispatched(batch, nowMs);
   }
 
-  ran(batch: readonly T[], ms: number): void {
-    this.#options.policy.ran(batch.length, ms);
-    this.#queue.ran(batch, ms);
-  }
-
   /**
    * The next batch of a free runner: new items and parts of failed batches take turns. Deprioritised predictions go
    * first when they are due; otherwise they run when nothing else waits.
@@ -94,8 +83,6 @@ export class WaitingItems<T extends Queued> {
     this.#wasPart = part !== undefined;
     if (batch !== undefined) return batch;
     if (part !== undefined) return { items: part, cause: "part" };
-    const express = this.#express.shift();
-    if (express !== undefined) return { items: express, cause: "idle" };
     if (this.#deprioritised.length === 0) return undefined;
     if (this.#deprioritised.idleAtMs <= nowMs) return this.#deprioritisedBatch();
     this.dueAtMs = Math.min(this.dueAtMs, this.#deprioritised.idleAtMs);
@@ -103,36 +90,17 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * A full batch, or a due batch of deprioritised items, for a runner that is free at `freeAtMs`. Undefined if a
-   * partial batch is next: it starts only on an idle runner.
+   * A full batch, or a due batch of deprioritised items, for a busy runner. Undefined if a partial batch is next: it
+   * starts only on an idle runner.
    */
-  forBusyRunner(nowMs: number, freeAtMs: number): NextBatch<T> | undefined {
+  forBusyRunner(nowMs: number): NextBatch<T> | undefined {
     if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
     for (const group of this.#queue.groups()) {
-      const { size, isFull, dueAtMs } = this.#plan(group, nowMs, freeAtMs);
+      const { size, isFull, dueAtMs } = this.#plan(group);
       if (isFull) return { items: this.#take(group, size), cause: "full" };
       if (dueAtMs <= nowMs) return undefined;
     }
     return undefined;
-  }
-
-  forExpress(): NextBatch<T> | undefined {
-    const items = this.#express.shift();
-    return items && { items, cause: "express" };
-  }
-
-  /**
-   * Sets items of new small predictions aside for the express runner (an extra runner). If another runner is free,
-   * enough items for its full batch stay.
-   */
-  reserveExpress(nowMs: number, isRunnerFree: boolean): void {
-    const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
-    const most = EXPRESS_SHARE * maxBatchSize;
-    if (this.#express.length > 0 || (isRunnerFree && this.#queue.length < maxBatchSize + most)) return;
-    const isDue = ({ key, readyAtMs }: T, ready: number) =>
-      this.isHurried || policy.dueAtMs({ key, ready, oldestAtMs: readyAtMs }, nowMs) <= nowMs;
-    const items = this.#queue.takeSmall(most, isDue, maxPaddedBytes);
-    if (items.length > 0) this.#express.add(items);
   }
 
   /** Whether a new batch goes before the next part of a failed batch. They alternate, unless too many parts wait. */
@@ -148,7 +116,7 @@ export class WaitingItems<T extends Queued> {
 
   #due(nowMs: number): NextBatch<T> | undefined {
     for (const group of this.#queue.groups()) {
-      const { size, isFull, dueAtMs } = this.#plan(group, nowMs, nowMs);
+      const { size, isFull, dueAtMs } = this.#plan(group);
       this.dueAtMs = Math.min(this.dueAtMs, dueAtMs);
       if (dueAtMs > nowMs) continue;
       const idle = this.isHurried ? "drain" : "idle";
@@ -161,20 +129,14 @@ export class WaitingItems<T extends Queued> {
     return this.#queue.take(group, size, this.#options.maxPaddedBytes);
   }
 
-  /** The size of a batch of `group` that starts at `beginMs`, and when to dispatch it. */
-  #plan(group: Group<T>, nowMs: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
-    const { policy, mostOf } = this.#options;
+  /** The size of the next batch of `group`, and when to dispatch it. */
+  #plan(group: Group<T>): { size: number; isFull: boolean; dueAtMs: number } {
+    const { maxQueueDelayMs, mostOf } = this.#options;
     const most = mostOf(group.key);
-    const waiting: Waiting = {
-      key: group.key,
-      ready: Math.min(group.length, most),
-      // A getter, because finding the oldest item of a large group is slow.
-      get oldestAtMs() {
-        return group.oldestReadyAtMs();
-      },
-    };
-    const size = policy.sizeOf(waiting, nowMs, beginMs);
-    const isFull = group.length > size || group.length >= most;
-    return { size, isFull, dueAtMs: isFull || this.isHurried ? -Infinity : policy.dueAtMs(waiting, nowMs) };
+    const isFull = group.length >= most;
+    // Finding the oldest item of a large group is slow, which a delay of 0 avoids.
+    const isDue = isFull || this.isHurried || maxQueueDelayMs === 0;
+    const dueAtMs = isDue ? -Infinity : group.oldestReadyAtMs() + maxQueueDelayMs;
+    return { size: Math.min(group.length, most), isFull, dueAtMs };
   }
 }

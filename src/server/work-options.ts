@@ -55,8 +55,7 @@ export const workOptions = {
     ...duration("ms", 0),
   }),
   latencyTarget: openOption<number>({
-    description:
-      "Milliseconds from a ready input to the end of its batch; the server sizes and times batches to meet it",
+    description: "Milliseconds from a ready input to the end of its batch; the server limits batch sizes to meet it",
     described: "the model's, else none",
     ...duration("ms", 0.1),
   }),

@@ -1,7 +1,6 @@
 /** A simulated clock and simulated devices: time passes only when the test advances it. */
 import type { Clock } from "../../src/base/clock.ts";
 import type { BatchCause } from "../../src/base/labels.ts";
-import { QueueDelay } from "../../src/engine/batch-policy.ts";
 import { Batcher, type BatchListener } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
 import { LatencyTarget } from "../../src/engine/latency-target.ts";
@@ -120,11 +119,6 @@ export class SimulatedRunner {
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  /**
-   * Device of the express runner, which runs small predictions beside large batches; used only with the option
-   * `express`.
-   */
-  readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
   /** Ids of the items that succeeded, in the order of their reports. */
@@ -146,29 +140,34 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   constructor(options: {
     readonly maxBatchSize: number;
     readonly runners?: number;
-    readonly express?: boolean;
-    /** Largest batch of the express runner that fits in memory beside another batch. */
-    readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
+    /** Batch times of the warm-up, by size. */
+    readonly measured?: readonly (readonly [size: number, ms: number])[];
     readonly durationMs?: (size: number, items: readonly Item[]) => number;
     readonly fits?: number | ((key: string) => number);
+    /** Most items in the batches of all runners together that fit in memory. */
+    readonly fitsTogether?: number;
     readonly turnMs?: number;
   }) {
     this.clock = new SimulatedClock(options.turnMs);
     const { fits = Infinity } = options;
     const durationMs = options.durationMs ?? (() => 10);
+    const mostOf = typeof fits === "number" ? () => fits : fits;
+    const free = () => (options.fitsTogether ?? Infinity) - this.#othersRunning();
     this.runners = Array.from(
       { length: options.runners ?? 1 },
-      () => new SimulatedRunner(this.clock, durationMs, typeof fits === "number" ? () => fits : fits),
+      () => new SimulatedRunner(this.clock, durationMs, (key) => Math.min(mostOf(key), free())),
     );
-    this.express = new SimulatedRunner(this.clock, durationMs, () => options.fitsBeside ?? Infinity);
-    this.target = options.latencyTargetMs === undefined ? undefined : new LatencyTarget(options.latencyTargetMs);
+    this.target =
+      options.latencyTargetMs === undefined
+        ? undefined
+        : new LatencyTarget(options.latencyTargetMs, new Map(options.measured));
     this.batcher = new Batcher({
       runners: this.runners.map((runner) => (items) => runner.run(items)),
-      express: options.express ? (items) => this.express.run(items) : undefined,
       maxBatchSize: options.maxBatchSize,
-      policy: this.target ?? new QueueDelay(options.maxQueueDelayMs ?? 0),
+      maxQueueDelayMs: options.maxQueueDelayMs ?? 0,
+      latencyTarget: this.target,
       clock: this.clock,
       listener: this,
       isNeeded: ({ lane }) => !this.left.has(lane),
@@ -178,8 +177,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   }
 
   get batches(): readonly Batch[] {
-    const runners = [...this.runners, this.express];
-    return runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
+    return this.runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
   /** Adds items that are ready at the current time, for the prediction `lane`. */
@@ -205,6 +203,13 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     for (const item of items) this.batcher.add(item);
     this.batcher.pump();
     return items;
+  }
+
+  /** Count of items in batches that run now and do not end now. */
+  #othersRunning(): number {
+    const now = this.clock.now();
+    const running = this.batches.filter(({ startedAtMs, endedAtMs }) => startedAtMs <= now && endedAtMs > now);
+    return running.reduce((sum, { items }) => sum + items.length, 0);
   }
 
   dispatched(_: readonly Item[], cause: BatchCause): void {

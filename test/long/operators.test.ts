@@ -1,8 +1,6 @@
 /** Libraries with custom operators are packaged with the model, and loaded before its weights. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { float32 } from "../../src/author/tensor.ts";
-import { openRunners } from "../../src/engine/open-runners.ts";
 import { type CliResult, cli } from "../helpers/cli.ts";
 import { compiledOperators, writeTriple } from "../helpers/operators.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
@@ -41,20 +39,4 @@ test("a file that is not a library is refused by name", async () => {
   const { code, stderr } = await build('["broken.so"]');
   expect(code).toBe(1);
   expect(stderr).toContain("operators broken.so cannot be loaded: ");
-});
-
-test("weights that call operators of the author run in no concurrent batches with one instance", async () => {
-  const x = float32();
-  const runners = await openRunners({
-    weights: { model: join(await compiledOperators(), "triple.pt") },
-    operators: [join(await compiledOperators(), "operators.so")],
-    predict: undefined,
-    inputs: { x },
-    outputs: { y: x },
-    devices: ["cpu"],
-    threads: 1,
-    instances: 1,
-  });
-  expect(runners[0]?.another).toBeUndefined();
-  await Promise.all(runners.map((runner) => runner.dispose()));
 });

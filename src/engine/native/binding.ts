@@ -64,16 +64,12 @@ export class NativeSession {
   readonly #handle: Handle;
   readonly #packer: BatchPacker;
   readonly #outputs: TensorPlan;
-  readonly #options: SessionOptions;
   readonly #stated: StatedFacts;
-  #threads: number;
   #closed: Promise<void> | undefined;
 
   private constructor(addon: Addon, { handle, options, stated }: Opened) {
-    const { inputs = {}, outputs = {}, threads } = options;
+    const { inputs = {}, outputs = {} } = options;
     this.#stated = stated;
-    this.#options = options;
-    this.#threads = threads;
     this.#addon = addon;
     this.#handle = handle;
     this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
@@ -172,16 +168,6 @@ export class NativeSession {
     return this.#stated.keepsState ?? this.#addon.keepsState(this.#handle);
   }
 
-  /**
-   * A function that opens another session on the same weights with as many threads; undefined if `instances` is 1 or
-   * the weights keep state.
-   */
-  get another(): (() => Promise<NativeSession>) | undefined {
-    const { instances = 1 } = this.#options;
-    if (instances === 1 || this.keepsState) return undefined;
-    return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
-  }
-
   get packedLayers(): number {
     return this.#addon.packedLayers(this.#handle);
   }
@@ -192,7 +178,6 @@ export class NativeSession {
   }
 
   setThreads(threads: number): Promise<void> {
-    this.#threads = threads;
     return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));
   }
 

@@ -263,9 +263,7 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
       `the latency target is ${ms} ms, but one item alone takes ${milliseconds(oneMs)} here; ${fix}`,
     );
   }
-  const target = new LatencyTarget(ms);
-  for (const [size, each] of forwardMs) target.ran(size, each);
-  return target;
+  return new LatencyTarget(ms, forwardMs);
 }
 
 /**
