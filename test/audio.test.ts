@@ -1,7 +1,6 @@
 /** Audio fields: WAV and FLAC files become samples of one rate, samples become WAV; limits, and malicious files. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { BitReader } from "../src/author/audio/bit-reader.ts";
 import { Resampler, resampledLength } from "../src/author/audio/resample.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { Audio, audio, z } from "../src/index.ts";
@@ -9,6 +8,7 @@ import files from "./audio-files.json";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
+import { decoders } from "./helpers/sounds.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import resampled from "./resampled.json";
 
@@ -22,12 +22,12 @@ interface Written {
 }
 
 /** Files that libsndfile wrote, each with a checksum of the samples that libsndfile reads from it. */
-const written: [string, Written][] = Object.entries(files);
+const written: [string, Written][] = Object.entries(files).filter(([name]) => name.startsWith("wav"));
 const flac = Uint8Array.fromBase64(files["flac 16 stereo"].file);
 const wav = Uint8Array.fromBase64(files["wav PCM_16"].file);
 
-const audioOf = (bytes: Uint8Array, mediaType = "audio/wav") => new Audio({ bytes, mediaType });
-const faultOf = (bytes: Uint8Array, field = audio()) => {
+const audioOf = (bytes: Uint8Array, mediaType = "audio/wav") => new Audio({ bytes, mediaType }, { decoders });
+const faultOf = (bytes: Uint8Array, field = audio({ decoders })) => {
   const decoded = z.decode(field, "https://example.com/a.wav");
   decoded.fill({ bytes, mediaType: "audio/wav" });
   return failureOf(decoded.samples()).then((error) =>
@@ -43,6 +43,18 @@ describe("samples()", () => {
       expect(samples).toEqual({ length, channels, rate });
       expect(right.first).toEqual(right.first.map((_, channel) => data[channel * length] ?? Number.NaN));
       expect(data.reduce((sum, value, i) => sum + value * (i % 97), 0)).toBeCloseTo(right.checksum, 9);
+    },
+  );
+
+  test.each(["flac 16 mono", "flac 16 stereo", "flac 24 stereo", "flac 8 mono"] as const)(
+    "of %s are those of the author's decoder, which divides by the largest value",
+    async (name) => {
+      const { file, length, channels, rate, first } = files[name];
+      const bits = Number(name.split(" ")[1]);
+      const { data, ...samples } = await audioOf(Uint8Array.fromBase64(file)).samples();
+      expect(samples).toEqual({ length, channels, rate });
+      const scale = 2 ** (bits - 1) / (2 ** (bits - 1) - 1);
+      for (const [channel, value] of first.entries()) expect(data[channel * length]).toBeCloseTo(value * scale, 6);
     },
   );
 
@@ -137,53 +149,37 @@ describe("a file", () => {
     [
       "of another format",
       new TextEncoder().encode("MThd something"),
-      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV, FLAC or Ogg Opus",
+      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus",
     ],
     [
       "without bytes",
       new Uint8Array(),
-      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV, FLAC or Ogg Opus",
+      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus",
     ],
     [
       "that is cut off (WAV)",
       wav.subarray(0, -10),
       "file_invalid: https://example.com/a.wav is audio that is damaged or cannot be read: it is cut off",
     ],
-    [
-      "that is cut off (FLAC)",
-      flac.subarray(0, -10),
-      "file_invalid: https://example.com/a.wav is audio that is damaged or cannot be read: it is cut off",
-    ],
   ])("%s is refused", async (_, bytes, message) => {
     expect(await faultOf(bytes)).toBe(message);
   });
 
-  test("with a changed byte in a frame is damaged", async () => {
-    const changed = Uint8Array.from(flac);
-    changed[flac.length - 300] = (changed[flac.length - 300] ?? 0) ^ 1;
-    expect(await faultOf(changed)).toContain("damaged");
+  test("in a format without a decoder is refused with the line that installs one", async () => {
+    expect(await faultOf(flac, audio())).toBe(
+      "file_invalid: https://example.com/a.wav is FLAC, for which this model has no decoder; its author can run: npm install @wasm-audio-decoders/flac (docs/declare.md#decoders)",
+    );
   });
 
-  test("that is longer than its field allows is refused as soon as its header is read", async () => {
-    const silence = Uint8Array.fromBase64(files["flac silence"].file);
-    expect(await faultOf(silence, audio({ maxSeconds: 5 }))).toBe(
+  test("that is longer than its field allows is refused: a WAV by its header, a FLAC after so many samples", async () => {
+    const seconds = Audio.fromSamples({ data: new Float32Array(50_400), rate: 8000 }).bytes;
+    expect(await faultOf(seconds, audio({ maxSeconds: 5 }))).toBe(
       "file_too_large: https://example.com/a.wav has 6.3 seconds; this field takes at most 5",
     );
-    // Sets the number of samples in the header (bits 108 to 143 of STREAMINFO) to 0, which means "unknown".
-    const unknown = Uint8Array.from(silence);
-    unknown[21] = (unknown[21] ?? 0) & 0xf0;
-    unknown.fill(0, 22, 26);
-    expect(await faultOf(unknown, audio({ maxSeconds: 5 }))).toBe(
-      "file_too_large: https://example.com/a.wav has more than 5 seconds",
+    const silence = Uint8Array.fromBase64(files["flac silence"].file);
+    expect(await faultOf(silence, audio({ maxSeconds: 5, decoders }))).toBe(
+      "file_too_large: https://example.com/a.wav has more than 5 seconds; this field takes no more",
     );
-  });
-
-  test("with a header of gigabytes is refused before any memory is taken", async () => {
-    const huge = Uint8Array.from(Uint8Array.fromBase64(files["flac silence"].file));
-    // The header promises 8 channels with 2^29 samples each.
-    huge[20] = ((huge[20] ?? 0) & 0xf1) | 0x0e;
-    huge.set([0x20, 0, 0, 0], 22);
-    expect(await faultOf(huge, audio({ maxSeconds: 1e6 }))).toStartWith("file_too_large: ");
   });
 
   test("with random damage is read, or fails with a message for clients", async () => {
@@ -210,18 +206,6 @@ describe("a file", () => {
       { numRuns: 300 },
     );
   });
-
-  test("whose fields have any number of bits at any bit position is read", () => {
-    const bytes = Uint8Array.of(0b10110011, 0b01010101, 0xff, 0x00, 0x0f, 0x81);
-    const text = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
-    for (let at = 0; at < 16; at++) {
-      for (let bits = 0; bits <= 32; bits++) {
-        const reader = new BitReader(bytes);
-        reader.read(at);
-        expect(reader.read(bits)).toBe(bits === 0 ? 0 : Number.parseInt(text.slice(at, at + bits), 2));
-      }
-    }
-  });
 });
 
 test("a model gets samples of a client's file and answers with a WAV file", async () => {
@@ -244,14 +228,15 @@ test("a model gets samples of a client's file and answers with a WAV file", asyn
   await writeModel(dir, source);
   await using store = await storeWith(dir.path);
   await using server = await store.serve("echo");
-  const dataUri = `data:audio/flac;base64,${files["flac 16 stereo"].file}`;
+  const dataUri = `data:audio/wav;base64,${files["wav PCM_16"].file}`;
   const { outputs } = await server.client.predict([{ sound: dataUri }]);
   const [output] = z.array(z.object({ sound: z.string(), rate: z.int() })).parse(outputs);
-  expect(output?.rate).toBe(2 * Math.ceil((5000 * 16_000) / 44_100) + 1);
+  const { length, rate } = files["wav PCM_16"];
+  expect(output?.rate).toBe(2 * Math.ceil((length * 16_000) / rate) + 1);
   const [head = "", base64 = ""] = (output?.sound ?? "").split(",");
   expect(head).toBe("data:audio/wav;base64");
   const answered = await audioOf(Uint8Array.fromBase64(base64)).samples();
-  expect([answered.rate, answered.channels, answered.length]).toEqual([11_025, 1, 1250]);
+  expect([answered.rate, answered.channels, answered.length]).toEqual([11_025, 1, Math.ceil((length * 11_025) / rate)]);
   const long = Audio.fromSamples({ data: new Float32Array(16_001), rate: 16_000 }).toDataUri();
   const { errors } = await server.client.predict([{ sound: dataUri }, { sound: long }]);
   expect(errors).toEqual([{ index: 1, message: "The file has 1.0 seconds; this field takes at most 1" }]);

@@ -50,8 +50,8 @@ testPageModels("docs/declare.md", {
     },
   },
   "guide/denoise-any.ts": {
-    // The test for MP3 and Ogg is test/long/compressed-audio-model.test.ts; this input is FLAC.
-    input: { speech: `data:audio/flac;base64,${files["flac 16 mono"].file}` },
+    // The test for compressed sounds is test/long/compressed-audio-model.test.ts.
+    input: { speech: `data:audio/wav;base64,${files["wav PCM_16"].file}` },
     async check(output) {
       const { clean } = z.object({ clean: z.string() }).parse(output);
       const { rate } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();

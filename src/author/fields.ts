@@ -27,7 +27,7 @@ export interface AudioOptions {
   maxBytes?: number;
   /** Maximum seconds, checked before decoding if the header has the length. Default: 600. */
   maxSeconds?: number;
-  /** Functions that make decoders for MP3 and Ogg Vorbis, from npm packages that the author installs. */
+  /** Functions that make decoders for FLAC, MP3, Ogg Vorbis and Ogg Opus, from npm packages that the author installs. */
   decoders?: AudioDecoders;
 }
 
@@ -43,7 +43,7 @@ const makeDecoder = z.custom((value) => typeof value === "function", "give a fun
 const audioOptions = optionsOf({
   maxBytes: wholeNumber,
   maxSeconds: positiveNumber,
-  decoders: optionsOf({ mp3: makeDecoder, vorbis: makeDecoder }).optional(),
+  decoders: optionsOf({ flac: makeDecoder, mp3: makeDecoder, opus: makeDecoder, vorbis: makeDecoder }).optional(),
 });
 const mediaType = z
   .string("give a text")
@@ -69,7 +69,7 @@ export function image(options: ImageOptions = {}) {
 }
 
 /**
- * A field for a sound. WAV, FLAC and Ogg Opus are built in; MP3 and Ogg Vorbis need `decoders`. Requests carry a URL
+ * A field for a sound. WAV is built in; FLAC, MP3, Ogg Vorbis and Ogg Opus need `decoders`. Requests carry a URL
  * (http, https or data), responses a data URI. `preprocess` gets an `Audio`. `postprocess` returns an `Audio`: one from
  * `Audio.fromSamples`, or a sound of the input.
  */

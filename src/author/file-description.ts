@@ -7,27 +7,26 @@ import type { FileMark } from "../base/json-schema.ts";
 export const imageDescription =
   "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)";
 
-interface Decoders {
-  readonly mp3?: unknown;
-  readonly vorbis?: unknown;
-}
+const soundFormats = { flac: "FLAC", mp3: "MP3", vorbis: "Ogg Vorbis", opus: "Ogg Opus" } as const;
+type Decoders = { readonly [format in keyof typeof soundFormats]?: unknown };
 
 /** The readable formats as a text, such as `WAV, FLAC or Ogg Opus`. */
-export function audioFormats({ mp3, vorbis }: Decoders): string {
-  const others = [...(mp3 ? ["MP3"] : []), ...(vorbis ? ["Ogg Vorbis"] : [])];
-  return `${["WAV", "FLAC", ...others].join(", ")} or Ogg Opus`;
+export function audioFormats(decoders: Decoders): string {
+  const formats = Object.entries({ ...soundFormats }).flatMap(([format, name]) =>
+    new Map<string, unknown>(Object.entries(decoders)).get(format) === undefined ? [] : [name],
+  );
+  const last = formats.pop();
+  return last === undefined ? "WAV" : `${["WAV", ...formats].join(", ")} or ${last}`;
 }
 
 export function audioDescription(decoders: Decoders): string {
   return `URL of a sound (${audioFormats(decoders)}): http, https or data (data:audio/wav;base64,…)`;
 }
 
-export const audioDescriptions: readonly string[] = [
-  {},
-  { mp3: true },
-  { vorbis: true },
-  { mp3: true, vorbis: true },
-].map(audioDescription);
+/** Whether the text is a description that `audioDescription` makes. */
+export function isAudioDescription(text: string): boolean {
+  return /^URL of a sound \(WAV[\w, ]*\): http, https or data \(data:audio\/wav;base64,…\)$/.test(text);
+}
 
 export function fileDescription({ mediaTypes }: FileMark): string {
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";

@@ -18,7 +18,6 @@ import { engineInfoSchema, FrameReader, failureSchema, jsonAt } from "../../src/
 import { FrameBlocks, jsonFrame, wordsFrame } from "../../src/engine/remote/frame-blocks.ts";
 import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
 import { numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/rows-frame.ts";
-import { repaired } from "../helpers/ogg-pages.ts";
 import { decoders, sounds } from "../helpers/sounds.ts";
 import { damaged, damagedJson } from "./mutator.ts";
 
@@ -47,8 +46,7 @@ export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
   audio: async () => ({
     title: "WAV, FLAC, MP3 and Ogg files",
     ...fromFiles(await audioFiles()),
-    read: (bytes) =>
-      new Audio({ bytes: repaired(bytes), mediaType: "audio/wav" }, { decoders }).samples({ rate: 8000, channels: 1 }),
+    read: (bytes) => new Audio({ bytes, mediaType: "audio/wav" }, { decoders }).samples({ rate: 8000, channels: 1 }),
     isRefusal: hasCode("file_invalid", "file_too_large", "tensor_invalid"),
   }),
   pictures: async () => ({

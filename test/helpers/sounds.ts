@@ -2,8 +2,10 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { FLACDecoder } from "@wasm-audio-decoders/flac";
 import { OggVorbisDecoder } from "@wasm-audio-decoders/ogg-vorbis";
 import { MPEGDecoder } from "mpg123-decoder";
+import { OggOpusDecoder } from "ogg-opus-decoder";
 import { z } from "zod";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { state } from "../../scripts/setup/step.ts";
@@ -71,4 +73,9 @@ export function sounds(): ReadonlyMap<string, Sound> {
 }
 
 /** The decoders that docs/declare.md recommends. */
-export const decoders: AudioDecoders = { mp3: () => new MPEGDecoder(), vorbis: () => new OggVorbisDecoder() };
+export const decoders: AudioDecoders = {
+  flac: () => new FLACDecoder(),
+  mp3: () => new MPEGDecoder(),
+  opus: () => new OggOpusDecoder(),
+  vorbis: () => new OggVorbisDecoder(),
+};

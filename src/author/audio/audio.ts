@@ -34,6 +34,15 @@ export interface Samples {
   readonly length: number;
 }
 
+interface Wanted {
+  readonly rate: number;
+  readonly channels: number;
+  /** Most samples of one channel before resampling. */
+  readonly maxLength: number;
+  /** Whether the file may have more samples than `maxLength`. */
+  readonly isEstimate: boolean;
+}
+
 export interface WavEncoding {
   /** Format of the samples. Default: `pcm16`, which clips values beyond -1 and 1. */
   readonly encoding?: (typeof encodings)[number];
@@ -55,8 +64,8 @@ const MAX_SAMPLE_BYTES = 512 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 
 /**
- * An audio file. WAV, FLAC and Ogg Opus are built in; MP3 and Ogg Vorbis need a decoder that the author passes. The
- * content decides the format, not the media type.
+ * An audio file. WAV is built in; FLAC, MP3, Ogg Vorbis and Ogg Opus need a decoder that the author passes. The content
+ * decides the format, not the media type.
  */
 export class Audio extends ModelFile {
   readonly #decoders: AudioDecoders;
@@ -73,39 +82,18 @@ export class Audio extends ModelFile {
    */
   async samples(options: SampleOptions = {}): Promise<Samples> {
     checkOptions("samples()", sampleOptions, options, "tensor_invalid");
-    const source = this.#source();
+    const source = await this.#source();
     const { rate = source.rate, channels = source.channels } = options;
     if (!isCount(rate, MAX_RATE_HZ)) throw wrongCall(`rate is ${rate}; give a whole number up to ${MAX_RATE_HZ}`);
     if (!isCount(channels, MAX_CHANNELS) || (channels > 2 && channels !== source.channels)) {
       throw wrongCall(`channels is ${channels}; give 1 or 2`);
     }
-    const maxLength = this.#maxLength(source);
-    const rates = { from: source.rate, to: rate };
-    // If the file's length is unknown, samples are first decoded into an array of the greatest length, then copied into
-    // a shorter one.
-    const copies = maxLength === source.minLength ? 1 : 2;
-    const resampler = rate === source.rate ? undefined : new Resampler(rates);
-    const resampled = resampler === undefined ? 0 : resampledLength(maxLength, rates);
-    const filterBytes = resampler?.filterBytes(resampled) ?? 0;
-    const bytes = 4 * channels * (copies * maxLength + resampled) + filterBytes + (source.decoderBytes ?? 0);
-    const maxBytes = Math.min(MAX_SAMPLE_BYTES, decodings.maxTaskBytes);
-    if (bytes > maxBytes)
-      throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
-    const askedMs = performance.now();
-    const decode = async () => {
-      this.waited(performance.now() - askedMs);
-      const mixed = await this.#mixed(source, channels, maxLength);
-      if (resampler === undefined) return mixed;
-      const length = resampledLength(mixed.length, rates);
-      const data = new Float32Array(channels * length);
-      for (let channel = 0; channel < channels; channel++) {
-        const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
-        decodings.progressed();
-        this.waited(await resampler.run(from, data.subarray(channel * length, (channel + 1) * length)));
-      }
-      return { data, rate, channels, length };
-    };
-    return decodings.run(bytes, decode, () => this.ended);
+    const most = this.#maxLength(source);
+    // A file of unknown length is decoded again with more memory if it has more samples than estimated.
+    for (let maxLength = Math.min(most, source.likelyLength ?? most); ; maxLength = Math.min(most, 4 * maxLength)) {
+      const samples = await this.#decoded(source, { rate, channels, maxLength, isEstimate: maxLength < most });
+      if (samples !== undefined) return samples;
+    }
   }
 
   /**
@@ -128,8 +116,8 @@ export class Audio extends ModelFile {
     return new Audio({ bytes: writeWav(data, { rate, channels, encoding }), mediaType: "audio/wav" });
   }
 
-  #source(): PcmSource {
-    const source = this.#read();
+  async #source(): Promise<PcmSource> {
+    const source = await this.#read();
     if (source === undefined) {
       const fault = this.bytes.length === 0 ? "is empty and" : "is";
       const formats = audioFormats(this.#decoders);
@@ -143,15 +131,45 @@ export class Audio extends ModelFile {
   /**
    * Most samples of one channel that the file and the field's `maxSeconds` allow. @throws SconceError `file_too_large`
    */
-  #maxLength({ rate, minLength, maxLength }: PcmSource): number {
+  #maxLength({ rate, length }: PcmSource): number {
     const { maxSeconds } = this.limits;
     const most = Math.floor(maxSeconds * rate);
-    if (minLength <= most) return Math.min(most, maxLength ?? Number.POSITIVE_INFINITY);
-    const length = maxLength === undefined ? `more than ${maxSeconds}` : (minLength / rate).toFixed(1);
-    throw this.#tooLarge(`has ${length} seconds; this field takes at most ${maxSeconds}`);
+    if (length === undefined) return most;
+    if (length <= most) return length;
+    throw this.#tooLarge(`has ${(length / rate).toFixed(1)} seconds; this field takes at most ${maxSeconds}`);
   }
 
-  async #mixed(source: PcmSource, channels: number, maxLength: number): Promise<Samples> {
+  /** Decodes, mixes and resamples. @returns undefined if the file has more samples than an estimate */
+  async #decoded(source: PcmSource, wanted: Wanted): Promise<Samples | undefined> {
+    const { rate, channels, maxLength } = wanted;
+    const rates = { from: source.rate, to: rate };
+    // Samples of a file of unknown length are copied into a shorter array in the end.
+    const copies = source.length === undefined ? 2 : 1;
+    const resampler = rate === source.rate ? undefined : new Resampler(rates);
+    const resampled = resampler === undefined ? 0 : resampledLength(maxLength, rates);
+    const filterBytes = resampler?.filterBytes(resampled) ?? 0;
+    const bytes = 4 * channels * (copies * maxLength + resampled) + filterBytes + (source.decoderBytes ?? 0);
+    const maxBytes = Math.min(MAX_SAMPLE_BYTES, decodings.maxTaskBytes);
+    if (bytes > maxBytes)
+      throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
+    const askedMs = performance.now();
+    const decode = async () => {
+      this.waited(performance.now() - askedMs);
+      const mixed = await this.#mixed(source, wanted);
+      if (mixed === undefined || resampler === undefined) return mixed;
+      const length = resampledLength(mixed.length, rates);
+      const data = new Float32Array(channels * length);
+      for (let channel = 0; channel < channels; channel++) {
+        const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
+        decodings.progressed();
+        this.waited(await resampler.run(from, data.subarray(channel * length, (channel + 1) * length)));
+      }
+      return { data, rate, channels, length };
+    };
+    return decodings.run(bytes, decode, () => this.ended);
+  }
+
+  async #mixed(source: PcmSource, { channels, maxLength, isEstimate }: Wanted): Promise<Samples | undefined> {
     const turn = new Turn(MAX_HOLD_MS);
     let data = new Float32Array(channels * maxLength);
     let length = 0;
@@ -159,9 +177,8 @@ export class Audio extends ModelFile {
       for await (const block of source.blocks()) {
         const count = block[0]?.length ?? 0;
         if (length + count > maxLength) {
-          const isLimit = (source.maxLength ?? Number.POSITIVE_INFINITY) > maxLength;
-          if (isLimit) throw this.#tooLarge(`has more than ${this.limits.maxSeconds} seconds`);
-          throw new DamagedAudio("it has more samples than its header says");
+          if (isEstimate) return undefined;
+          throw this.#tooLarge(`has more than ${this.limits.maxSeconds} seconds; this field takes no more`);
         }
         for (let channel = 0; channel < channels; channel++) {
           const target = data.subarray(channel * maxLength + length, channel * maxLength + length + count);
@@ -175,7 +192,6 @@ export class Audio extends ModelFile {
           await turn.next();
         }
       }
-      if (length < source.minLength) throw new DamagedAudio("it has fewer samples than its header says");
     } catch (error) {
       throw this.#refusal(error);
     }
@@ -184,9 +200,9 @@ export class Audio extends ModelFile {
     return { data, rate: source.rate, channels, length };
   }
 
-  #read(): PcmSource | undefined {
+  async #read(): Promise<PcmSource | undefined> {
     try {
-      return readAudio(this.bytes, this.#decoders, this.limits.maxSeconds);
+      return await readAudio(this.bytes, this.#decoders);
     } catch (error) {
       throw this.#refusal(error);
     }

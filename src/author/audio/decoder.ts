@@ -1,5 +1,7 @@
-/** Decoders that a model's author installs and gives to `audio()`. sconce itself has none for MP3 and Vorbis. */
-import { DamagedAudio } from "./pcm.ts";
+/** Decoders that a model's author installs and gives to `audio()`. sconce itself decodes WAV only. */
+import { Turn } from "../../base/turn.ts";
+import { decodings } from "../decoding-gate.ts";
+import { DamagedAudio, type PcmSource } from "./pcm.ts";
 
 /** Samples that an author's decoder returns for a part of a file. */
 export interface DecodedAudio {
@@ -9,88 +11,112 @@ export interface DecodedAudio {
   readonly errors: readonly { readonly message: string }[];
 }
 
-/** Decodes one file. The classes of `mpg123-decoder` and `@wasm-audio-decoders/ogg-vorbis` have this interface. */
+/** Decodes one file. The decoders that docs/declare.md names have this interface. */
 export interface AudioDecoder {
   readonly ready: Promise<unknown>;
-  /** Decodes a part of the file. @param part whole frames of MP3, or whole pages of Ogg, in the order of the file */
+  /** Decodes the next part of the file. A part may begin and end inside a frame or a page. */
   decode(part: Uint8Array): DecodedAudio | Promise<DecodedAudio>;
   /** Returns the remaining samples, after the last part. */
   flush?(): DecodedAudio | Promise<DecodedAudio>;
   free(): unknown;
 }
 
-/** Functions of the author, by format. Each makes a decoder for one file. */
-export interface AudioDecoders {
-  /** Decoder for MP3, e.g. `() => new MPEGDecoder()` of `mpg123-decoder`. */
-  readonly mp3?: () => AudioDecoder;
-  /** Decoder for Ogg Vorbis, e.g. `() => new OggVorbisDecoder()` of `@wasm-audio-decoders/ogg-vorbis`. */
-  readonly vorbis?: () => AudioDecoder;
-}
-
 /** The npm package that an error message recommends for each format. */
 const formats = {
+  flac: { name: "FLAC", packageName: "@wasm-audio-decoders/flac" },
   mp3: { name: "MP3", packageName: "mpg123-decoder" },
+  opus: { name: "Ogg Opus", packageName: "ogg-opus-decoder" },
   vorbis: { name: "Ogg Vorbis", packageName: "@wasm-audio-decoders/ogg-vorbis" },
 } as const;
-const docs = "docs/declare.md#mp3-and-ogg-vorbis";
+const docs = "docs/declare.md#decoders";
+
+export type AudioFormat = keyof typeof formats;
+
+/** Functions of the author, by format. Each makes a decoder for one file. */
+export type AudioDecoders = { readonly [format in AudioFormat]?: () => AudioDecoder };
 
 /** Memory of one decoder in WebAssembly, in bytes. */
-export const DECODER_BYTES = 16 * 2 ** 20;
+const DECODER_BYTES = 16 * 2 ** 20;
+/** Bytes of a file that a decoder gets at once. */
+const PART_BYTES = 1024;
+/** Samples of one channel for a byte of a file, as in speech of 16 kbit/s at 48 kHz. */
+const LIKELY_SAMPLES = 32;
+/** Most bytes before the first samples, such as a picture of an album. */
+const MAX_HEAD_BYTES = 8 * 2 ** 20;
+const MAX_HOLD_MS = 5;
 
 /** Thrown if the model has no decoder for the file's format. */
 export class NoDecoder extends Error {
-  constructor(format: keyof AudioDecoders) {
+  constructor(format: AudioFormat) {
     const { name, packageName } = formats[format];
-    super(`${name}, for which this model has no decoder; its author can install ${packageName} (${docs})`);
+    super(`${name}, for which this model has no decoder; its author can run: npm install ${packageName} (${docs})`);
   }
-}
-
-export function decoderOf(decoders: AudioDecoders, format: keyof AudioDecoders): () => AudioDecoder {
-  const make = decoders[format];
-  if (make === undefined) throw new NoDecoder(format);
-  return make;
 }
 
 /**
- * Decodes a file part by part, so that a caller can stop a small file with too many samples.
- * @throws DamagedAudio if the decoder fails; errors of `make` and `ready` pass unchanged
+ * Reads a file with the author's decoder. The first samples give the rate and the number of channels.
+ * @throws DamagedAudio, NoDecoder; errors of the decoder's constructor and of `ready` pass unchanged
  */
-export async function* decodeParts(
-  make: () => AudioDecoder,
-  parts: Iterable<Uint8Array>,
-  format: { readonly rate: number; readonly channels: number },
-): AsyncGenerator<readonly Float32Array[]> {
+export async function readDecoded(bytes: Uint8Array, format: AudioFormat, decoders: AudioDecoders): Promise<PcmSource> {
+  const make = decoders[format];
+  if (make === undefined) throw new NoDecoder(format);
+  const first = await decodings.run(DECODER_BYTES, async () => {
+    for await (const decoded of decode(make, bytes)) return decoded;
+    throw new DamagedAudio("it has no samples");
+  });
+  const { sampleRate: rate, channelData } = first;
+  const channels = channelData.length;
+  return {
+    rate,
+    channels,
+    length: undefined,
+    likelyLength: rate + LIKELY_SAMPLES * bytes.length,
+    decoderBytes: DECODER_BYTES,
+    async *blocks() {
+      for await (const { sampleRate, channelData: block } of decode(make, bytes)) {
+        if (sampleRate !== rate || block.length !== channels) throw new DamagedAudio("its rate or its channels change");
+        yield block;
+      }
+    },
+  };
+}
+
+/** Decodes a file part by part, so that a caller can stop a small file with too many samples. */
+async function* decode(make: () => AudioDecoder, bytes: Uint8Array): AsyncGenerator<DecodedAudio> {
   const decoder = make();
+  const turn = new Turn(MAX_HOLD_MS);
+  let hasSamples = false;
   try {
     await decoder.ready;
-    for (const part of parts) yield blockOf(await attempt(() => decoder.decode(part)), format);
-    if (decoder.flush !== undefined) yield blockOf(await attempt(() => decoder.flush?.()), format);
+    for (let at = 0; at < bytes.length; at += PART_BYTES) {
+      const decoded = await checked(() => decoder.decode(bytes.subarray(at, at + PART_BYTES)));
+      if (decoded !== undefined) yield decoded;
+      hasSamples ||= decoded !== undefined;
+      if (!hasSamples && at > MAX_HEAD_BYTES) throw new DamagedAudio(`its first ${at} bytes have no samples`);
+      if (turn.isOver) await turn.next();
+    }
+    const last = await checked(() => decoder.flush?.());
+    if (last !== undefined) yield last;
   } finally {
-    // After an error in WebAssembly, `free` may throw a second error, which is dropped.
-    await attempt(() => decoder.free()).catch(() => {});
+    try {
+      await decoder.free();
+    } catch {
+      // After an error in WebAssembly, `free` may throw a second error.
+    }
   }
 }
 
-export async function attempt<T>(decode: () => T | Promise<T>): Promise<T> {
+/** The samples of a part, undefined without samples. @throws DamagedAudio if the decoder fails */
+async function checked(
+  decode: () => DecodedAudio | undefined | Promise<DecodedAudio | undefined>,
+): Promise<DecodedAudio | undefined> {
+  let decoded: DecodedAudio | undefined;
   try {
-    return await decode();
+    decoded = await decode();
   } catch (error) {
     throw new DamagedAudio("its decoder failed", { cause: error });
   }
-}
-
-function blockOf(
-  decoded: DecodedAudio | undefined,
-  { rate, channels }: { readonly rate: number; readonly channels: number },
-): readonly Float32Array[] {
-  if (decoded === undefined) return [];
-  const [error] = decoded.errors;
+  const [error] = decoded?.errors ?? [];
   if (error !== undefined) throw new DamagedAudio(`its decoder reports ${JSON.stringify(error.message)}`);
-  // MP3 decoders may return a mono file as two equal channels.
-  const block = decoded.channelData.slice(0, channels);
-  if ((block[0]?.length ?? 0) === 0) return [];
-  if (decoded.sampleRate !== rate || block.length < channels) {
-    throw new DamagedAudio("its rate or its channels change");
-  }
-  return block;
+  return (decoded?.channelData[0]?.length ?? 0) === 0 ? undefined : decoded;
 }

@@ -1,29 +1,29 @@
 /** Chooses the reader of an audio file by its first bytes. */
-import type { AudioDecoders } from "./decoder.ts";
-import { readFlac } from "./flac.ts";
-import { readMp3 } from "./mp3.ts";
-import { isOgg, packetsOf, pagesOf } from "./ogg.ts";
-import { readOpus } from "./opus.ts";
-import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
-import { readVorbis } from "./vorbis.ts";
+import { type AudioDecoders, type AudioFormat, readDecoded } from "./decoder.ts";
+import { type PcmSource, textAt } from "./pcm.ts";
 import { readWav } from "./wav.ts";
+
+/** Position of the first packet in an Ogg file. */
+const OGG_PACKET = 28;
 
 /**
  * Reads an audio file.
- * @param maxSeconds an MP3 is read only up to this length. For a longer MP3, `minLength` exceeds it and `maxLength` is
- * undefined
  * @returns undefined for an unknown format
- * @throws DamagedAudio, NoDecoder
+ * @throws DamagedAudio, NoDecoder, TooManyRecords
  */
-export function readAudio(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: number): PcmSource | undefined {
-  return readWav(bytes) ?? readFlac(bytes) ?? readOgg(bytes, decoders) ?? readMp3(bytes, decoders, maxSeconds);
+export async function readAudio(bytes: Uint8Array, decoders: AudioDecoders): Promise<PcmSource | undefined> {
+  const format = formatOf(bytes);
+  return format === undefined ? readWav(bytes) : readDecoded(bytes, format, decoders);
 }
 
-function readOgg(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {
-  if (!isOgg(bytes)) return undefined;
-  const [first] = packetsOf(pagesOf(bytes));
-  const header = first?.bytes ?? new Uint8Array();
-  if (textAt(header, 0, 8) === "OpusHead") return readOpus(bytes, header);
-  if (textAt(header, 1, 6) === "vorbis") return readVorbis(bytes, header, decoders);
-  throw new DamagedAudio("its stream is neither Opus nor Vorbis");
+function formatOf(bytes: Uint8Array): AudioFormat | undefined {
+  if (textAt(bytes, 0, 4) === "fLaC") return "flac";
+  if (textAt(bytes, 0, 4) === "OggS") {
+    if (textAt(bytes, OGG_PACKET, 8) === "OpusHead") return "opus";
+    if (textAt(bytes, OGG_PACKET + 1, 6) === "vorbis") return "vorbis";
+    return textAt(bytes, OGG_PACKET + 1, 4) === "FLAC" ? "flac" : undefined;
+  }
+  // A tag, or the header of a frame of layer III.
+  const isFrame = bytes[0] === 0xff && ((bytes[1] ?? 0) & 0xe6) === 0xe2;
+  return textAt(bytes, 0, 3) === "ID3" || isFrame ? "mp3" : undefined;
 }

@@ -1,13 +1,13 @@
-/** The interface of all readers of audio files, their error class, and a reader of signatures. */
+/** The interface of the readers of audio files, their error class, and a reader of signatures. */
 
 /** An audio file whose header is read. `blocks` decodes the samples. */
 export interface PcmSource {
   readonly rate: number;
   readonly channels: number;
-  /** Fewest samples of one channel that the file must have, computed from its headers. A file with fewer is damaged. */
-  readonly minLength: number;
-  /** Most samples of one channel, computed from the file's headers; undefined if they do not state a length. */
-  readonly maxLength: number | undefined;
+  /** Number of samples of one channel; undefined if only decoding finds it. */
+  readonly length: number | undefined;
+  /** An estimate of an unknown length. */
+  readonly likelyLength?: number;
   /** Memory of the decoder in bytes, without the samples. */
   readonly decoderBytes?: number;
   /**

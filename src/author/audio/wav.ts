@@ -61,8 +61,7 @@ function sourceOf(
   return {
     rate,
     channels,
-    minLength: length,
-    maxLength: length,
+    length,
     *blocks() {
       const block = Array.from({ length: channels }, () => new Float32Array(BLOCK));
       for (let first = 0; first < length; first += BLOCK) {

@@ -1,6 +1,6 @@
 /** Describes in words which files a field accepts. */
 
-import { audioDescriptions, fileDescription, imageDescription } from "../../../author/file-description.ts";
+import { fileDescription, imageDescription, isAudioDescription } from "../../../author/file-description.ts";
 import type { FileMark } from "../../../base/json-schema.ts";
 
 const nouns: Readonly<Record<string, string>> = { image: "an image", audio: "a sound", video: "a video" };
@@ -18,7 +18,7 @@ export function nounOf(file: FileMark): string {
 
 /** The description that the model's author wrote; undefined for the default description, which is for programs. */
 export function authorsWords(description: string | undefined, file: FileMark): string | undefined {
-  return [imageDescription, ...audioDescriptions, fileDescription(file)].includes(description ?? "")
-    ? undefined
-    : description;
+  const text = description ?? "";
+  const isDefault = [imageDescription, fileDescription(file)].includes(text) || isAudioDescription(text);
+  return isDefault ? undefined : description;
 }
