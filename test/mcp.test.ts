@@ -1,16 +1,16 @@
-/** The Model Context Protocol with the official clients: the model as a tool, refusals, tasks and cancellation. */
+/** The Model Context Protocol with the official clients: the model as a tool, refusals and cancellation. */
 import { describe, expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020";
 import { z } from "zod";
 import { hold } from "./helpers/hold.ts";
-import { knowsTasks, mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
+import { mcpClient, post, revision, send } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const server = new SharedServer(["lab", "picture", "parts"], "lab", { taskAfterMs: 1 });
+const server = new SharedServer(["lab", "picture"], "lab");
 const inputsSchema = z.array(z.record(z.string(), z.unknown()));
 const canceled = () => server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
 
@@ -46,20 +46,6 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
       expect({ output: structuredContent, isError }).toEqual({ output, isError: undefined });
       expect(content).toEqual([{ type: "text", text: JSON.stringify(output) }]);
     }
-  });
-
-  test("parts of the output are progress notifications before the result", async () => {
-    await using parts = await server.beside("parts");
-    await using connection = await mcpClient(parts.url, era);
-    const heard: unknown[] = [];
-    const call = { name: "parts", arguments: { x: 1, rounds: 1, words: ["one", "two"] } };
-    const { structuredContent } = await connection.client.callTool(call, { onprogress: (each) => heard.push(each) });
-    expect(structuredContent).toEqual({ y: 3, text: "one two" });
-    expect(heard).toEqual([
-      { progress: 1, message: expect.stringContaining('"text":"round 0"') },
-      { progress: 2, message: '{"text":"one"}' },
-      { progress: 3, message: '{"text":"two"}' },
-    ]);
   });
 
   test("an input that fails gives a result with its message", async () => {
@@ -158,58 +144,6 @@ test("an input that is no object is wrapped in one as an argument, and so is an 
     const [fault] = (await call("none")).content;
     expect(fault).toMatchObject({ type: "text", text: expect.stringMatching(/^\/input: /) });
   }
-});
-
-describe("a long prediction", () => {
-  const tasks = async () => {
-    const connection = await mcpClient(server.url, "modern");
-    return {
-      session: taskSession(connection.client, server.url),
-      [Symbol.asyncDispose]: connection[Symbol.asyncDispose],
-    };
-  };
-
-  test("is a task with the prediction's id and, at its end, the result of the tool", async () => {
-    await using gate = hold();
-    await using opened = await tasks();
-    const execution = await opened.session.callTool("lab", { x: 1.5, before: gate.url("a") });
-    const { taskId = "" } = execution.handle ?? {};
-    expect(await server.client.read(taskId)).toMatchObject({ prediction_id: taskId, status: "pending" });
-    gate.release("a");
-    const { outcome, lastTask } = await execution.settle();
-    expect(outcome).toMatchObject({ status: "completed", result: { structuredContent: { y: 4, together: 1 } } });
-    expect(lastTask).toMatchObject({ taskId, status: "completed" });
-  });
-
-  test("that is canceled is a canceled task", async () => {
-    await using gate = hold();
-    await using opened = await tasks();
-    const execution = await opened.session.callTool("lab", { x: 1, before: gate.url("a") });
-    await execution.cancel();
-    expect((await execution.settle()).outcome).toMatchObject({ status: "cancelled" });
-    expect(await server.client.read(execution.handle?.taskId ?? "")).toMatchObject({ error_message: "Canceled" });
-  });
-
-  test("that failed is a completed task with an error", async () => {
-    await using gate = hold();
-    await using opened = await tasks();
-    const execution = await opened.session.callTool("lab", { x: 1, fail: "preprocess", before: gate.url("a") });
-    if (execution.kind === "task") gate.release("a");
-    const { outcome } = await execution.settle();
-    expect(outcome).toMatchObject({ status: "completed", result: { isError: true } });
-  });
-
-  test("is no task for clients that do not know tasks", async () => {
-    for (const method of ["tasks/get", "tasks/cancel", "tasks/update"]) {
-      const response = await send(server.url, method, { taskId: "none" });
-      expect([response.status, await response.json()]).toMatchObject([400, { error: { code: -32021 } }]);
-    }
-  });
-
-  test("that does not exist is an error", async () => {
-    const response = await send(server.url, "tasks/get", { taskId: "none" }, { meta: knowsTasks });
-    expect(await response.json()).toMatchObject({ error: { code: -32602, message: 'there is no task "none"' } });
-  });
 });
 
 describe("over HTTP", () => {

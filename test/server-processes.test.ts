@@ -12,7 +12,6 @@ import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
-import { knowsTasks, send } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
@@ -268,20 +267,6 @@ describe("a server with two HTTP processes", () => {
     expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
     const other = `${canceled.slice(0, -1)}${canceled.endsWith("_") ? "-" : "_"}`;
     expect((await client.fetch(`/predictions/${other}`)).status).toBe(404);
-  });
-
-  test("answers for the MCP tasks of both, in either", async () => {
-    await using gate = hold();
-    const created = await createOnBoth(client, gate.url("a"));
-    const options = { meta: knowsTasks, headers: { Connection: "close" } };
-    for (const taskId of created.keys()) {
-      for (let connections = 0; connections < 4; connections++) {
-        const response = await send(client.url, "tasks/get", { taskId }, options);
-        expect(await response.json()).toMatchObject({ result: { taskId, status: "working" } });
-      }
-      expect((await send(client.url, "tasks/cancel", { taskId }, options)).status).toBe(200);
-    }
-    for (const id of created.keys()) expect((await client.end(id)).error_message).toBe("Canceled");
   });
 
   test("creates one prediction for one id, in whichever it arrives", async () => {

@@ -61,24 +61,6 @@ const scenarios: Readonly<Record<string, readonly Scenario[]>> = {
     { name: "http-header-validation" },
     { name: "input-required-result-unsupported-methods" },
   ],
-  tasks: [
-    {
-      name: "tasks-lifecycle",
-      fails: ["tasks-sync-tool-call", "sep-2663-tool-error-uses-completed-status", "sep-2663-tasks-get-status-failed"],
-    },
-    { name: "tasks-capability-negotiation" },
-    { name: "tasks-wire-fields" },
-    { name: "tasks-request-headers", fails: ["tasks-headers-tolerate-mcp-method-on-tools-call"] },
-    {
-      name: "tasks-dispatch-and-envelope",
-      fails: [
-        "tasks-server-directed-creation-no-hint",
-        "sep-2663-legacy-task-param-ignored",
-        "tasks-result-type-complete-on-non-task-responses",
-      ],
-    },
-    { name: "tasks-request-state-removal" },
-  ],
 };
 const checksSchema = z.array(z.object({ id: z.string(), status: z.string() }));
 
@@ -91,7 +73,7 @@ export async function mcpClients(): Promise<void> {
     await tools.run(["python", join(sources, "mcp_client.py"), server.url.origin]);
     console.log("✓ mcp of PyPI: both revisions, outputs equal to POST /predictions, errors");
   }
-  await using server = await store.serve("slow_compute", { taskAfterMs: 500 });
+  await using server = await store.serve("slow_compute");
   for (const [version, list] of Object.entries(scenarios)) {
     for (const scenario of list) {
       const out = dir.join(`${version}-${scenario.name}`);
@@ -103,7 +85,7 @@ export async function mcpClients(): Promise<void> {
 
 interface Trial extends Scenario {
   readonly url: URL;
-  /** A key of `scenarios`: a revision of the protocol, or `tasks`. */
+  /** The revision of the protocol, a key of `scenarios`. */
   readonly version: string;
   readonly out: string;
 }
@@ -111,8 +93,7 @@ interface Trial extends Scenario {
 /** Runs a scenario. @throws Error if the failed checks are not the expected ones */
 async function conform({ folder, run }: Environment, { url, version, out, name, fails = [] }: Trial): Promise<void> {
   const program = join(folder, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
-  const options = ["--url", url.href, "--scenario", name, "-o", out];
-  if (version !== "tasks") options.push("--spec-version", version);
+  const options = ["--url", url.href, "--scenario", name, "-o", out, "--spec-version", version];
   // Ignores the exit code, because it counts the expected failures too.
   const report = await run([process.execPath, program, "server", ...options]).catch(messageOf);
   const [path = ""] = new Bun.Glob("**/checks.json").scanSync({ cwd: out, absolute: true });

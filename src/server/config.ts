@@ -50,7 +50,6 @@ export const fixedLimits: FixedLimits = {
   maxReadyBytes: 256 * 2 ** 20,
   maxFetches: 32,
   maxLogBytes: 2 ** 20,
-  taskAfterMs: 5000,
 };
 
 interface FixedLimits {
@@ -74,8 +73,6 @@ interface FixedLimits {
   readonly maxFetches: number;
   /** Most bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
   readonly maxLogBytes: number;
-  /** After this many milliseconds, an MCP client that supports tasks gets a task as its answer. */
-  readonly taskAfterMs: number;
 }
 
 export type ServeConfig = OptionValues<typeof serveOptions> & FixedLimits;

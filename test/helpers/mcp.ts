@@ -3,21 +3,12 @@
  * send single messages.
  */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { createTaskSessionFromClient, type TaskEnabledSession } from "@modelcontextprotocol/ext-tasks/client";
-import { z } from "zod";
 
 export const revision = "2026-07-28";
 /** `legacy` is the handshake of the revision 2025-11-25, `modern` the revision 2026-07-28. */
 export type Era = "modern" | "legacy";
 
-const responseSchema = z.object({
-  result: z.json().default(null),
-  error: z.object({ code: z.int(), message: z.string(), data: z.json().optional() }).optional(),
-});
 const clientInfo = { name: "test", version: "1" };
-const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
-/** Metadata of a message whose client understands tasks. */
-export const knowsTasks = { "io.modelcontextprotocol/clientCapabilities": clientCapabilities };
 
 /** A connected official client, for `await using`: the end of the scope closes it. */
 export async function mcpClient(
@@ -30,22 +21,6 @@ export async function mcpClient(
   await client.connect(new StreamableHTTPClientTransport(new URL(path, url)));
   if (client.getProtocolEra() !== era) throw new Error(`negotiated ${client.getProtocolEra()}, expected ${era}`);
   return { client, [Symbol.asyncDispose]: () => client.close() };
-}
-
-/** The official client for tasks. Its callback sends the messages to the server. */
-export function taskSession(client: Client, url: URL): TaskEnabledSession {
-  let id = 0;
-  return createTaskSessionFromClient(client, {
-    endpointId: "test",
-    v2RequestFraming: { protocolVersion: revision, clientInfo, clientCapabilities },
-    rawDispatch: async (request) => {
-      const message = request as { method: string; params: Record<string, string> };
-      const { method, params } = message;
-      const response = await post(url, { jsonrpc: "2.0", id: ++id, ...message }, nameHeaders(method, params));
-      const { result, error } = responseSchema.parse(await response.json());
-      return error === undefined ? { kind: "result", result } : { kind: "error", error };
-    },
-  });
 }
 
 export interface MessageOptions {
@@ -70,9 +45,9 @@ export function send(
   return post(url, message, { ...nameHeaders(method, params), ...headers });
 }
 
-/** Headers that repeat a message's method, and the name of its tool or the id of its task. */
-function nameHeaders(method: string, { name, taskId }: Readonly<Record<string, unknown>>): Record<string, string> {
-  return { "Mcp-Method": method, "Mcp-Name": String(name ?? taskId ?? "") };
+/** Headers that repeat a message's method, and the name of its tool. */
+function nameHeaders(method: string, { name }: Readonly<Record<string, unknown>>): Record<string, string> {
+  return { "Mcp-Method": method, "Mcp-Name": String(name ?? "") };
 }
 
 export function post(url: URL, message: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {

@@ -155,7 +155,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
     return refused(c, problem);
   };
-  const apiError = addApis(app, config.api, { ...options, siblings: forwarding, onHold, peerOf, refused: refusedBy });
+  const apiError = addApis(app, config.api, { ...options, onHold, peerOf, refused: refusedBy });
   app.notFound((c) => {
     throw new ProblemError(unknownRoute(app, c));
   });

@@ -71,7 +71,6 @@ export function addApis(
   names: readonly ApiName[],
   {
     predictions,
-    siblings,
     memory,
     uploads,
     onHold,
@@ -81,7 +80,7 @@ export function addApis(
   }: Omit<ApiOptions, "predictions" | "named"> &
     WaitedOptions & { readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined },
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const shared = { siblings, memory, uploads, config: options.config, onHold, peerOf };
+  const shared = { memory, uploads, config: options.config, onHold, peerOf };
   const waited = new WaitedPredictions({ ...shared, predictions });
   const all = named?.map((each) =>
     "refusal" in each

@@ -10,8 +10,8 @@ import { inTurn, TURN_BYTES } from "../../inputs/loop-turns.ts";
 import { type Charge, memoryFull } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import type { Origin, Predictions, Watcher } from "../../predictions/predictions.ts";
-import { CANCELED, hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
+import type { Origin, Predictions } from "../../predictions/predictions.ts";
+import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import {
   announcedBytes,
   type BodyLimits,
@@ -24,13 +24,11 @@ import {
 } from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
 import { ProblemError } from "../problem.ts";
-import { contextOf, type RequestContext } from "../request.ts";
-import type { Siblings } from "../siblings.ts";
+import { contextOf } from "../request.ts";
 import type { Uploads } from "../uploads.ts";
 
 export interface WaitedOptions extends ClientOptions {
   readonly predictions: Predictions;
-  readonly siblings?: Siblings | undefined;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
   readonly config: ServeConfig;
@@ -56,26 +54,7 @@ export type Ended =
       readonly id: string;
       readonly message: string;
       readonly errors: readonly ItemFault[];
-      readonly isCanceled: boolean;
     };
-
-/** A prediction that may still run when its request is answered. */
-export interface Begun {
-  readonly id: string;
-  readonly createdAtMs: number;
-  readonly updatedAtMs: number;
-  /** The result; undefined while the prediction runs. */
-  readonly ended: Ended | undefined;
-}
-
-export interface Beginning {
-  /** The inputs as a JSON list. */
-  readonly inputs: string;
-  readonly origin: RequestContext;
-  /** Maximum milliseconds to wait for the end; undefined: no limit. */
-  readonly waitMs: number | undefined;
-  readonly watcher?: Watcher | undefined;
-}
 
 /** The largest delay of setTimeout(). Predictions end earlier. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
@@ -129,38 +108,13 @@ export class WaitedPredictions {
   }
 
   /**
-   * Starts a prediction, and waits for its end or for `waitMs` milliseconds. Cancels it if the client disconnects during the wait.
+   * Runs a prediction with the inputs as a JSON list, whose memory is not counted yet. Otherwise like `run`.
    * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS, watcher }: Beginning): Promise<Begun> {
-    const { predictions, memory } = this.#options;
-    const charge = memory.take("bodies", HELD_PER_BYTE * inputs.length);
+  async runText(c: Context, inputs: string): Promise<Ended> {
+    const charge = this.#options.memory.take("bodies", HELD_PER_BYTE * inputs.length);
     if (charge === undefined) throw memoryFull();
-    const asked = { ...this.#asked(c), bytes: inputs.length, waitMs };
-    const body = bodyOf(inputs);
-    const record = await predictions.create({ ...asked, kind: "prediction", body, charge, origin, watcher });
-    Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
-    return begunOf(record);
-  }
-
-  /** Finds a prediction of the client; undefined for an unknown or expired id. */
-  async find(c: Context, id: string): Promise<Begun | undefined> {
-    const record = await this.#options.predictions.get("prediction", contextOf(c).ownId(id));
-    return record && begunOf(record);
-  }
-
-  /** Cancels a prediction of the client; undefined for an unknown or expired id. */
-  async cancel(c: Context, id: string): Promise<Begun | undefined> {
-    const record = await this.#options.predictions.cancel("prediction", contextOf(c).ownId(id));
-    return record && begunOf(record);
-  }
-
-  /**
-   * Forwards a request with an unread body to the HTTP process that has the prediction.
-   * @returns undefined if this process must answer
-   */
-  async forward(id: string, raw: Request, context: RequestContext): Promise<Response | undefined> {
-    return this.#options.siblings?.forward(id, raw, context);
+    return this.run(c, { inputs, bytes: inputs.length, charge }, contextOf(c));
   }
 
   #asked(c: Context) {
@@ -195,14 +149,8 @@ function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
 }
 
-function begunOf(record: PredictionRecord): Begun {
-  const { id, createdAtMs, startedAtMs, finishedAtMs } = record;
-  const updatedAtMs = finishedAtMs ?? startedAtMs ?? createdAtMs;
-  return { id, createdAtMs, updatedAtMs, ended: hasEnded(record) ? endOf(record) : undefined };
-}
-
 function endOf({ id, outcome }: PredictionRecord): Ended {
   if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
   const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
-  return { ok: false, id, message, errors, isCanceled: message === CANCELED };
+  return { ok: false, id, message, errors };
 }

@@ -1,11 +1,10 @@
-/** Adds the route /mcp of the Model Context Protocol. The model is a tool, and a prediction that takes long becomes a task. */
+/** Adds the route /mcp of the Model Context Protocol. The model is a tool. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
-import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
 import { parseMessage } from "../waited-predictions.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -18,10 +17,6 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   let opening: Promise<Endpoint> | undefined;
   app.post("/mcp", async (c) => {
     const { raw } = c.req;
-    const origin = contextOf(c);
-    const taskId = taskOf(raw.headers);
-    const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
-    if (forwarded !== undefined) return forwarded;
     const { body, charge } = await predictions.readMessage(raw);
     // The message stays in memory until it is answered. The prediction counts the memory of its inputs.
     using _ = charge;
@@ -29,12 +24,7 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
-      begin: async (args, waitMs, watcher) => {
-        const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
-        return predictions.begin(c, { inputs, origin, waitMs, watcher });
-      },
-      find: (id) => predictions.find(c, id),
-      cancel: (id) => predictions.cancel(c, id),
+      run: async (args) => predictions.runText(c, await inTurn(() => `[${tool.inputOf(args)}]`)),
       refused: (error) => refused(c, error),
     });
   });
@@ -45,12 +35,6 @@ function errorAnswer(_: Context, problem: Problem): Response {
   const status = problemStatus(problem);
   const headers = new Headers(problem.headers);
   return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
-}
-
-/** The id of the MCP task, from the headers, so that the request can be forwarded to the task's HTTP process unread. Undefined for other requests. */
-function taskOf(headers: Headers): string | undefined {
-  const isTask = headers.get("mcp-method")?.startsWith("tasks/") ?? false;
-  return isTask ? (headers.get("mcp-name") ?? undefined) : undefined;
 }
 
 function messageOf(value: unknown): Readonly<Record<string, unknown>> {
