@@ -91,8 +91,8 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions server/telemetry",
     doors: `
-      difference drain-rate fetcher hooks item-fault item-flow item-list item-pipeline output-encoder predict-all run-demo
-      running-hooks set-up quarantine`,
+      difference drain-rate fetcher hook-cell hooks item-fault item-flow item-list item-pipeline output-encoder predict-all run-demo
+      set-up quarantine`,
   },
   "server/predictions": {
     imports:

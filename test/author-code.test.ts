@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
+import { cli, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
@@ -23,8 +23,6 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-const serve = (...args: string[]): RunningCli => serveStray(store, "none", ...args);
-
 /** Sends a GET on a new connection: a kept connection would go to one HTTP process only. */
 async function get(client: Client, path: string) {
   const response = await client.fetch(path, { headers: { Connection: "close" }, keepalive: false });
@@ -42,19 +40,9 @@ test("a build refuses a model whose example calls process.exit, and says why", a
   expect(stderr).toContain("process.exit(0) was called");
 });
 
-test("a hook that never returns is interrupted: its input fails with the hook's name, and a concurrent prediction succeeds", async () => {
-  await using server = serve("--store", "memory", "--hook-timeout", "0.5");
-  const client = await clientOf(server);
-  const [held, beside] = await Promise.all([client.create([{ x: 2 }, { x: -1 }]), client.create([{ x: 3 }])]);
-  const failed = await client.end(held.prediction_id);
-  expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return within 0.5 s");
-  expect(await client.end(beside.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
-  expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
-});
-
 test("process.exit fails the input, and the server continues; liveness is answered while a hook blocks the only HTTP process, other requests wait for the hook", async () => {
   const gate = dir.join("live");
-  await using server = serveStray(store, gate, "--store", "memory", "--hook-timeout", "100");
+  await using server = serveStray(store, gate, "--store", "memory");
   const client = await clientOf(server);
   const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
   expect(failed.error_message).toContain("the model failed in preprocess");

@@ -43,6 +43,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
 export const fixedLimits: FixedLimits = {
   idleTimeout: 120,
   linger: 5,
+  hookTimeout: 10,
   maxQueuedBytes: 512 * 2 ** 20,
   maxResultBytes: 256 * 2 ** 20,
   retainCount: undefined,
@@ -60,6 +61,8 @@ interface FixedLimits {
   readonly idleTimeout: number;
   /** Seconds that a stopping server without --queue keeps finished predictions readable, unless clients have read all. */
   readonly linger: number;
+  /** Seconds for which a hook may block its front. Then the process ends, and the input of the hook fails. */
+  readonly hookTimeout: number;
   /** Most body bytes of predictions that have not ended. */
   readonly maxQueuedBytes: number;
   /** Most bytes of the outputs of one prediction. */

@@ -132,10 +132,11 @@ function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
   if (embeddings === undefined || typeof tokens !== "function") return openai;
-  return {
-    ...openai,
-    embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text, model.context)) },
+  const counted = (text: string) => {
+    hooks.ran("tokens");
+    return tokens(text, model.context);
   };
+  return { ...openai, embeddings: { ...embeddings, tokens: counted } };
 }
 
 /** The current batch size: the engine lowers the configured one if the device has too little memory. */

@@ -84,11 +84,16 @@ export async function openModelParts(
 ): Promise<ModelParts> {
   const { packaged, config, run, openStore, metrics = shared.metrics } = options;
   const { memory, keys, fetcher, lag, tracing } = shared;
-  const { owner, unfinished, others, runningHooks, siblings } = shared.options;
+  const { owner, unfinished, others, hookCell: cell, guilty, blocked, siblings } = shared.options;
   const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await openPackaged(packaged, config.param);
-  const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: runningHooks });
+  const hooks = new Hooks({
+    lag,
+    cell,
+    guilty,
+    aloneMs: blocked === "by unknown" ? 2000 * config.hookTimeout : 0,
+  });
   if (run !== undefined) opened.defer(() => tearDown(model));
   const running = await run?.({ model, fetcher, metrics, hooks });
   opened.defer(() => running?.engine.close());
@@ -118,7 +123,7 @@ export async function openModelParts(
           unavailable: () => engineRefusal(options.engine),
           refusalOf: (accepted) => refusals.of(accepted),
           webhooks,
-          isCauseKnown: (runningHooks?.suspects.length ?? 0) > 0,
+          isCauseKnown: blocked === "by guilty",
           keys,
           tracing,
         });

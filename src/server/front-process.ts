@@ -11,7 +11,7 @@ import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
-import { RunningHooks } from "./flow/running-hooks.ts";
+import { HookCell, hookCall } from "./flow/hook-cell.ts";
 import { type OpenFront, openFront } from "./front.ts";
 import type { FrontModelOptions } from "./front-model-parts.ts";
 import {
@@ -75,11 +75,12 @@ const frontStart = roleStart.extend({
    */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
-  /**
-   * File that records running calls of `preprocess` and `postprocess`. `hasHeld`: one of them blocked the previous
-   * process with this index.
-   */
-  hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
+  /** Path of the file of the `HookCell`; undefined in `sconce dev`, whose next process runs no predictions again. */
+  hookCell: z.string().optional(),
+  /** Calls of hooks that blocked fronts of this server. */
+  guilty: z.array(hookCall).optional(),
+  /** Set if the previous process with this index was blocked: by one of these calls, or by an unknown call. */
+  blocked: z.enum(["by guilty", "by unknown"]).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
@@ -106,7 +107,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       counters,
       counts,
       keys,
-      hooks,
+      hookCell,
+      guilty,
+      blocked,
       ...given
     } = frontStart.parse(start);
     const { onlyBuild, relatives, server, waitsToListen, isRetiring = false } = given;
@@ -234,7 +237,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
       }),
-      runningHooks: hooks && runningHooksIn(hooks),
+      hookCell: hookCell === undefined ? undefined : new HookCell(hookCell),
+      guilty,
+      blocked,
     });
     if (isRetiring) front.retire(true);
     opened.resolve(front);
@@ -243,20 +248,6 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     await link.stopping;
     await front.stop();
   };
-}
-
-/**
- * Opens the record of running calls of `preprocess` and `postprocess`, and logs which call blocked the previous
- * process.
- */
-function runningHooksIn({ path, hasHeld }: { path: string; hasHeld: boolean }): RunningHooks {
-  const hooks = new RunningHooks(path, hasHeld);
-  const calls = hooks.suspects.map(
-    ({ hook, index, predictionId }) => `${hook} of input ${index} of the prediction ${predictionId}`,
-  );
-  if (calls.length === 1) log.error(`The front process was blocked by ${calls[0]}`);
-  if (calls.length > 1) log.error(`The front process was blocked by one of these calls: ${calls.join(", ")}`);
-  return hooks;
 }
 
 /** Counters of unfinished work and of memory: this process's values, with the sums of the other HTTP processes. */

@@ -5,7 +5,7 @@ import type { KeyCounts } from "./access/api-key.ts";
 import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
-import type { RunningHooks } from "./flow/running-hooks.ts";
+import type { HookCall, HookCell } from "./flow/hook-cell.ts";
 import type { FrontModelOptions } from "./front-model-parts.ts";
 import { FrontPort } from "./front-port.ts";
 import type { ListenOptions } from "./http/listener.ts";
@@ -68,11 +68,12 @@ export interface FrontOptions {
   readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
-  /**
-   * Records running calls of `preprocess` and `postprocess`, so that the next process knows which call blocked this
-   * one.
-   */
-  readonly runningHooks?: RunningHooks | undefined;
+  /** Names the running call of a hook to the supervisor; undefined without a supervisor. */
+  readonly hookCell?: HookCell | undefined;
+  /** Calls of hooks that blocked earlier processes. */
+  readonly guilty?: readonly HookCall[] | undefined;
+  /** Set if the last process was blocked: by one of these calls, or by an unknown call. */
+  readonly blocked?: "by guilty" | "by unknown" | undefined;
 }
 
 export interface FrontShared {

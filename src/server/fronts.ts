@@ -1,10 +1,11 @@
 /** Starts, instructs and stops the HTTP processes (fronts) of a server, in their parent process. */
 
+import { log } from "../base/log.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineMove } from "./engine-link.ts";
-import { RunningHooks } from "./flow/running-hooks.ts";
+import { type HookCall, HookCell } from "./flow/hook-cell.ts";
 import type { Front } from "./front.ts";
 import { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
@@ -52,6 +53,9 @@ export interface FrontsOptions {
 
 /** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
+
+/** Most inputs that fail without another call, because they blocked a front. */
+const MAX_GUILTY = 1000;
 
 export class Fronts implements Front, UpgradedFronts {
   readonly url: URL;
@@ -114,13 +118,13 @@ export class Fronts implements Front, UpgradedFronts {
         storeFault,
       })),
     };
-    const isStored = models.some(({ store }) => store !== undefined);
+    const guilty: HookCall[] = [];
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       let wasReady = false;
-      let hasHeld = false;
-      // Only stored predictions run again after a process has ended, and could run a blocking `preprocess` again.
-      const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
+      let blocked: FrontStart["blocked"];
+      const hookCell = folder.join(`hook-${index}`);
+      const cell = HookCell.create(hookCell);
       const front = new Supervised({
         role: "front",
         name: nameOf(index, { count, onlyBuild }),
@@ -138,7 +142,9 @@ export class Fronts implements Front, UpgradedFronts {
             wasReady,
             waitsToListen: this.#waitsToListen,
             isRetiring: this.#isRetiring,
-            hooks: path === undefined ? undefined : { path, hasHeld },
+            hookCell,
+            guilty,
+            blocked,
           };
         },
         batchTimeoutMs: heldAfterMs(config),
@@ -147,7 +153,15 @@ export class Fronts implements Front, UpgradedFronts {
         },
         onMessage: (message) => this.#onMessage(front, fromFront.parse(message)),
         onEnd: (_reason, cause) => {
-          hasHeld = cause === "stuck";
+          const held = cause === "stuck" ? cell.blocking : undefined;
+          blocked = cause !== "stuck" ? undefined : held === undefined ? "by unknown" : "by guilty";
+          if (held !== undefined) {
+            const { hook, index: input, predictionId } = held;
+            log.error(`The front process was blocked by ${hook} of input ${input} of the prediction ${predictionId}`);
+            guilty.push(held);
+            if (guilty.length > MAX_GUILTY) guilty.shift();
+          }
+          cell.clear();
           this.#ready.delete(front);
           counters.clear(index);
           keyCounts?.clear(index);

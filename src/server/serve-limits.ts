@@ -39,11 +39,10 @@ export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
 }
 
 /**
- * Milliseconds after which an HTTP process that does not answer is killed. A blocking `preprocess` is interrupted
- * sooner, except in native code and after an `await`. Without isolation, `predict` may block the process for as long as
- * a batch may run.
+ * Milliseconds after which a front that does not answer is killed. Without isolation, `predict` may block the process
+ * for as long as a batch may run.
  */
 export function heldAfterMs(config: ServeConfig): number {
-  const hookMs = 2000 * config.hookTimeout;
+  const hookMs = 1000 * config.hookTimeout;
   return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
 }

@@ -71,13 +71,6 @@ export const workOptions = {
     isAdvanced: true,
     ...count(1, 60),
   }),
-  hookTimeout: option({
-    description:
-      "Seconds that one call of preprocess or postprocess may block its process. Then the server interrupts the call, and the input fails. If the server cannot interrupt it, the process restarts after twice this time",
-    default: 10,
-    isAdvanced: true,
-    ...duration("seconds", 0.1),
-  }),
   batchTimeout: openOption<number>({
     description: "Seconds that a batch may run before its process is killed",
     described: "--timeout",

@@ -43,7 +43,7 @@ export const dev = command({
 sconce dev examples/digits --port 8080`,
   // Headings by the first option of each group. `dev` lacks some first options of `serve`, so other options take their
   // place.
-  groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
+  groups: { ...serveGroups, batchTimeout: "Processes", retainAge: "Storage", external: "Model" },
   isServer: true,
   options: { external: externalOption, ...options },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],

@@ -14,7 +14,7 @@ export class LoopGuard implements Disposable {
 
   /** @param limitMs longest time that the event loop may be blocked */
   constructor(limitMs: number) {
-    const message = `the model's code has blocked the server for ${limitMs / 1000} s (twice --hook-timeout), so the server ends`;
+    const message = `the model's code has blocked the server for ${limitMs / 1000} s, so the server ends`;
     const beat = () => {
       const line = lastLine(message, "processes_unavailable", limitMs);
       this.#thread.set(ONLY, { afterMs: limitMs, graceMs: 2 * BEAT_MS, line });

@@ -9,10 +9,10 @@ import type { InputList } from "../inputs/input-list.ts";
 import type { FileMemory } from "../memory/file-memory.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { BatchSpan, PredictionSpan } from "../telemetry/spans.ts";
+import type { InputPlace } from "./hook-cell.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { Encoded } from "./output-encoder.ts";
 import type { Sender } from "./quarantine.ts";
-import type { InputPlace } from "./running-hooks.ts";
 
 /**
  * Why a prediction is refused before its first input begins. `overload`: it waited too long, or newer predictions

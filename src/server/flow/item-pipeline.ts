@@ -15,10 +15,10 @@ import { SconceError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
+import type { InputPlace } from "./hook-cell.ts";
 import { Hooks } from "./hooks.ts";
 import type { TextForm } from "./item-list.ts";
 import { type Encoded, OutputEncoder } from "./output-encoder.ts";
-import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 

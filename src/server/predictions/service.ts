@@ -25,7 +25,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
   /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
   /** Whether the hook calls that may have ended the last process are known; then no prediction fails for its deaths. */
-  readonly isCauseKnown?: boolean;
+  readonly isCauseKnown?: boolean | undefined;
 }
 
 export interface Resumption {
