@@ -194,39 +194,16 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
 });
 
 describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
-  const chunkBytes = 150_000;
-  const sent = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers["content-range"]);
-
-  /**
-   * Chooses the faults of the requests that send weights, by their number. Docker-registry discards an upload if a
-   * request is interrupted.
-   */
-  function cutting(tricks: Readonly<Record<number, Trick>>) {
+  test("that is interrupted starts again", async () => {
     let count = 0;
-    return ({ method, headers }: SeenRequest): Trick | undefined => {
-      const isWhole = method === "PUT" && Number(headers["content-length"]) >= weightBytes;
-      if (!isWhole && method !== "PATCH") return undefined;
+    await using proxy = await registryProxy(registry.port, ({ method, headers }) => {
+      if (method !== "PUT" || Number(headers["content-length"]) < weightBytes) return undefined;
       count += 1;
-      return tricks[count];
-    };
-  }
-
-  test("that is interrupted resumes in chunks, after the last chunk that the registry has", async () => {
-    const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropRequest: true } } as const;
-    await using proxy = await registryProxy(registry.port, cutting(tricks));
-    await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`, { chunkBytes });
-    expect(sent(proxy.of("PATCH", /./))).toEqual(["0-149999", "150000-299999", "150000-299999", "300000-449999"]);
+      return count === 1 ? { cutRequestAfter: 250_000 } : undefined;
+    });
+    await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`);
+    expect(count).toBe(2);
     await expectPushed("cut/digits:v1");
-  });
-
-  test("starts again if the registry has discarded the upload", async () => {
-    // The registry has received the third request, but the client gets no answer. Docker-registry then no longer knows
-    // the upload, so the push starts again.
-    const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
-    await using proxy = await registryProxy(registry.port, cutting(tricks));
-    await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });
-    expect(sent(proxy.of("PATCH", /./)).slice(0, 3)).toEqual(["0-149999", "150000-299999", "0-149999"]);
-    await expectPushed("anew/digits:v1");
   });
 
   test("whose last answer is lost finds that the registry has everything", async () => {

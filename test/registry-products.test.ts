@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { findCredentials } from "../src/package/registry/credentials.ts";
-import { knownProducts, productOf, type RegistryProduct } from "../src/package/registry/products.ts";
+import { productOf, type RegistryProduct } from "../src/package/registry/products.ts";
 import { pull } from "../src/package/registry/pull.ts";
 import { push } from "../src/package/registry/push.ts";
 import { Registry } from "../src/package/registry/registry.ts";
@@ -38,17 +38,15 @@ interface FakeOptions {
   readonly service?: string;
   /** Answer to requests for repositories that do not exist; undefined if every repository exists. */
   readonly missing?: { readonly status: number; readonly code: string };
-  /** Largest request body. For a larger one the answer is 416 to a chunk, and 503 to a whole blob. */
-  readonly maxChunkBytes?: number;
 }
 
 /** A simulated registry with its token server. Every repository exists, or none. */
-function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: FakeOptions): Fake {
+function fakeRegistry({ service = "fake", missing }: FakeOptions): Fake {
   const requests: string[] = [];
   const scopes: string[] = [];
   const blobs = new Map<string, Uint8Array>();
   const manifests = new Map<string, Uint8Array>();
-  const uploads = new Map<string, Buffer>();
+  const uploads = new Set<string>();
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -70,20 +68,14 @@ function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: F
       const name = pathname.split("/").at(-1) ?? "";
       if (request.method === "POST") {
         const id = crypto.randomUUID();
-        uploads.set(id, Buffer.alloc(0));
+        uploads.add(id);
         return new Response("", { status: 202, headers: { Location: `/upload?id=${id}` } });
       }
       if (pathname === "/upload") {
         const part = await request.bytes();
-        if (part.length > maxChunkBytes) return new Response("", { status: request.method === "PATCH" ? 416 : 503 });
         const id = searchParams.get("id") ?? "";
-        const whole = Buffer.concat([uploads.get(id) ?? Buffer.alloc(0), part]);
-        uploads.set(id, whole);
-        if (request.method !== "PUT") {
-          const headers = { Location: `/upload?id=${id}`, Range: `0-${Math.max(0, whole.length - 1)}` };
-          return new Response("", { status: request.method === "GET" ? 204 : 202, headers });
-        }
-        blobs.set(searchParams.get("digest") ?? "", whole);
+        if (!uploads.delete(id)) return new Response("", { status: 404 });
+        blobs.set(searchParams.get("digest") ?? "", part);
         return new Response("", { status: 201 });
       }
       if (request.method === "PUT") {
@@ -124,7 +116,6 @@ test.each([
   ["index.docker.io/digits:v1", "library/digits"],
   ["ghcr.io/alice/digits:v1", "alice/digits"],
   ["123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1", "digits"],
-  ["registry.gitlab.com/group/project/digits:v1", "group/project/digits"],
   ["demo.goharbor.io/project/digits:v1", "project/digits"],
   ["quay.io/alice/digits:v1", "alice/digits"],
 ])("%s is pushed to and pulled from %s", async (reference, repository) => {
@@ -152,7 +143,6 @@ describe("a repository that does not exist", () => {
       { status: 401, code: "UNAUTHORIZED" },
       "Docker Hub gives the same answer if alice/digits",
     ],
-    ["quay.io/alice/digits:v1", { status: 401, code: "UNAUTHORIZED" }, "Quay gives the same answer if alice/digits"],
     [
       "123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1",
       { status: 404, code: "NAME_UNKNOWN" },
@@ -163,31 +153,15 @@ describe("a repository that does not exist", () => {
     expect(await failure(pushTo(registryAt(fake, reference, "pull,push")))).toContain(message);
   });
 
-  test.each([
-    ["harbor-registry", "Harbor gives the same answer"],
-    ["container_registry", "GitLab gives the same answer"],
-  ])("is named as the cause by a registry on a host of any name: %s", async (service, message) => {
-    using fake = fakeRegistry({ service, missing: { status: 403, code: "DENIED" } });
+  test("is named as the cause by Harbor on a host of any name", async () => {
+    using fake = fakeRegistry({ service: "harbor-registry", missing: { status: 403, code: "DENIED" } });
     const registry = registryAt(fake, "models.example.com/team/digits:v1", "pull,push");
-    expect(await failure(pushTo(registry))).toContain(message);
+    expect(await failure(pushTo(registry))).toContain("Harbor gives the same answer");
   });
 });
 
-test("an interrupted upload to GHCR resumes in chunks of 4 MiB, the largest that GHCR accepts", async () => {
-  using fake = fakeRegistry({ maxChunkBytes: 4 * 1024 * 1024 });
-  const large = new ModelStore(dir.join("large"));
-  await putModel(large, "one", 9 * 1024 * 1024);
-  const model = await large.resolve("digits");
-  await push({ registry: registryAt(fake, "ghcr.io/alice/digits:v1", "pull,push"), store: large, model, tag: "v1" });
-  expect(fake.requests.filter((request) => request === "PATCH /upload")).toHaveLength(2);
-  const pulled = new ModelStore(dir.join("pulled"));
-  const registry = registryAt(fake, "ghcr.io/alice/digits:v1", "pull");
-  expect((await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] })).digest).toBe(model.digest);
-});
-
-test("the API of Docker Hub has another host than its references, and chunks for GHCR are small", () => {
+test("the API of Docker Hub has another host than its references", () => {
   expect(productOf("docker.io").apiHost).toBe("registry-1.docker.io");
-  expect(knownProducts.ghcr.maxChunkBytes).toBe(4 * 1024 * 1024);
 });
 
 describe("a login for Docker Hub", () => {

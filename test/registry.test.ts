@@ -93,24 +93,6 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("GET", /blobs/).length).toBe(3);
   });
 
-  test("blobs that another repository of the registry has are mounted, not sent, after pushes, pulls and new tags", async () => {
-    await using proxy = await registryProxy(registry.port);
-    const one = new ModelStore(dir.join("mounting"));
-    await putModel(one, "mounted", 10_000);
-    expect(await pushTo(one, "digits:v1", `${proxy.host}/staging/digits:v1`)).toMatchObject({ sentBlobs: 3 });
-    expect(await pushTo(one, "digits:v1", `${proxy.host}/production/digits:v1`)).toMatchObject({ sentBlobs: 0 });
-    const other = new ModelStore(dir.join("mounting-pulled"));
-    const { digest } = await pullFrom(other, `${proxy.host}/production/digits:v1`);
-    other.tag("digits:v1", "numerals:v2");
-    expect(await pushTo(other, "numerals:v2", `${proxy.host}/third/digits:v1`)).toMatchObject({ sentBlobs: 0 });
-    expect(proxy.of("PUT", /blobs/).length).toBe(3);
-    expect(proxy.of("POST", /mount=/).length).toBe(6);
-    expect((await pullFrom(other, `${registry.host}/third/digits:v1`)).digest).toBe(digest);
-    // The store notes a repository that does not have the blobs, so the push sends them.
-    one.noteCopy(await one.resolve("digits:v1"), `${proxy.host}/nowhere/digits`);
-    expect(await pushTo(one, "digits:v1", `${proxy.host}/fourth/digits:v1`)).toMatchObject({ sentBlobs: 3 });
-  });
-
   test("an empty file is pushed and pulled like other files", async () => {
     const [from, to] = [new ModelStore(dir.join("empty-from")), new ModelStore(dir.join("empty-to"))];
     const empty = { mediaType: mediaTypes.asset, title: "empty.txt", source: new Uint8Array() };
@@ -159,15 +141,14 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
 
   test("the progress of an upload and of a download reaches the size of the model", async () => {
     const seen: number[] = [];
-    // A new store does not know that the registry has the blobs in other repositories.
     const fresh = new ModelStore(dir.join("progress-from"));
-    await putModel(fresh, "progress", 200_000);
+    await putModel(fresh, "progress", 5_000_000);
     const { size } = await fresh.resolve("digits");
     const onProgress = ({ doneBytes, totalBytes }: { doneBytes: number; totalBytes: number }) => {
       expect(totalBytes).toBeLessThan(size);
       seen.push(doneBytes / totalBytes);
     };
-    await pushTo(fresh, "digits:v1", `${registry.host}/progress/digits:v1`, { onProgress, chunkBytes: 50_000 });
+    await pushTo(fresh, "digits:v1", `${registry.host}/progress/digits:v1`, { onProgress });
     expect(seen).toEqual(seen.toSorted((a, b) => a - b));
     expect([seen.length > 4, seen.at(-1)]).toEqual([true, 1]);
     seen.length = 0;

@@ -1,6 +1,6 @@
 /** Pushes and pulls models in the test's process, with short delays before retries. */
 import { type PullResult, pull } from "../../src/package/registry/pull.ts";
-import { type PushResult, push, siblingsOf } from "../../src/package/registry/push.ts";
+import { type PushResult, push } from "../../src/package/registry/push.ts";
 import { Registry } from "../../src/package/registry/registry.ts";
 import { parseRemoteReference } from "../../src/package/registry/remote-reference.ts";
 import type { ReceiveProgress } from "../../src/package/store/receiving.ts";
@@ -10,7 +10,6 @@ import { modelConfig, modelLayers } from "./model-content.ts";
 export interface TransferOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
-  readonly chunkBytes?: number;
   /** Milliseconds without a byte from the registry after which a transfer fails. */
   readonly silenceMs?: number;
   /** Whether to use HTTP without TLS; default true. */
@@ -40,11 +39,10 @@ export async function pushTo(
   const remote = parseRemoteReference(given);
   const model = await store.resolve(reference);
   return push({
-    registry: new Registry({ remote, actions: "pull,push", alsoPull: siblingsOf(model, remote), ...common(options) }),
+    registry: new Registry({ remote, actions: "pull,push", ...common(options) }),
     store,
     model,
     tag: remote.tag ?? "latest",
-    ...(options.chunkBytes !== undefined && { chunkBytes: options.chunkBytes }),
     ...(options.onProgress && { onProgress: options.onProgress }),
   });
 }

@@ -3,7 +3,7 @@ import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { Progress } from "../../base/progress.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
-import { push as pushModel, siblingsOf } from "../../package/registry/push.ts";
+import { push as pushModel } from "../../package/registry/push.ts";
 import { Registry } from "../../package/registry/registry.ts";
 import { formatRemote, parseRemoteReference, type RemoteReference } from "../../package/registry/remote-reference.ts";
 import { latestTag, parseReference } from "../../package/store/reference.ts";
@@ -46,7 +46,6 @@ sconce push registry.example.com/team/digits:v1`,
         registry: new Registry({
           remote,
           actions: "pull,push",
-          alsoPull: siblingsOf(model, remote),
           isPlain: plainHttp || isLoopback(remote.host),
           signal,
         }),

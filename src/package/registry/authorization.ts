@@ -13,8 +13,6 @@ export interface AuthorizationOptions {
   readonly repository: string;
   /** Actions for which a token is requested: `pull`, or `pull,push`. */
   readonly actions: string;
-  /** Further repositories for which the token must allow `pull`. */
-  readonly alsoPull?: readonly string[] | undefined;
   /** Environment variables with the paths of credential files, such as DOCKER_CONFIG. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   readonly product: RegistryProduct;
@@ -104,20 +102,20 @@ export class Authorization {
   }
 
   async #fetchToken({ parameters }: Challenge, found: Credentials | undefined): Promise<string> {
-    const { host, repository, actions, alsoPull = [], send } = this.#options;
+    const { host, repository, actions, send } = this.#options;
     const url = this.#tokenServer(parameters.realm);
-    const scopes = [`repository:${repository}:${actions}`, ...alsoPull.map((other) => `repository:${other}:pull`)];
+    const scope = `repository:${repository}:${actions}`;
     const service = parameters.service === undefined ? {} : { service: parameters.service };
     let answer: Response;
     if (found?.kind === "identity") {
       const form = { grant_type: "refresh_token", client_id: "sconce", refresh_token: found.token };
       answer = await send(url, {
         method: "POST",
-        body: new URLSearchParams({ ...form, ...service, scope: scopes.join(" ") }),
+        body: new URLSearchParams({ ...form, ...service, scope }),
       });
     } else {
       for (const [name, value] of Object.entries(service)) url.searchParams.set(name, value);
-      for (const scope of scopes) url.searchParams.append("scope", scope);
+      url.searchParams.append("scope", scope);
       answer = await send(url, { headers: found ? { Authorization: basicHeader(found) } : {} });
     }
     if (answer.status === 401 || answer.status === 403) {

@@ -12,8 +12,6 @@ export interface RegistryProduct {
    * first key.
    */
   readonly loginKeys?: readonly string[];
-  /** Largest chunk of an upload that the registry accepts, in bytes. */
-  readonly maxChunkBytes: number;
   /**
    * Text for messages: the object that the user must create before the first push. Undefined if a push needs no
    * preparation.
@@ -30,10 +28,9 @@ interface KnownProduct extends RegistryProduct {
   readonly service?: string;
 }
 
-const MiB = 1024 * 1024;
-const unknownProduct: RegistryProduct = { maxChunkBytes: 16 * MiB, hidesMissing: false };
+const unknownProduct: RegistryProduct = { hidesMissing: false };
 
-export const knownProducts = {
+const knownProducts = {
   dockerHub: {
     ...unknownProduct,
     name: "Docker Hub",
@@ -49,7 +46,6 @@ export const knownProducts = {
     name: "GitHub's registry",
     hosts: /^ghcr\.io$/,
     service: "ghcr.io",
-    maxChunkBytes: 4 * MiB,
     hidesMissing: true,
   },
   ecr: {
@@ -57,14 +53,6 @@ export const knownProducts = {
     name: "Amazon ECR",
     hosts: /^(?:\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?|public\.ecr\.aws)$/,
     createFirst: "the repository: aws ecr create-repository",
-  },
-  gitlab: {
-    ...unknownProduct,
-    name: "GitLab",
-    hosts: /^registry\.gitlab\.com$/,
-    service: "container_registry",
-    createFirst: "the project",
-    hidesMissing: true,
   },
   harbor: {
     ...unknownProduct,
@@ -75,7 +63,6 @@ export const knownProducts = {
     createFirst: "the project",
     hidesMissing: true,
   },
-  quay: { ...unknownProduct, name: "Quay", hosts: /^quay\.io$/, hidesMissing: true },
 } as const satisfies Record<string, KnownProduct>;
 
 /** Other host names of Docker Hub, for which references use `docker.io`. */

@@ -8,7 +8,7 @@ import { type ReceiveProgress, Tally } from "../store/receiving.ts";
 import type { ModelStore } from "../store/store.ts";
 import { uploadBlob } from "./blob-upload.ts";
 import type { Registry } from "./registry.ts";
-import { formatRemote, type RemoteReference } from "./remote-reference.ts";
+import { formatRemote } from "./remote-reference.ts";
 
 export interface PushOptions {
   readonly registry: Registry;
@@ -17,7 +17,6 @@ export interface PushOptions {
   /** Tag of the model in the registry. */
   readonly tag: string;
   readonly onProgress?: (progress: ReceiveProgress) => void;
-  readonly chunkBytes?: number;
 }
 
 export interface PushResult {
@@ -34,7 +33,7 @@ const blobsAtOnce = 3;
  * digest stays the same.
  * @throws SconceError `registry_…` as `Registry.request`, `store_corrupt`
  */
-export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
+export async function push({ registry, store, model, tag, onProgress }: PushOptions): Promise<PushResult> {
   const { config, layers } = model.manifest;
   const blobs = [...Map.groupBy([config, ...layers], ({ digest }) => digest).values()].flatMap(([blob]) => blob ?? []);
   const tally = new Tally(blobs, onProgress);
@@ -45,8 +44,6 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
       { blob, path: store.blobPath(blob.digest) },
       {
         signal,
-        chunkBytes: chunkBytes ?? registry.product.maxChunkBytes,
-        mountFrom: siblingsOf(model, registry.remote),
         onProgress: (doneBytes) => tally.set(blob, doneBytes),
       },
     );
@@ -57,7 +54,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   try {
     store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
   } catch (error) {
-    // A read-only store does not fail the push. Without the record, later pushes cannot reuse the registry's blobs.
+    // A read-only store does not fail the push. Without the record, `serve` does not find this copy when the registry is unreachable.
     log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
   }
   return {
@@ -65,13 +62,6 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
     sentBytes: sent.reduce((bytes, { size }) => bytes + size, 0),
     blobs: blobs.length,
   };
-}
-
-/** Other repositories of the same registry to which the model was copied, as recorded in the store. */
-export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
-  return model.copies
-    .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)
-    .map((copy) => copy.slice(host.length + 1));
 }
 
 async function putManifest({ registry, store, model, tag }: PushOptions): Promise<void> {

@@ -13,8 +13,6 @@ export interface RegistryOptions {
   readonly remote: RemoteReference;
   /** Actions for which a token is requested. */
   readonly actions: "pull" | "pull,push";
-  /** Further repositories for which the token must allow `pull`, so that an upload can reuse their blobs. */
-  readonly alsoPull?: readonly string[];
   /** Whether to use http instead of https. */
   readonly isPlain: boolean;
   readonly signal: AbortSignal;
@@ -86,7 +84,6 @@ export class Registry {
       host,
       repository,
       actions: options.actions,
-      alsoPull: options.alsoPull,
       env: options.env,
       product: this.product,
       isPlain: this.#isPlain,
