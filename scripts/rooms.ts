@@ -37,9 +37,9 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
-      processes/background processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
-      processes/program processes/program-name processes/run-folder processes/scheduling processes/shared-counters
-      processes/start-again processes/supervised processes/thread-time service-manager`,
+      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
+      processes/port-lock processes/program processes/program-name processes/run-folder processes/shared-counters
+      processes/supervised processes/thread-time service-manager`,
   },
   engine: {
     imports: "base author machine",
@@ -91,7 +91,7 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions server/telemetry",
     doors: `
-      difference drain-rate fetcher hook-cell hooks item-fault item-flow item-list item-pipeline output-encoder predict-all run-demo
+      difference drain-rate fetcher hook-cell hooks item-fault item-flow item-list item-pipeline output-encoder run-demo
       set-up quarantine`,
   },
   "server/predictions": {
@@ -99,7 +99,7 @@ const rooms: Readonly<Record<string, Room>> = {
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
       admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
-      sent-outputs service shadow split store waits`,
+      running-build sent-outputs service store waits`,
   },
   "server/webhooks": {
     imports: "server server/memory server/metrics server/predictions",
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/apis app assets listener live-thread openapi/samples record-json request routes/health routes/models siblings tls-files uploads",
+      "apis/apis app assets listener openapi/samples record-json request routes/health routes/models siblings tls-files uploads",
   },
   "server/page": {
     imports: "server/http",

@@ -3,9 +3,7 @@
  * liveness is still answered.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { fileURLToPath } from "node:url";
 import { startCli } from "./helpers/cli.ts";
-import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -84,20 +82,4 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     expect(await server.exited).toBe(0);
     expect(await late.closed).toStartWith("HTTP/1.1 503 ");
   });
-});
-
-test("liveness is answered on each socket of a port while the main thread is blocked", async () => {
-  const port = String(freePort());
-  const script = fileURLToPath(new URL("./helpers/blocked-listener.ts", import.meta.url));
-  const child = Bun.spawn([process.execPath, "--no-install", script, port], { stdout: "pipe" });
-  try {
-    await child.stdout.getReader().read();
-    // The kernel spreads new connections over the sockets of the port, so twenty requests suffice to reach every
-    // socket.
-    const asked = Array.from({ length: 20 }, () => fetch(`http://127.0.0.1:${port}/health/live`, { keepalive: false }));
-    const texts = (await Promise.all(asked)).map((answer) => answer.text());
-    expect(new Set(await Promise.all(texts))).toEqual(new Set(['{"status":"live"}']));
-  } finally {
-    child.kill("SIGKILL");
-  }
 });

@@ -20,6 +20,7 @@ import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { MemoryStore } from "../src/server/predictions/memory-store.ts";
 import { hasEnded, type PredictionRecord } from "../src/server/predictions/record.ts";
+import { RunningBuild } from "../src/server/predictions/running-build.ts";
 import { PredictionService } from "../src/server/predictions/service.ts";
 import { keepAll } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
@@ -104,13 +105,13 @@ test("all memory charges of predictions are released", async () => {
     const store = new MemoryStore(keepAll, { memory });
     const bodies = new Bodies(new InputDecoder(model.input));
     const limits = {
-      maxInputs: { prediction: 50, demo: 5 },
       maxQueuedItems: 300,
       maxQueuedBytes: 1e6,
       timeoutMs: 60_000,
     };
     const service = new PredictionService({
-      ...{ owner: "0", version: undefined, bodies, flow, pipeline, store, memory, metrics: new Metrics() },
+      ...{ owner: "0", store, memory, metrics: new Metrics() },
+      build: new RunningBuild({ flow, pipeline, bodies, version: undefined, maxInputs: { prediction: 50, demo: 5 } }),
       limits: { ...limits, maxResultBytes: 1e6, maxLogBytes: 1000 },
     });
     const send = async ({ inputs, address, waitMs, timeoutMs, client: does }: (typeof requests)[number]) => {

@@ -43,7 +43,7 @@ class Server {
     });
     const waitMs = (isWaitedFor: boolean) =>
       this.ready < CREDITS ? { waitMs: 0, patienceMs: Infinity } : this.turns.waitMs(isWaitedFor, this.nowMs);
-    this.admission = new Admission({ flow: { waitMs }, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
+    this.admission = new Admission({ waitMs, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
   }
 
   /** Adds a prediction of `count` inputs. @throws SconceError if the server refuses it */

@@ -1,15 +1,12 @@
 /** Spans and metrics that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
-import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { type Collector, collector, type Metric, type Span } from "./helpers/collector.ts";
+import { type Collector, collector, type Span } from "./helpers/collector.ts";
 import { failure } from "./helpers/failure.ts";
 import { hold } from "./helpers/hold.ts";
-import { descendants, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
 let server: RunningCli;
@@ -172,44 +169,6 @@ test("a server that stops exports its last spans", async () => {
   other.kill("SIGTERM");
   expect(await other.exited).toBe(0);
   expect(own.spans.map(({ name }) => name)).toContain("prediction");
-});
-
-test("an earlier build that finishes its predictions exports spans, but no metrics under the server's name", async () => {
-  await using builds = await storeOfBuilds();
-  await using dir = await tempDir();
-  await using gate = hold();
-  await using own = collector();
-  const run = (build: Build, env: Readonly<Record<string, string>> = {}) =>
-    startCli(["serve", `lab:${build}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite")], {
-      env: { SCONCE_HOME: builds.home, ...env },
-    });
-  const trace = newTrace();
-  const killed = async () => {
-    await using first = run("v1");
-    const body = [{ x: 1, before: gate.url("a") }];
-    const created = await (await clientOf(first)).create(body, { traceparent: parent(trace) });
-    await gate.arrived("a");
-    const processes = await descendants(first.pid);
-    first.kill("SIGKILL");
-    await until(() => !processes.some(isRunning));
-    return created.prediction_id;
-  };
-  const id = await killed();
-  const tags = new Set<unknown>();
-  const tagOf = (all: readonly Metric[]) =>
-    all.find(({ name }) => name === "sconce_model_info")?.gauge?.dataPoints[0]?.attributes.tag;
-  await using second = run("v2", { ...variables, OTEL_EXPORTER_OTLP_ENDPOINT: own.url });
-  const next = await clientOf(second);
-  void own.metrics((all) => tags.add(tagOf(all)) === undefined);
-  await until(async () => (await inRole(second.pid, "front")).length === 2);
-  gate.release("a");
-  await until(async () => (await next.end(id)).status === "success");
-  // The HTTP process of the earlier build has ended, after its last export.
-  await until(async () => (await inRole(second.pid, "front")).length === 1);
-  const [, tag = ""] = builds.names.v2.split(":");
-  await own.metrics((all) => tagOf(all) === tag);
-  expect([...tags].filter((each) => each !== undefined)).toEqual([tag]);
-  expect(own.spans.some(({ traceId, name }) => traceId === trace && name === "prediction")).toBe(true);
 });
 
 describe("without a reachable collector", () => {

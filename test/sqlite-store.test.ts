@@ -30,13 +30,13 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
   return { store, posted, rows };
 }
 
-test("the newer server of an upgrade opens the file when the older one has closed it, or stops waiting when it ends", async () => {
+test("with --take-over, a server opens the file when the earlier one has closed it, or stops waiting when it ends", async () => {
   await using dir = await tempDir();
   const older = await open(dir);
   const ending = new AbortController();
   const [ended, heir] = [open(dir, { role: "heir", signal: ending.signal }), open(dir, { role: "heir" })];
-  ending.abort(new Error("the newer server ends"));
-  expect(await ended.then(() => "open", String)).toContain("the newer server ends");
+  ending.abort(new Error("the new server ends"));
+  expect(await ended.then(() => "open", String)).toContain("the new server ends");
   older.finish(endOf("a1"));
   await older.close();
   const newer = await heir;

@@ -50,7 +50,7 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // The items had low priority: inputs of their prediction or client failed, or they are copies for a shadow model.
+  // The items had low priority: inputs of their prediction or client failed.
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",
@@ -76,8 +76,8 @@ export const refusals = {
   file: 404,
   method: 405,
   slow: 408,
-  // Refused: a newer server cannot be started now.
-  upgrade: 409,
+  // Refused: the server cannot reload its models now.
+  reload: 409,
   size: 413,
   type: 415,
   range: 416,
@@ -90,8 +90,8 @@ export const refusals = {
   time: 429,
   memory: 429,
   key_limit: 429,
-  // Failed: the newer server did not start.
-  newer_server: 500,
+  // Failed: a new build did not start.
+  new_build: 500,
   internal: 500,
   drain: 503,
   engine: 503,
@@ -115,13 +115,6 @@ export type WebhookResult = (typeof webhookResults)[number];
 /** States of a model on a server with several models. A prediction for an `unloaded` model loads it. */
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
-
-/**
- * Results of copying a request to a shadow model. `equal` allows rounding errors. `dropped` copies did not run: the
- * shadow was overloaded or not loaded, or the outputs were too long to compare.
- */
-export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
-export type ShadowResult = (typeof shadowResults)[number];
 
 /** Reasons why a process of the server ended and starts again. */
 export const restartCauses = [

@@ -4,7 +4,7 @@ import { choice, type OptionValues, option } from "../base/option.ts";
 import { servingOptions } from "./serving-options.ts";
 import { workOptions } from "./work-options.ts";
 
-export type { ApiName, VersionWeight } from "./serving-options.ts";
+export type { ApiName } from "./serving-options.ts";
 
 export const commonOptions = {
   logLevel: option<LogLevel>({

@@ -6,7 +6,6 @@ import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
-import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
@@ -33,6 +32,15 @@ export interface EngineEvents {
  */
 export type EngineMove = "need" | "load" | "unload";
 
+export interface EngineLinkOptions {
+  /** Whether the server loads the model at its start (default true). */
+  readonly isPreloaded?: boolean | undefined;
+  /** Whether an earlier HTTP process with this index was ready (default false). */
+  readonly wasReady?: boolean | undefined;
+  /** Sends a request for a load or unload to the parent process. */
+  readonly ask?: (move: EngineMove) => void;
+}
+
 /** Longest wait, in milliseconds, of a client's request to load or unload a model. */
 const MOVE_MS = 600_000;
 
@@ -54,15 +62,12 @@ export class EngineLink implements EngineEvents {
   readonly #settled = Promise.withResolvers<void>();
   readonly #waiting = new Set<() => void>();
 
-  /**
-   * Starts without a connection.
-   * @param isPreloaded whether the server loads the model at its start
-   * @param ask sends a request for a load or unload to the parent process
-   */
-  constructor(isPreloaded = true, ask: (move: EngineMove) => void = () => {}) {
-    this.state = isPreloaded ? "loading" : "unloaded";
+  /** Starts without a connection. */
+  constructor({ isPreloaded = true, wasReady = false, ask = () => {} }: EngineLinkOptions = {}) {
+    this.state = !isPreloaded ? "unloaded" : wasReady ? "ready" : "loading";
     this.#ask = ask;
-    if (!isPreloaded) this.#settled.resolve();
+    // A process that starts again waits for no engine: one that does not start would keep all models from answering.
+    if (!isPreloaded || wasReady) this.#settled.resolve();
   }
 
   ready(socket: string): void {
@@ -147,7 +152,7 @@ export class EngineLink implements EngineEvents {
    * loaded later.
    * @throws SconceError `model_invalid` if `setup` fails
    */
-  async open(packaged: PackagedModel, { model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
+  async open({ packaged, model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
     this.#device = (device) => {
@@ -202,9 +207,8 @@ export function logShrink(maxBatchSize: number): void {
 }
 
 export async function runHere(
-  packaged: PackagedModel,
   config: ServeConfig,
-  { model, fetcher, metrics, hooks }: FrontTools,
+  { packaged, model, fetcher, metrics, hooks }: FrontTools,
 ): Promise<RunningModel> {
   const running = await setUp({
     ...packagedSetUp(packaged, config),

@@ -42,8 +42,8 @@ export interface EngineLoadsOptions {
 }
 
 interface Entry {
-  readonly engine: Loadable;
-  readonly fronts: LoadedFronts;
+  engine: Loadable;
+  fronts: LoadedFronts;
   state: ModelState | "unloading";
   /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom: boolean;
@@ -85,6 +85,18 @@ export class EngineLoads {
       isUnloadAsked: false,
     }));
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
+  }
+
+  /**
+   * Another build, whose engine process runs, has replaced the build of a model.
+   * @returns the engine process of the earlier build, which the caller stops
+   */
+  replace(model: number, engine: Loadable, fronts: LoadedFronts): Loadable | undefined {
+    const entry = this.#entries[model];
+    if (entry === undefined) return undefined;
+    const { engine: earlier } = entry;
+    Object.assign(entry, { engine, fronts, state: "ready", hasRoom: true, isNeeded: false, isUnloadAsked: false });
+    return earlier;
   }
 
   /** Loads or unloads a model, as an HTTP process asks. A failure is only logged. */

@@ -4,7 +4,6 @@ import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { lowerPriority, shortenSlices } from "../machine/processes/scheduling.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
@@ -31,12 +30,8 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, name, isOneOfSeveral, reference, home, config, split, isShadow, socket, verified } =
-      engineStart.parse(start);
+    const { argv, name, isOneOfSeveral, reference, home, config, socket, verified } = engineStart.parse(start);
     if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
-    // No client waits for a shadow, which runs copies of predictions, unless it also gets a share of the traffic.
-    if (isShadow && split === undefined) lowerPriority();
-    else if (isOneOfSeveral) shortenSlices();
     const source = sourceOf(argv);
     await source.prepareLibraries();
     const packaged = await source.resolve(reference, { home });

@@ -25,11 +25,6 @@ interface ModelAppOptions {
   readonly lifecycle: Lifecycle;
   /** Path to which browsers at the root of the app are redirected. Default: the page of the model. */
   readonly home?: string | undefined;
-  /**
-   * The predictions that the routes create and read. Default: the predictions of this model. With a split: the
-   * predictions of all its versions.
-   */
-  readonly predictions?: Predictions | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
   /** The models that requests to this app may name; by default only its own model. */
@@ -39,22 +34,14 @@ interface ModelAppOptions {
 /** Creates the app with all routes. With --role worker, the app has only health and metrics. */
 export function appOf(
   model: FrontModel,
-  {
-    served,
-    basePath,
-    allMetrics,
-    lifecycle,
-    home,
-    named,
-    modelNames,
-    predictions = model.predictions,
-  }: ModelAppOptions,
+  { served, basePath, allMetrics, lifecycle, home, named, modelNames }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
-  const { options, parts, shared } = model;
-  const { metrics, replica, decoder } = parts;
+  const { options, parts, shared, build } = model;
+  const { metrics, replica } = parts;
   const { memory, uploads, keys, port, siblings } = shared;
   const { control } = shared.options;
   const { config } = options;
+  const { predictions } = model;
   if (predictions === undefined) {
     const server = { lifecycle, siblings, control, onHold: port.hold, allMetrics };
     return createBrokenApp({ config, keys, metrics, basePath: config.basePath }, workerRefusal, server);
@@ -72,7 +59,7 @@ export function appOf(
     lifecycle,
     isUnloadedByClient: () => options.engine?.isUnloadedByClient === true,
     isLoading: options.engine && (() => options.engine?.state !== "ready"),
-    decoder,
+    decoder: build.decoder,
     memory,
     uploads,
     version,
@@ -88,8 +75,8 @@ export function appOf(
 }
 
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
-export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindrance | undefined {
-  const { running, replica, store } = parts;
+export function hindranceOf({ parts, build: { running }, options: { engine } }: FrontModel): Hindrance | undefined {
+  const { replica, store } = parts;
   // An unloaded model is ready: it accepts predictions, and the first one loads it.
   const isWaitingForLoad = engine !== undefined && engine.state !== "ready";
   if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
@@ -102,7 +89,7 @@ export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindran
 }
 
 export async function servedModel(front: FrontModel): Promise<ServedModel> {
-  const { packaged } = front.options;
+  const { packaged, model } = front.build;
   const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
   const { example, examples = [] } = packaged.config;
   return {
@@ -110,13 +97,13 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
     // The tag of this build, because `latest` may soon mean another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
-    description: front.parts.model.description,
+    description: model.description,
     createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
     openai: openAiOf(front),
     get batchSize() {
       return batchSizeOf(front);
     },
-    maxInputs: maxInputsOf(front.parts.model, front.options.config).prediction,
+    maxInputs: maxInputsOf(model, front.options.config).prediction,
     inputSchema,
     outputSchema,
     partSchema,
@@ -127,7 +114,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
 }
 
 /** The fields that OpenAI's API uses: declared by the model, or else guessed from its schemas. */
-function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel): OpenAi {
+function openAiOf({ build: { model, hooks, packaged } }: FrontModel): OpenAi {
   const { openai = foundFields(packaged.config) } = model;
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
@@ -140,6 +127,6 @@ function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel
 }
 
 /** The current batch size: the engine lowers the configured one if the device has too little memory. */
-export function batchSizeOf({ parts: { running, model }, options }: FrontModel): number {
+export function batchSizeOf({ build: { running, model }, options }: FrontModel): number {
   return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
 }

@@ -10,9 +10,9 @@ import type { Gauges } from "./metrics/metrics.ts";
 import type { Replica } from "./queue/replica.ts";
 
 export function gaugesOf(front: FrontModel): Gauges {
-  const { options, parts, shared } = front;
+  const { options, build, shared } = front;
   const { processes } = shared.options;
-  const { running } = parts;
+  const { running } = build;
   const enginePid = running?.engine.pid;
   const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
   return {
@@ -24,8 +24,9 @@ export function gaugesOf(front: FrontModel): Gauges {
 
 function familiesOf(front: FrontModel): Family[] {
   const { options, parts, shared } = front;
-  const { store, flow, service, webhooks, running, replica } = parts;
-  const { config, packaged } = options;
+  const { store, service, webhooks, replica } = parts;
+  const { flow, running } = front.build;
+  const { config, version: built } = options;
   const { memory } = shared;
   const { countsStore = true } = shared.options;
   const unfinished = service?.live.unfinished;
@@ -36,7 +37,7 @@ function familiesOf(front: FrontModel): Family[] {
     value: Number(reason === front.lifecycle.unready),
   }));
   const build = { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" };
-  const model = { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest };
+  const model = { repository: built.repository, tag: generatedTag(built.digest), digest: built.digest };
   return [
     gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
     sum("sconce_predictions_active", "Predictions that have not ended.", unfinished?.predictions ?? 0),

@@ -7,7 +7,7 @@ import type { ServeConfig } from "./config.ts";
 import type { EngineLink } from "./engine-link.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
 import { Hooks } from "./flow/hooks.ts";
-import type { ItemFlow } from "./flow/item-flow.ts";
+import { ItemFlow } from "./flow/item-flow.ts";
 import { type RunningModel, tearDown } from "./flow/set-up.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
@@ -17,17 +17,18 @@ import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { ModelVersion } from "./predictions/model-version.ts";
+import type { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionRecord } from "./predictions/record.ts";
+import { RunningBuild } from "./predictions/running-build.ts";
 import type { PredictionService } from "./predictions/service.ts";
-import type { SplitShare } from "./predictions/split.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
 /** Parts that the engine needs when it is opened. */
 export interface FrontTools {
+  readonly packaged: PackagedModel;
   readonly model: OpenedModel;
   readonly fetcher: Fetcher;
   readonly metrics: Metrics;
@@ -38,13 +39,11 @@ export interface FrontModelOptions {
   readonly name: string;
   /** Tag in the reference that the server was started with. Paths may name the model as `NAME:TAG`. */
   readonly tag: string;
-  readonly packaged: PackagedModel;
+  readonly version: ModelVersion;
+  /** Finds the package of the build. @throws SconceError if the store has it no more */
+  readonly resolve: () => Promise<PackagedModel>;
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
-  /** Name and weight of a version that shares the traffic of a name; undefined without --split. */
-  readonly split?: SplitShare | undefined;
-  /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
-  readonly isShadow?: boolean | undefined;
   /** Counters of this model in memory that all HTTP processes share. Default: the process's counters. */
   readonly metrics?: Metrics;
   readonly engine?: EngineLink | undefined;
@@ -53,40 +52,46 @@ export interface FrontModelOptions {
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
 
-export interface ModelParts {
-  readonly metrics: Metrics;
+/** The parts of one build of a model. Another build of the same name can replace them. */
+export interface Build {
+  readonly options: FrontModelOptions;
+  readonly packaged: PackagedModel;
   readonly model: OpenedModel;
   readonly hooks: Hooks;
-  readonly store: PredictionStore;
   readonly decoder: InputDecoder;
   readonly bodies: Bodies;
+  /** The engine; undefined, like `flow` and `runs`, with --role front, which runs no predictions. */
+  readonly running: RunningModel | undefined;
+  readonly flow: ItemFlow | undefined;
+  readonly runs: RunningBuild | undefined;
+}
+
+/** The parts of a model in this process that all its builds use. */
+export interface ModelParts {
+  readonly metrics: Metrics;
+  readonly store: PredictionStore;
   readonly webhooks: Webhooks | undefined;
   /** This server as a replica, which shares predictions in Redis; undefined without `--queue`. */
   readonly replica: Replica | undefined;
   /** The predictions in Redis, for the routes. Undefined without `--queue`, and with `--role worker`. */
   readonly queued: Predictions | undefined;
-  /** The engine; undefined, like `flow` and `service`, with --role front, which runs no predictions. */
-  readonly running: RunningModel | undefined;
-  readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;
-  readonly refusals: Refusals;
 }
 
 /**
- * Opens the parts of a model.
+ * Opens a build: its code, its engine, and the way of its inputs.
  * @param opened gets the parts, and closes them when it is disposed
- * @throws SconceError `predictions_unusable`, or an error of the model's set-up
+ * @throws SconceError an error of the model's code or set-up
  */
-export async function openModelParts(
+export async function openBuild(
   shared: FrontShared,
   options: FrontModelOptions,
   opened: AsyncDisposableStack,
-): Promise<ModelParts> {
-  const { packaged, config, run, openStore, metrics = shared.metrics } = options;
-  const { memory, keys, fetcher, lag, tracing } = shared;
-  const { owner, unfinished, others, hookCell: cell, guilty, blocked, siblings } = shared.options;
-  const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
-  const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
+): Promise<Build> {
+  const { config, run, version, metrics = shared.metrics } = options;
+  const { memory, fetcher, lag } = shared;
+  const { hookCell: cell, guilty, blocked } = shared.options;
+  const packaged = await options.resolve();
   const model = await openPackaged(packaged, config.param);
   const hooks = new Hooks({
     lag,
@@ -95,62 +100,62 @@ export async function openModelParts(
     aloneMs: blocked === "by unknown" ? 2000 * config.hookTimeout : 0,
   });
   if (run !== undefined) opened.defer(() => tearDown(model));
-  const running = await run?.({ model, fetcher, metrics, hooks });
+  const running = await run?.({ packaged, model, fetcher, metrics, hooks });
   opened.defer(() => running?.engine.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
+  const parts = { options, packaged, model, hooks, decoder, bodies };
+  if (running === undefined) return { ...parts, running, flow: undefined, runs: undefined };
+  const { engine, pipeline } = running;
+  const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
+  const runs = new RunningBuild({ flow, pipeline, bodies, version, maxInputs: maxInputsOf(model, config) });
+  return { ...parts, running, flow, runs };
+}
+
+/**
+ * Opens the parts of a model that outlive a build.
+ * @param engine the engine of the current build
+ * @param opened gets the parts, and closes them when it is disposed
+ * @throws SconceError `predictions_unusable`
+ */
+export async function openModelParts(
+  shared: FrontShared,
+  { options, model, bodies, runs }: Build,
+  engine: () => EngineLink | undefined,
+  opened: AsyncDisposableStack,
+): Promise<ModelParts> {
+  const { config, openStore, metrics = shared.metrics } = options;
+  const { memory, keys, tracing } = shared;
+  const { owner, unfinished, others, blocked, siblings } = shared.options;
+  const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
+  const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
   const webhooks = openWebhooks(config, { store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
-  const version = ModelVersion.of(packaged.byDigest);
-  const refusals = new Refusals(version, config.takeOver);
-  const { flow, service } =
-    running === undefined
-      ? {}
-      : openService({
-          config,
-          model,
-          running,
-          unfinished,
-          others,
-          hasOthers: shared.options.models.length > 1,
-          bodies,
-          store,
-          metrics,
-          memory,
-          owner,
-          version,
-          unavailable: () => engineRefusal(options.engine),
-          refusalOf: (accepted) => refusals.of(accepted),
-          webhooks,
-          isCauseKnown: blocked === "by guilty",
-          keys,
-          tracing,
-        });
-  if (options.engine !== undefined) {
-    options.engine.predictionsIdleMs = () => service?.live.idleMs ?? 0;
-    options.engine.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
-  }
+  const service =
+    runs &&
+    openService({
+      config,
+      build: runs,
+      unfinished,
+      others,
+      hasOthers: shared.options.models.length > 1,
+      store,
+      metrics,
+      memory,
+      owner,
+      unavailable: () => engineRefusal(engine()),
+      webhooks,
+      isCauseKnown: blocked === "by guilty",
+      keys,
+      tracing,
+    });
   const answersClients = config.role !== "worker";
   const queued = answersClients
     ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
     : undefined;
   if (webhooks !== undefined) replica?.deliver(webhooks);
-  return {
-    metrics,
-    model,
-    hooks,
-    store,
-    decoder,
-    bodies,
-    webhooks,
-    replica,
-    queued,
-    running,
-    flow,
-    service,
-    refusals,
-  };
+  return { metrics, store, webhooks, replica, queued, service };
 }
 
 /** The error for a request after a failed load; also asks for another load. Undefined if the last load did not fail. */
@@ -160,35 +165,13 @@ function engineRefusal(engine: EngineLink | undefined): SconceError | undefined 
   return engine.refusal;
 }
 
-/** Decides which unfinished predictions of other builds fail, because this build does not run them. */
-export class Refusals {
-  readonly #version: ModelVersion | undefined;
-  readonly #takesOver: boolean;
-  /** Why other builds do not run, by reference. Each reason completes the sentence "digits:v1, which …". */
-  unavailable: Readonly<Record<string, string>> = {};
-  count = 0;
-
-  constructor(version: ModelVersion | undefined, takesOver: boolean) {
-    this.#version = version;
-    this.#takesOver = takesOver;
-  }
-
-  /** @returns the error message for a prediction that another build accepted; undefined if this build runs it */
-  of(accepted: ModelVersion): string | undefined {
-    if (accepted === this.#version || this.#takesOver) return undefined;
-    this.count += 1;
-    const reason = this.unavailable[accepted.reference] ?? "does not run here";
-    return `This was accepted by ${accepted.name}, which ${reason}. ${this.#version?.name ?? "Another build"} has not run it`;
-  }
-}
-
 async function replicaOf(
-  { config, packaged }: FrontModelOptions,
+  { config, version }: FrontModelOptions,
   parts: { readonly memory: MemoryAccount; readonly metrics: Metrics; readonly fronts: number },
 ): Promise<Replica | undefined> {
-  const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
+  const { queue: url, queueName: name = version.reference } = config;
   if (url === undefined) return undefined;
   // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
   const { Replica } = await import("./queue/replica.ts");
-  return new Replica({ ...parts, config, url, name, repository: packaged.repository });
+  return new Replica({ ...parts, config, url, name, repository: version.repository });
 }

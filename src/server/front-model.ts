@@ -1,46 +1,82 @@
-/** A model in an HTTP process: resumes unfinished predictions at a start, and finishes predictions at a stop. */
+/**
+ * A model in an HTTP process: its current build, and the parts that outlive a build. Resumes unfinished predictions at a
+ * start, and finishes predictions at a stop.
+ */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import type { FrontModelOptions, ModelParts } from "./front-model-parts.ts";
-import { maxInputsOf } from "./front-service.ts";
+import { type Build, type FrontModelOptions, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { Lifecycle } from "./http/routes/health.ts";
-import type { RelativesNews } from "./messages.ts";
-import type { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionService } from "./predictions/service.ts";
-import { Shadow } from "./predictions/shadow.ts";
 import type { RequestSource } from "./predictions/store.ts";
 
-export class FrontModel {
+/** An open build, and the parts that close with it. */
+interface OpenBuild {
+  readonly build: Build;
+  readonly resources: AsyncDisposableStack;
+}
+
+export class FrontModel implements AsyncDisposable {
   readonly shared: FrontShared;
   readonly lifecycle: Lifecycle;
-  readonly options: FrontModelOptions;
   readonly parts: ModelParts;
-  #relatives: RelativesNews = noRelatives;
+  #current: OpenBuild;
+  /** A build that a reload has opened, and that answers no requests yet. */
+  #next: OpenBuild | undefined;
+  /** Resolves when the build before the current one has ended its predictions, and is closed. */
+  earlierEnded: Promise<void> = Promise.resolve();
+  readonly #resources: AsyncDisposableStack;
 
-  constructor(shared: FrontShared, options: FrontModelOptions, parts: ModelParts) {
+  private constructor(shared: FrontShared, current: OpenBuild, parts: ModelParts, resources: AsyncDisposableStack) {
     this.shared = shared;
     // With one model, the server and the model have one state.
     this.lifecycle = shared.options.models.length === 1 ? shared.lifecycle : new Lifecycle(shared.lifecycle);
-    this.options = options;
+    this.#current = current;
     this.parts = parts;
+    this.#resources = resources;
+    this.#follow();
   }
 
-  /** Continues predictions of an earlier process, and begins to take predictions from the queue in Redis. */
-  async start(): Promise<void> {
-    const { parts, shared } = this;
-    const { service, running, replica } = parts;
-    const { relatives = noRelatives, onlyBuild } = shared.options;
-    this.#follow(relatives);
-    const isTaken = ({ model, isOwnServer }: RequestSource) =>
-      onlyBuild === undefined
-        ? isFree(relatives, model) && (isOwnServer || !hasServer(relatives))
-        : model?.reference === onlyBuild;
-    await this.#resume(isTaken);
+  /** @throws SconceError `predictions_unusable`, or an error of the model's set-up */
+  static async open(shared: FrontShared, options: FrontModelOptions): Promise<FrontModel> {
+    await using resources = new AsyncDisposableStack();
+    const current = await open(shared, options);
+    resources.defer(() => current.resources.disposeAsync());
+    let front: FrontModel | undefined;
+    await using own = new AsyncDisposableStack();
+    const parts = await openModelParts(shared, current.build, () => front?.options.engine ?? options.engine, own);
+    // The build closes before the store, since it may still end predictions.
+    resources.move();
+    front = new FrontModel(shared, current, parts, own.move());
+    return front;
+  }
+
+  /** The build that answers requests. */
+  get build(): Build {
+    return this.#current.build;
+  }
+
+  get options(): FrontModelOptions {
+    return this.build.options;
+  }
+
+  /**
+   * Continues predictions of an earlier process, and begins to take predictions from the queue in Redis.
+   * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
+   */
+  async start(hasClaim: boolean): Promise<void> {
+    const { service, replica } = this.parts;
+    const { running } = this.build;
+    await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
     const load = () => this.options.engine?.need();
     if (service !== undefined && running !== undefined) replica?.work(service, running.engine, load);
     await replica?.ready();
+  }
+
+  /** Runs the unfinished predictions of the server that had the port before, and has ended. */
+  claim(): Promise<void> {
+    return this.#resume(({ isOwnServer }) => !isOwnServer, false);
   }
 
   /** The predictions for the routes; undefined with --role worker. */
@@ -49,62 +85,49 @@ export class FrontModel {
     return replica === undefined ? service : queued;
   }
 
-  /**
-   * Makes this model a shadow, which runs copies of the predictions of other builds. Undefined in a process that runs
-   * no predictions.
-   */
-  openShadow(): Shadow | undefined {
-    const { parts, options, shared } = this;
-    const { running, flow, bodies, metrics, model } = parts;
-    if (running === undefined || flow === undefined) return undefined;
-    return new Shadow({
-      name: options.name,
-      engine: running.engine,
-      pipeline: running.pipeline,
-      flow,
-      bodies,
-      metrics,
-      memory: shared.memory,
-      isLoaded: () => options.engine?.state === "ready",
-      maxInputs: maxInputsOf(model, options.config).prediction,
-      timeoutMs: 1000 * options.config.timeout,
-    });
+  /** Opens a build beside the current one. @throws SconceError an error of its set-up, or a failure of its engine */
+  async openNext(options: FrontModelOptions): Promise<void> {
+    await this.closeNext();
+    const next = await open(this.shared, options);
+    if (options.engine?.refusal !== undefined) {
+      await next.resources.disposeAsync();
+      throw options.engine.refusal;
+    }
+    this.#next = next;
   }
 
-  /** Whether this process runs a prediction with this id, or its store has one; always true with --queue. */
-  has(id: string): Promise<boolean> {
-    const { replica, service } = this.parts;
-    return service === undefined || replica !== undefined ? Promise.resolve(true) : service.has(id);
+  async closeNext(): Promise<void> {
+    const next = this.#next;
+    this.#next = undefined;
+    await next?.resources.disposeAsync();
   }
 
-  /**
-   * Replaces the list of relatives: other servers with predictions of this model. Continues predictions of servers that
-   * are not in the new list, unless the list has the other server of an upgrade.
-   */
-  async changeRelatives(next: RelativesNews): Promise<void> {
-    const before = this.#relatives;
-    this.#follow(next);
-    const isLeft = (reference: string | undefined) =>
-      before.relatives.some(({ build }) => build !== undefined && build === reference);
-    if (hasServer(next)) return;
-    await this.#resume(({ model, isOwnServer }) => isFree(next, model) && (!isOwnServer || isLeft(model?.reference)));
+  /** Gives new predictions to the opened build. The earlier build ends its predictions, and is closed. */
+  switchToNext(): void {
+    const [earlier, next] = [this.#current, this.#next];
+    if (next === undefined) throw new RangeError("no build is open beside the current one");
+    this.#next = undefined;
+    this.#current = next;
+    this.#follow();
+    const { runs } = next.build;
+    const ended = (runs && this.parts.service?.switchTo(runs)) ?? Promise.resolve();
+    this.earlierEnded = ended.then(() => earlier.resources.disposeAsync());
+    this.earlierEnded.catch((error: unknown) => log.error(error));
   }
 
-  #follow(next: RelativesNews): void {
-    this.#relatives = next;
-    this.parts.refusals.unavailable = next.unavailable;
+  /** Connects the engine's state with the predictions. */
+  #follow(): void {
+    const { engine } = this.options;
+    const { service } = this.parts;
+    if (engine === undefined) return;
+    engine.predictionsIdleMs = () => service?.live.idleMs ?? 0;
+    engine.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
   }
 
-  async #resume(isTaken: (source: RequestSource) => boolean): Promise<void> {
-    const { parts, shared } = this;
-    const { service, refusals } = parts;
-    const isPartly = shared.options.onlyBuild !== undefined || hasServer(this.#relatives);
-    const resumed = (await service?.resume({ isOwn: shared.options.isOwn ?? (() => true), isTaken, isPartly })) ?? 0;
-    const { count } = refusals;
-    refusals.count = 0;
-    if (resumed > count) log.info(`Resuming ${resumed - count} accepted predictions`);
-    if (count > 0)
-      log.warn(`${count} predictions that another build accepted have failed; --take-over would run them on this one`);
+  async #resume(isTaken: (source: RequestSource) => boolean, isPartly: boolean): Promise<void> {
+    const { isOwn = () => true } = this.shared.options;
+    const resumed = (await this.parts.service?.resume({ isOwn, isTaken, isPartly })) ?? 0;
+    if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions`);
   }
 
   /**
@@ -113,11 +136,11 @@ export class FrontModel {
    * @returns latest end of this wait, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
-    const { running, replica, service, webhooks, store } = this.parts;
+    const { replica, service, webhooks, store } = this.parts;
     const { drainTimeout, linger } = this.options.config;
     // Without a queue, only this server can answer for its predictions.
     const lingerMs = replica === undefined ? 1000 * linger : 0;
-    running?.engine.hurry();
+    this.build.running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
     // Writes the predictions to the store first: other servers read it when this process no longer answers.
@@ -127,18 +150,18 @@ export class FrontModel {
     else await Promise.all([service?.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
     return lingersUntilMs;
   }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.closeNext();
+    await this.#current.resources.disposeAsync();
+    await this.#resources.disposeAsync();
+  }
 }
 
-const noRelatives: RelativesNews = { relatives: [], unavailable: {} };
-
-/** Whether the other server of an upgrade runs, which finishes the predictions that it has accepted. */
-function hasServer({ relatives }: RelativesNews): boolean {
-  return relatives.some(({ build }) => build === undefined);
-}
-
-/** Whether this server may finish the predictions of a build, because no other running server does. */
-function isFree({ relatives }: RelativesNews, model: ModelVersion | undefined): boolean {
-  return !relatives.some(({ build }) => build !== undefined && build === model?.reference);
+async function open(shared: FrontShared, options: FrontModelOptions): Promise<OpenBuild> {
+  await using resources = new AsyncDisposableStack();
+  const build = await openBuild(shared, options, resources);
+  return { build, resources: resources.move() };
 }
 
 /** Waits until all predictions have ended, at most for the time limit in seconds; then abandons the others. */

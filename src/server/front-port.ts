@@ -6,7 +6,6 @@
 import type { ServeConfig } from "./config.ts";
 import type { FrontOptions } from "./front-shared.ts";
 import { type Fetch, Listener, type ListenOptions, type Peer } from "./http/listener.ts";
-import { LiveThread } from "./http/live-thread.ts";
 import { withContext } from "./http/request.ts";
 import { createStartingApp, type Lifecycle } from "./http/routes/health.ts";
 
@@ -28,10 +27,10 @@ export class FrontPort implements AsyncDisposable {
   #listener: Listener | undefined;
   #admin: Listener | undefined;
 
-  constructor({ config, listening, models: [{ packaged }] }: FrontOptions, lifecycle: Lifecycle) {
+  constructor({ config, listening, models: [model] }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
     const { basePath, accessLog, api } = config;
-    const name = config.apiKeys === undefined ? packaged.repository : "sconce";
+    const name = config.apiKeys === undefined ? model.name : "sconce";
     const clients = config.role === "worker" ? {} : { api, ...(api.includes("page") ? { name } : {}) };
     const app = createStartingApp(lifecycle, { basePath, ...clients });
     this.#starting = withContext(app.fetch, { accessLog, peerOf: this.peerOf });
@@ -44,9 +43,6 @@ export class FrontPort implements AsyncDisposable {
     const { config, listening } = this.#options;
     const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
     listener.warnOfCertificate();
-    // The health thread reads requests from the raw socket, so it needs a port without TLS.
-    const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
-    if (isPlain) this.#opened.use(new LiveThread(listener.port));
     const admin = adminListening(config, listening);
     if (admin !== undefined) this.#admin = this.#opened.adopt(new Listener(admin, this.#adminStarting), close);
     this.#listener = listener;
@@ -74,25 +70,6 @@ export class FrontPort implements AsyncDisposable {
 
   readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
   readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);
-
-  /** Whether each connection is closed after its next answer. */
-  set isRetiring(isRetiring: boolean) {
-    for (const listener of this.#listeners) listener.isRetiring = isRetiring;
-  }
-
-  /** Makes the system send new connections only to some of the port's sockets. @returns whether the system can do so */
-  steer(sockets: { readonly first: number; readonly count: number }): boolean {
-    return this.#listeners.every((listener) => listener.steer(sockets));
-  }
-
-  /** Closes the ports after a second without connections, at the latest when the idle timeout has passed. */
-  async closeWhenQuiet(): Promise<void> {
-    await Promise.all(this.#listeners.map((listener) => listener.closeWhenQuiet()));
-  }
-
-  get #listeners(): Listener[] {
-    return [this.#listener, this.#admin].filter((each) => each !== undefined);
-  }
 
   /** Stops accepting connections; resolves when all requests are answered. */
   async stop(): Promise<void> {

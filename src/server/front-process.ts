@@ -3,10 +3,9 @@
  */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
-import { SconceError } from "../base/errors.ts";
+import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { shortenSlices } from "../machine/processes/scheduling.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { keyNumbers } from "./access/api-keys.ts";
@@ -18,29 +17,30 @@ import {
   allDone,
   counterNames,
   type FromFront,
+  type FrontModelStart,
   fromSupervisor,
-  modelStart,
-  relativesNews,
+  frontModelStart,
+  type Opening,
   roleStart,
 } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { frontOf, ownerOf } from "./predictions/ids.ts";
+import { ModelVersion } from "./predictions/model-version.ts";
 import { openStore } from "./predictions/open-store.ts";
+import type { ServedModels } from "./served-models.ts";
 import { reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
   port: z.int(),
   /** Admin port that all HTTP processes share; undefined without one. */
   adminPort: z.int().optional(),
-  /** Number of sockets with which this process listens on each port (default 1). */
-  portSockets: z.int().optional(),
   /** Unix socket on which this process listens instead of the port. */
   unix: z.string().optional(),
   index: z.int(),
-  /** Whether this process starts again while other HTTP processes answer at the port. */
-  isRestart: z.boolean(),
+  /** Whether other HTTP processes already answer at the port, so that this one opens it only when it is ready. */
+  listensLate: z.boolean(),
   wasReady: z.boolean().optional(),
   count: z.int(),
   /** Unix sockets of all HTTP processes, by index. */
@@ -54,27 +54,11 @@ const frontStart = roleStart.extend({
   counts: z.string(),
   /** File with the counters of API keys that all HTTP processes share; undefined without keys. */
   keys: z.string().optional(),
-  models: z.array(
-    modelStart.extend({
-      counts: z.string(),
-      /** Path of the database of predictions; undefined to keep predictions in memory. */
-      store: z.string().optional(),
-      storeFault: z.string().optional(),
-      /** Whether the server loads the model at its start (default true). */
-      isPreloaded: z.boolean().optional(),
-    }),
-  ),
+  models: z.array(frontModelStart),
+  /** Name of the server in the stores of predictions. */
   server: z.string(),
-  /** Whether this process waits for a message of its parent process before it opens the port. */
-  waitsToListen: z.boolean(),
-  /** Whether a newer server has taken over the port. */
-  isRetiring: z.boolean().optional(),
-  /**
-   * Reference of an earlier build. The process then only finishes the predictions of this build, and ends after the
-   * last one.
-   */
-  onlyBuild: z.string().optional(),
-  relatives: relativesNews,
+  /** Whether no other server runs predictions of the stores. */
+  hasClaim: z.boolean(),
   /** Path of the file of the `HookCell`; undefined in `sconce dev`, whose next process runs no predictions again. */
   hookCell: z.string().optional(),
   /** Calls of hooks that blocked fronts of this server. */
@@ -91,70 +75,14 @@ export type FrontStart = z.infer<typeof frontStart>;
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const {
-      argv,
-      models,
-      config,
-      port,
-      adminPort,
-      portSockets,
-      unix,
-      index,
-      isRestart,
-      wasReady,
-      count,
-      sockets,
-      counters,
-      counts,
-      keys,
-      hookCell,
-      guilty,
-      blocked,
-      ...given
-    } = frontStart.parse(start);
-    const { onlyBuild, relatives, server, waitsToListen, isRetiring = false } = given;
-    // Requests for one model then wait less for a core while another model is busy.
-    if (models.length > 1) shortenSlices();
-    const linked = models.map((model, i) => ({
-      ...model,
-      engine: new EngineLink(model.isPreloaded, (move) => link.send({ model: i, move } satisfies FromFront)),
-    }));
+    const given = frontStart.parse(start);
+    const { argv, models, config, port, adminPort, unix, index, count, sockets, counters, counts, keys } = given;
+    const { listensLate, wasReady, server, hasClaim, hookCell, guilty, blocked } = given;
+    const source = sourceOf(argv);
+    const links = new Map<number, EngineLink>();
     const closing = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<OpenFront>();
-    const mayListen = Promise.withResolvers<void>();
-    const tell = (message: FromFront) => link.send(message);
-    let changing: Promise<unknown> = Promise.resolve();
-    link.onMessage((raw) => {
-      const news = fromSupervisor.parse(raw);
-      if ("done" in news) {
-        closing.resolve();
-        return;
-      }
-      if ("relatives" in news) {
-        // Lists of other servers are handled in order, because each list is compared with the previous one.
-        changing = Promise.all([opened.promise, changing])
-          .then(([front]) => front.changeRelatives(news))
-          .catch((error) => log.error(error));
-        return;
-      }
-      if ("listen" in news) {
-        mayListen.resolve();
-        return;
-      }
-      if ("retire" in news) {
-        void opened.promise.then((front) => front.retire(news.retire));
-        return;
-      }
-      if ("steer" in news) return opened.promise.then(({ port }) => port.steer(news.steer));
-      if ("closePort" in news) return opened.promise.then(({ port }) => port.closeWhenQuiet());
-      const engine = linked[news.model]?.engine;
-      if ("ask" in news) return news.ask === "idle" ? (engine?.idleMs ?? 0) : (engine?.release() ?? true);
-      if ("socket" in news) engine?.ready(news.socket);
-      else if ("isSilent" in news) engine?.silent(news.isSilent);
-      else if ("failed" in news) engine?.failed(news.failed);
-      else if ("state" in news) engine?.changed(news.state, news.isByClient);
-      else engine?.ended(news.ended);
-    });
+    let isClaiming = hasClaim;
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
     const keyCounts =
@@ -170,57 +98,75 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       );
     };
     const metrics = metricsIn(counts);
-    const source = sourceOf(argv);
     const isStored = models.some(({ store }) => store !== undefined);
-    const served = await Promise.all(
-      linked.map(
-        async ({
-          reference,
-          home,
-          config: own,
-          counts: file,
-          store,
-          storeFault,
-          engine,
-          ...model
-        }): Promise<FrontModelOptions> => {
-          const packaged = await source.resolve(reference, { home, weights: config.role !== "front" });
-          return {
-            ...model,
-            packaged,
-            config: own,
-            metrics: file === counts ? metrics : metricsIn(file),
-            engine: config.role === "front" ? undefined : engine,
-            run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-            openStore: async (memory) => {
-              if (storeFault !== undefined) throw new SconceError("predictions_unusable", storeFault);
-              return openStore(store, own, "member", { memory, server });
-            },
-          };
+    const optionsOf = (model: FrontModelStart, wasReady?: boolean): FrontModelOptions => {
+      const { name, tag, number, reference, home, config: own, counts: file, store, storeFault, isPreloaded } = model;
+      const version = ModelVersion.of(reference);
+      if (version === undefined) throw new RangeError(`${reference} is no build`);
+      const engine = new EngineLink({
+        isPreloaded,
+        wasReady,
+        ask: (move) => link.send({ model: number, move } satisfies FromFront),
+      });
+      links.set(number, engine);
+      return {
+        name,
+        tag,
+        version,
+        config: own,
+        resolve: () => source.resolve(reference, { home, weights: config.role !== "front" }),
+        metrics: file === counts ? metrics : metricsIn(file),
+        engine: config.role === "front" ? undefined : engine,
+        run: config.role === "front" ? undefined : (tools) => engine.open(tools),
+        openStore: async (memory) => {
+          if (storeFault !== undefined) throw new SconceError("predictions_unusable", storeFault);
+          return openStore(store, own, "member", { memory, server });
         },
-      ),
-    );
-    const [first, ...others] = served;
+      };
+    };
+    const open = async (served: ServedModels, model: FrontModelStart): Promise<Opening> => {
+      try {
+        await served.openNext(optionsOf(model));
+        return {};
+      } catch (error) {
+        return { failed: messageOf(error) };
+      }
+    };
+    const [first, ...others] = models.map((model) => optionsOf(model, wasReady));
     if (first === undefined) throw new RangeError("a front has a model");
+    // The engine links must exist: messages that have arrived are handled at once.
+    link.onMessage((raw) => {
+      const news = fromSupervisor.parse(raw);
+      if ("done" in news) return closing.resolve();
+      if ("claim" in news) {
+        if (!isClaiming) void opened.promise.then((front) => front.claim()).catch((error) => log.error(error));
+        isClaiming = true;
+        return;
+      }
+      if ("open" in news) return opened.promise.then(({ models }) => open(models, news.open));
+      if ("switchTo" in news) return opened.promise.then(({ models }) => models.switchToNext(news.switchTo));
+      if ("earlierOf" in news) return opened.promise.then(({ models }) => models.earlierEnded(news.earlierOf));
+      if ("close" in news) return opened.promise.then(({ models }) => models.closeNext(news.close));
+      const engine = links.get(news.model);
+      if ("ask" in news) return news.ask === "idle" ? (engine?.idleMs ?? 0) : (engine?.release() ?? true);
+      if ("socket" in news) engine?.ready(news.socket);
+      else if ("isSilent" in news) engine?.silent(news.isSilent);
+      else if ("failed" in news) engine?.failed(news.failed);
+      else if ("state" in news) engine?.changed(news.state, news.isByClient);
+      else engine?.ended(news.ended);
+    });
     const front = await openFront({
       models: [first, ...others],
       metrics,
       config,
-      listening: { port, adminPort, portSockets, isShared: true, unix, isTakenOver: isRetiring },
+      listening: { port, adminPort, unix, isShared: true },
       control: {
         drain: () => process.kill(process.ppid, "SIGTERM"),
-        reload: async (reloadMs) => reload.parse(await link.ask({ reloadMs } satisfies FromFront)),
+        reload: async () => reload.parse(await link.ask({ reload: true } satisfies FromFront)),
       },
       wasReady,
-      listensLate: isRestart || waitsToListen,
-      ...(waitsToListen && {
-        mayListen: () => {
-          tell({ prepared: true });
-          return mayListen.promise;
-        },
-      }),
-      onlyBuild,
-      relatives,
+      listensLate,
+      hasClaim,
       owner: ownerOf(index),
       countsStore: !isStored || index === 0,
       isOwn: (owner) => frontOf(owner, count) === index,
@@ -241,10 +187,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       guilty,
       blocked,
     });
-    if (isRetiring) front.retire(true);
     opened.resolve(front);
     link.ready();
-    if (onlyBuild !== undefined) void front.ended().then(() => link.send(allDone));
     await link.stopping;
     await front.stop();
   };

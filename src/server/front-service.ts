@@ -6,42 +6,26 @@ import { type ErrorCode, oneLine, type SconceError } from "../base/errors.ts";
 import { type LogFields, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import type { ServeConfig } from "./config.ts";
-import { ItemFlow } from "./flow/item-flow.ts";
-import type { RunningModel } from "./flow/set-up.ts";
 import { fieldsOf } from "./http/request.ts";
 import type { Logged } from "./predictions/live-predictions.ts";
 import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 
-export interface FrontServiceOptions
-  extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onLog" | "onTrace"> {
+export interface FrontServiceOptions extends Omit<ServiceOptions, "limits" | "onFault" | "onLog" | "onTrace"> {
   readonly config: ServeConfig;
-  readonly model: OpenedModel;
-  readonly running: RunningModel;
-}
-
-export interface FrontService {
-  readonly flow: ItemFlow;
-  readonly service: PredictionService;
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
 /** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
-export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {
-  const { memory, metrics } = options;
-  const { engine, pipeline } = running;
-  const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
-  const service = new PredictionService({
+export function openService({ config, ...options }: FrontServiceOptions): PredictionService {
+  return new PredictionService({
     ...options,
-    flow,
-    pipeline,
     onFault: logFault,
     onLog: (where, text, about) => log.info(`${where}: ${text}`, fieldsAbout(about)),
     onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
     limits: {
-      maxInputs: maxInputsOf(model, config),
       maxQueuedItems: config.maxQueuedItems,
       maxQueuedBytes: config.maxQueuedBytes,
       timeoutMs: config.timeout * 1000,
@@ -50,7 +34,6 @@ export function openService({ config, model, running, ...options }: FrontService
         config.queue === undefined ? config.maxResultBytes : Math.min(MAX_QUEUED_VALUE_BYTES, config.maxResultBytes),
     },
   });
-  return { flow, service };
 }
 
 export function maxInputsOf(

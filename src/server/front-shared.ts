@@ -13,7 +13,6 @@ import { Lifecycle } from "./http/routes/health.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { Uploads } from "./http/uploads.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
-import type { RelativesNews } from "./messages.ts";
 import type { Family } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
@@ -45,13 +44,12 @@ export interface FrontOptions {
   readonly wasReady?: boolean | undefined;
   /** Whether to open the port only when this process is ready, because other processes already answer. */
   readonly listensLate?: boolean;
-  /** Called before the port is opened, which waits for the promise. Needs `listensLate`. */
-  readonly mayListen?: () => Promise<void>;
   readonly siblings?: SiblingsOptions;
-  /** Reference of an earlier build. This process then only finishes the predictions of this build. */
-  readonly onlyBuild?: string | undefined;
-  /** Other servers that have predictions of the same clients, when this process starts. */
-  readonly relatives?: RelativesNews;
+  /**
+   * Whether no other server runs predictions of the same store (default true). False until the server that
+   * --take-over replaces has ended.
+   */
+  readonly hasClaim?: boolean | undefined;
   /**
    * Called when this process has finished its accepted work. The promise resolves when all processes have, and this
    * process then stops.
@@ -119,8 +117,8 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const lag = watchLag(metrics, opened);
   const all: FrontShared["all"] = { metrics };
   const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
-  // Only one process exports metrics, and never a process of an earlier build.
-  const exportsMetrics = options.countsStore !== false && options.onlyBuild === undefined;
+  // Only one process exports metrics.
+  const exportsMetrics = options.countsStore !== false;
   const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
   return { options, lifecycle, port, siblings, metrics, all, memory, uploads, keys, fetcher, lag, tracing };
 }

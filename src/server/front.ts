@@ -4,7 +4,6 @@ import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
-import type { RelativesNews } from "./messages.ts";
 import { ServedModels } from "./served-models.ts";
 
 /**
@@ -22,12 +21,9 @@ export interface Front {
 }
 
 export interface OpenFront extends Front {
-  /** Refuses new predictions; resolves when all accepted ones have ended. */
-  ended(): Promise<void>;
-  changeRelatives(news: RelativesNews): Promise<void>;
-  /** During an upgrade, begins or ends a state in which the newer server gets all new work. */
-  retire(isRetiring: boolean): void;
-  readonly port: FrontPort;
+  readonly models: ServedModels;
+  /** Runs the unfinished predictions of the server that had the port before, and has ended. */
+  claim(): Promise<void>;
 }
 
 /**
@@ -42,14 +38,12 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   const models = await ServedModels.open(shared, opened);
   lifecycle.hindrance = () => models.hindrance;
   if (siblings !== undefined) {
-    siblings.has = (id) => models.has(id);
-    siblings.relatives = (options.relatives?.relatives ?? []).map(({ sockets }) => sockets);
     const fetch = withContext(models.fetch, { accessLog: false, isForwarded: true });
     opened.use(siblings.listen(fetch, models.metrics));
   }
   options.onSetUp?.();
-  await Promise.all(models.opened.map((model) => model.start()));
-  await options.mayListen?.();
+  const { hasClaim = true } = options;
+  await Promise.all(models.opened.map((model) => model.start(hasClaim)));
   const url = port.serve(
     withContext(models.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
     withContext(models.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
@@ -69,18 +63,8 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     url,
     adminUrl: port.adminUrl,
     stop: () => (stopped ??= stop()),
-    port,
-    retire(isRetiring) {
-      port.isRetiring = isRetiring;
-      if (siblings !== undefined) siblings.isRetiring = isRetiring;
-    },
-    ended: async () => void (await Promise.all(models.opened.map(({ parts }) => parts.service?.live.drain()))),
-    async changeRelatives(news) {
-      // Sets the sockets of the other servers before the models change, so that requests find each prediction at any
-      // time.
-      if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
-      await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
-    },
+    models,
+    claim: async () => void (await Promise.all(models.opened.map((model) => model.claim()))),
   };
 }
 

@@ -13,21 +13,22 @@ import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import {
   allDone,
+  type BuildQuestion,
+  type ClaimNews,
   type FromFront,
+  type FrontModelStart,
   fromFront,
-  type Relative,
-  type RelativesNews,
-  type UpgradeNews,
-  type UpgradeQuestion,
+  opening,
 } from "./messages.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { ModelFronts } from "./model-fronts.ts";
-import type { OlderServer, UpgradedFronts } from "./older-server.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
 
 export interface FrontsModel extends ServedOptions {
+  /** Number of the build in the server. */
+  readonly number: number;
   /** Path of the database of predictions; undefined for predictions in memory. */
   readonly store: string | undefined;
   readonly isPreloaded?: boolean;
@@ -40,15 +41,11 @@ export interface FrontsOptions {
   readonly argv: readonly string[];
   readonly folder: RunFolder;
   readonly count: number;
-  readonly relatives: RelativesNews;
+  readonly port: number;
   /** Name of the server in the stores of predictions. */
   readonly server: string;
-  /** The server from which this server takes over the port; undefined without an upgrade. */
-  readonly older?: Pick<OlderServer, "relative" | "portSockets"> | undefined;
-  /**
-   * Reference of an earlier build. The HTTP processes then open no port, and only finish the predictions of this build.
-   */
-  readonly onlyBuild?: string | undefined;
+  /** Whether no other server runs predictions of the stores. */
+  readonly hasClaim: boolean;
 }
 
 /** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
@@ -57,67 +54,36 @@ export const FOREVER_MS = 2 ** 31 - 1;
 /** Most inputs that fail without another call, because they blocked a front. */
 const MAX_GUILTY = 1000;
 
-export class Fronts implements Front, UpgradedFronts {
+export class Fronts implements Front {
   readonly url: URL;
   readonly adminUrl: URL | undefined;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
   readonly #done = Promise.withResolvers<void>();
-  readonly sockets: readonly string[];
-  readonly socketsPerFront: number;
-  readonly #prepared = Promise.withResolvers<void>();
-  /** During an upgrade, the HTTP processes that are ready to open the port. */
-  readonly #ready = new Set<Supervised>();
-  /** Whether the HTTP processes wait for a `listen` message before they open the port. */
-  #waitsToListen: boolean;
-  #isRetiring = false;
-  isStopping = false;
-  #other: Relative | undefined;
-  #relatives: RelativesNews;
-  readonly #models: readonly ModelFronts[];
-  /** Called when an HTTP process needs the engine of a model, or when a client asks to load or unload it. */
-  onMove: (model: number, move: EngineMove) => void = () => {};
+  /** The builds that answer, in the order of the models. */
+  readonly #models: FrontsModel[];
+  readonly #files: ReturnType<typeof shareFiles>;
+  /** News of the engine processes, by number of the build. */
+  readonly #engines = new Map<number, ModelFronts>();
+  #hasClaim: boolean;
+  /** Called when an HTTP process needs the engine of a build, or when a client asks to load or unload it. */
+  onMove: (number: number, move: EngineMove) => void = () => {};
 
-  /** Called when a client asks for an upgrade to a newer server. */
-  onReload: (waitMs: number) => Promise<Reload> = async () => ({ refused: "the server is not ready" });
+  /** Called when a client asks for a reload. */
+  onReload: () => Promise<Reload> = async () => ({ refused: "the server is not ready" });
 
-  /** Chooses the port and creates the shared files, but starts no process. @throws SconceError `address_in_use` */
-  constructor({ models, config, argv, folder, count, relatives, server, older, onlyBuild }: FrontsOptions) {
-    this.#relatives = relatives;
-    this.#other = older?.relative;
-    // To steer connections away from the older server's sockets, a newer server needs at least as many sockets.
-    this.socketsPerFront = Math.ceil(Math.max(1, (older?.portSockets ?? 0) / count));
-    this.#waitsToListen = older !== undefined;
-    const opensPort = older === undefined && onlyBuild === undefined;
-    const port = opensPort ? freePort(config) : config.port;
+  /** Creates the shared files, but starts no process. @throws SconceError `address_in_use` for the admin port */
+  constructor({ models, config, argv, folder, count, port, server, hasClaim }: FrontsOptions) {
+    this.#models = [...models];
+    this.#hasClaim = hasClaim;
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
     const admin = adminListening(config);
-    const adminPort = admin && (older === undefined || admin.port === 0 ? freePort(admin) : admin.port);
+    // The server that --take-over replaces still listens on the same admin port.
+    const adminPort = admin && (hasClaim || admin.port === 0 ? freePort(admin) : admin.port);
     this.adminUrl = adminPort === undefined ? undefined : localUrl(config.adminHost, adminPort, hasTls);
-    const files = shareFiles({ config, folder, count, port, models: models.length });
-    const { start, counts, counters, keyCounts } = files;
-    this.sockets = start.sockets;
-    const shared = {
-      ...start,
-      ...(onlyBuild !== undefined && { onlyBuild, unix: folder.join("port.sock") }),
-      adminPort,
-      portSockets: this.socketsPerFront,
-      argv: [...argv],
-      models: models.map(({ name, packaged, config: own, split, isShadow, store, isPreloaded, storeFault }, i) => ({
-        name,
-        tag: packaged.tag,
-        reference: packaged.byDigest,
-        home: packaged.home,
-        config: own,
-        split,
-        isShadow,
-        store,
-        counts: counts[i] ?? "",
-        isPreloaded,
-        storeFault,
-      })),
-    };
+    this.#files = shareFiles({ config, folder, count, port, models: models.length });
+    const { start, counters, keyCounts } = this.#files;
     const guilty: HookCall[] = [];
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
@@ -127,21 +93,22 @@ export class Fronts implements Front, UpgradedFronts {
       const cell = HookCell.create(hookCell);
       const front = new Supervised({
         role: "front",
-        name: nameOf(index, { count, onlyBuild }),
+        name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
           // Repeats the news about engines after this function: before, no process exists, and messages are dropped.
           queueMicrotask(() => {
-            for (const each of this.#models) each.repeat(front);
+            for (const each of this.#engines.values()) each.repeat(front);
           });
           return {
-            ...shared,
+            ...start,
+            adminPort,
+            argv: [...argv],
+            models: this.#models.map((model, i) => this.#startOf(model, i)),
             server,
-            relatives: this.#news,
+            hasClaim: this.#hasClaim,
             index,
-            isRestart: starts++ > 0 && count > 1,
+            listensLate: !hasClaim || (starts++ > 0 && count > 1),
             wasReady,
-            waitsToListen: this.#waitsToListen,
-            isRetiring: this.#isRetiring,
             hookCell,
             guilty,
             blocked,
@@ -162,7 +129,6 @@ export class Fronts implements Front, UpgradedFronts {
             if (guilty.length > MAX_GUILTY) guilty.shift();
           }
           cell.clear();
-          this.#ready.delete(front);
           counters.clear(index);
           keyCounts?.clear(index);
         },
@@ -170,9 +136,23 @@ export class Fronts implements Front, UpgradedFronts {
       return front;
     });
     this.#working = new Set(this.#fronts);
-    this.#models = files.supervisorCounts.map(
-      (row, model) => new ModelFronts({ model, fronts: this.#fronts, metrics: new Metrics([row]) }),
-    );
+    for (const [slot, { number }] of models.entries()) this.addEngine(number, slot);
+  }
+
+  #startOf(model: FrontsModel, i: number): FrontModelStart {
+    const { name, number, packaged, config, store, isPreloaded, storeFault } = model;
+    return {
+      name,
+      number,
+      tag: packaged.tag,
+      reference: packaged.byDigest,
+      home: packaged.home,
+      config,
+      store,
+      counts: this.#files.counts[i] ?? "",
+      isPreloaded,
+      storeFault,
+    };
   }
 
   /**
@@ -183,82 +163,67 @@ export class Fronts implements Front, UpgradedFronts {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
-  /** During an upgrade, resolves when all HTTP processes are ready to open the port. */
-  get prepared(): Promise<void> {
-    return this.#prepared.promise;
+  /** Adds the news of the engine process of a build. @param slot index of its model */
+  addEngine(number: number, slot: number): ModelFronts {
+    const row = this.#files.supervisorCounts[slot];
+    const engine = new ModelFronts({ model: number, fronts: this.#fronts, metrics: row && new Metrics([row]) });
+    this.#engines.set(number, engine);
+    return engine;
   }
 
-  /** Resolves when all HTTP processes have finished their work, or have stopped. */
-  get done(): Promise<void> {
-    return this.#done.promise;
+  removeEngine(number: number): void {
+    this.#engines.delete(number);
   }
 
-  listen(): void {
-    this.#waitsToListen = false;
-    this.#sendAll({ listen: true });
-  }
-
-  changeRelatives(news: RelativesNews): void {
-    this.#relatives = news;
-    this.#sendAll(this.#news);
-  }
-
-  setOther(other: Relative | undefined): void {
-    this.#other = other;
-    this.#sendAll(this.#news);
-  }
-
-  retire(isRetiring: boolean): void {
-    this.#isRetiring = isRetiring;
-    this.#sendAll({ retire: isRetiring });
-  }
-
-  async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
-    // Any HTTP process can steer all sockets of the port. A process that has just died does not answer.
-    for (const front of this.#fronts) {
-      if ((await front.ask({ steer: sockets } satisfies UpgradeQuestion)) === true) return true;
+  /** Opens a build beside the build of the same name that answers. @returns why it cannot be opened in some process */
+  async openBuild(slot: number, model: FrontsModel): Promise<string | undefined> {
+    const question = { open: this.#startOf(model, slot) } satisfies BuildQuestion;
+    const answers = await Promise.all(this.#fronts.map((front) => front.ask(question)));
+    for (const answer of answers) {
+      if (answer === undefined) return "a front process is starting again; try again then";
+      const { failed } = opening.parse(answer);
+      if (failed !== undefined) return failed;
     }
-    return false;
-  }
-
-  async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
-    const { length } = this.#fronts;
-    // Reports all ports as open before the first one closes, so that the newer server can prepare.
-    if (length > 1) await onClosed(length);
-    for (const [open, front] of [...this.#fronts.entries()].reverse()) {
-      await front.ask({ closePort: true } satisfies UpgradeQuestion);
-      await onClosed(open);
-    }
-  }
-
-  get #news(): RelativesNews {
-    const { relatives, unavailable } = this.#relatives;
-    // The other server of an upgrade is first: requests with a new id go there, since earlier builds create no
-    // predictions.
-    return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
-  }
-
-  #sendAll(message: RelativesNews | UpgradeNews): void {
-    for (const front of this.#fronts) front.send(message);
-  }
-
-  #onMessage(front: Supervised, message: FromFront): Promise<Reload> | undefined {
-    if ("reloadMs" in message) return this.onReload(message.reloadMs);
-    if ("done" in message) this.#onDone(front);
-    else if ("move" in message) this.onMove(message.model, message.move);
-    else if (this.#ready.add(front).size === this.#fronts.length) this.#prepared.resolve();
     return undefined;
   }
 
-  /** The HTTP processes of a model, which get the events of its engine process. */
-  ofModel(model: number): ModelFronts {
-    const fronts = this.#models[model];
-    if (fronts === undefined) throw new RangeError(`the server has no model ${model}`);
+  async closeBuild(name: string): Promise<void> {
+    await Promise.all(this.#fronts.map((front) => front.ask({ close: name } satisfies BuildQuestion)));
+  }
+
+  /** Gives new predictions to an opened build. Resolves when requests reach it. */
+  async switchBuild(slot: number, model: FrontsModel): Promise<void> {
+    // A process that starts from now on opens the new build.
+    this.#models[slot] = model;
+    await Promise.all(this.#fronts.map((front) => front.ask({ switchTo: model.name } satisfies BuildQuestion)));
+  }
+
+  /** Resolves when the build that had a name before has ended its predictions. */
+  async earlierEnded(name: string): Promise<void> {
+    await Promise.all(this.#fronts.map((front) => front.ask({ earlierOf: name } satisfies BuildQuestion)));
+  }
+
+  /** The server that --take-over replaces has ended: its unfinished predictions run here. */
+  claim(): void {
+    this.#hasClaim = true;
+    for (const front of this.#fronts) front.send({ claim: true } satisfies ClaimNews);
+  }
+
+  #onMessage(front: Supervised, message: FromFront): Promise<Reload> | undefined {
+    if ("reload" in message) return this.onReload();
+    if ("done" in message) this.#onDone(front);
+    else this.onMove(message.model, message.move);
+    return undefined;
+  }
+
+  /** The HTTP processes of a build, which get the events of its engine process. */
+  ofBuild(number: number): ModelFronts {
+    const fronts = this.#engines.get(number);
+    if (fronts === undefined) throw new RangeError(`the server has no build ${number}`);
     return fronts;
   }
 
   async stop(): Promise<void> {
-    this.isStopping = true;
     const stopped = async (front: Supervised) => {
       await front.stop(FOREVER_MS);
       this.#onDone(front);
@@ -281,9 +246,4 @@ export class Fronts implements Front, UpgradedFronts {
     this.#done.resolve();
     for (const each of this.#fronts) each.send(allDone);
   }
-}
-
-function nameOf(index: number, { count, onlyBuild }: Pick<FrontsOptions, "count" | "onlyBuild">): string {
-  if (onlyBuild !== undefined) return `front process of ${onlyBuild}`;
-  return count === 1 ? "front process" : `front process ${index + 1}`;
 }

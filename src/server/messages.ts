@@ -21,11 +21,9 @@ export const modelStart = z.object({
   home: z.string().optional(),
   /** Options of the server, overridden by the model's own options. */
   config,
-  split: z.object({ name: z.string(), weight: z.number() }).optional(),
-  isShadow: z.boolean().optional(),
 });
 
-/** Index of a model in the server's list. */
+/** Number of a build in the server. A build that replaces another one gets a new number. */
 const model = z.int();
 
 /**
@@ -51,54 +49,45 @@ const engineQuestion = z.union([
 ]);
 export type EngineQuestion = z.infer<typeof engineQuestion>;
 
-/** Another server with predictions of the same clients, such as the older server of an upgrade. */
-const relative = z.object({
-  /** Unix sockets of the server's HTTP processes, by index. */
-  sockets: z.array(z.string()),
-  /**
-   * Reference of an earlier build, whose predictions the server finishes; undefined for the other server of an upgrade.
-   */
-  build: z.string().optional(),
+/** A model as an HTTP process opens it. */
+export const frontModelStart = modelStart.extend({
+  number: z.int(),
+  /** File with the counters of the model. */
+  counts: z.string(),
+  /** Path of the database of predictions; undefined to keep predictions in memory. */
+  store: z.string().optional(),
+  storeFault: z.string().optional(),
+  /** Whether the server loads the model at its start (default true). */
+  isPreloaded: z.boolean().optional(),
 });
-export type Relative = z.infer<typeof relative>;
+export type FrontModelStart = z.infer<typeof frontModelStart>;
 
-/**
- * All other servers with predictions of the same clients. If a server is missing from the next list, the HTTP processes
- * continue its predictions, unless this list has the other server of an upgrade.
- */
-export const relativesNews = z.object({
-  relatives: z.array(relative),
-  /**
-   * Why earlier builds do not run, by `repository@sha256:…`. Each reason completes the sentence "digits:v1, which …".
-   */
-  unavailable: z.record(z.string(), z.string()),
-});
-export type RelativesNews = z.infer<typeof relativesNews>;
-
-/** Instructions to an HTTP process during an upgrade. */
-const upgradeNews = z.union([
-  // Allows the process to open the port.
-  z.object({ listen: z.literal(true) }),
-  // Older server: closes each connection after its next answer; false keeps connections open again.
-  z.object({ retire: z.boolean() }),
+/** Questions of a reload, which replaces the build of a name. */
+const buildQuestion = z.union([
+  // Opens a build beside the one that answers. Answer: `Opening`, once its engine process is connected.
+  z.object({ open: frontModelStart }),
+  // Gives new predictions of a name to the build that was opened. Answers when requests reach this build.
+  z.object({ switchTo: z.string() }),
+  // Answers when the build that had the name before has ended its predictions, and is closed.
+  z.object({ earlierOf: z.string() }),
+  // Closes the build of a name that was opened, and has not answered requests.
+  z.object({ close: z.string() }),
 ]);
-export type UpgradeNews = z.infer<typeof upgradeNews>;
+export type BuildQuestion = z.infer<typeof buildQuestion>;
 
-/** Questions to an HTTP process while a newer server replaces an older one. */
-const upgradeQuestion = z.union([
-  // Newer server: makes the system send new connections to this server's sockets. Answer: whether the system can do so.
-  z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
-  // Older server: closes the port as soon as it has no connection, and then answers.
-  z.object({ closePort: z.literal(true) }),
-]);
-export type UpgradeQuestion = z.infer<typeof upgradeQuestion>;
+/** Whether a build could be opened; otherwise the reason. */
+export const opening = z.object({ failed: z.string().optional() });
+export type Opening = z.infer<typeof opening>;
+
+/** Runs the unfinished predictions of the server that had the port before, and has ended. */
+const claimNews = z.object({ claim: z.literal(true) });
+export type ClaimNews = z.infer<typeof claimNews>;
 
 /** Messages of an HTTP process to its parent process. */
 export const fromFront = z.union([
-  z.object({ prepared: z.literal(true) }),
   z.object({ model, move: z.enum(["need", "load", "unload"]) }),
-  // A question: starts a newer server. The answer is a `Reload`, and waits up to `reloadMs` for the newer server.
-  z.object({ reloadMs: z.number() }),
+  // A question: replaces the builds whose tags have moved. Answer: `Reload`.
+  z.object({ reload: z.literal(true) }),
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;
@@ -112,9 +101,8 @@ export const allDone = { done: true } as const;
 export const fromSupervisor = z.union([
   engineNews,
   engineQuestion,
-  relativesNews,
-  upgradeNews,
-  upgradeQuestion,
+  buildQuestion,
+  claimNews,
   z.object({ done: z.literal(true) }),
 ]);
 

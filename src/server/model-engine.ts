@@ -9,7 +9,6 @@ import type { Stamps } from "../package/store/verification.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
-import type { SplitShare } from "./predictions/split.ts";
 import { stuckAfterMs } from "./serve-limits.ts";
 
 /** A model, and the options with which a server serves it. */
@@ -19,10 +18,6 @@ export interface ServedOptions {
   readonly packaged: PackagedModel;
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
-  /** Name and weight of a version that shares the traffic of a name; undefined without --split. */
-  readonly split?: SplitShare | undefined;
-  /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
-  readonly isShadow?: boolean | undefined;
 }
 
 export interface ModelEngineOptions extends ServedOptions {
@@ -94,7 +89,7 @@ export class ModelEngine {
   }
 
   #start(): EngineStart {
-    const { argv, name, packaged, config, split, isShadow, folder, socketName, isOneOfSeveral } = this.#options;
+    const { argv, name, packaged, config, folder, socketName, isOneOfSeveral } = this.#options;
     // Each start uses a new path, so that no HTTP process reaches an earlier engine process.
     this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
     return {
@@ -105,8 +100,6 @@ export class ModelEngine {
       reference: packaged.byDigest,
       home: packaged.home,
       config,
-      split,
-      isShadow,
       socket: this.#socket,
       verified: this.#verified,
     };

@@ -1,9 +1,10 @@
 /** The models of an HTTP process. Chooses the model that answers a request. */
 import { generatedTag } from "../package/store/reference.ts";
-import { appOf, hindranceOf } from "./front-app.ts";
+import { appOf, hindranceOf, servedModel } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
+import type { FrontModelOptions } from "./front-model-parts.ts";
 import type { FrontShared } from "./front-shared.ts";
-import { type BrokenModel, type NamedModel, takesModelNames } from "./http/apis/apis.ts";
+import { takesModelNames } from "./http/apis/apis.ts";
 import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
 import type { Hindrance } from "./http/routes/health.ts";
 import {
@@ -15,16 +16,13 @@ import {
 } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
-import type { Predictions } from "./predictions/predictions.ts";
-import { clientIdOf, SplitPredictions, versionOf } from "./predictions/split.ts";
-import { type Answer, type Entry, namesOf, openEntry, renamed, type Split, type Version } from "./served-entry.ts";
+import { type Answer, type Entry, namesOf, openEntry, openNext, pathNamesOf } from "./served-entry.ts";
 
 export class ServedModels {
   readonly #shared: FrontShared;
   readonly #entries: readonly Entry[];
   /** Models by each of their names in paths, such as `digits` and `digits:v1`. */
-  readonly #byName = new Map<string, Entry>();
-  readonly #splits: ReadonlyMap<string, Split>;
+  #byName = new Map<string, Entry>();
   readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
   readonly #list: Answer;
   /** Answers all paths that name no model. */
@@ -38,24 +36,11 @@ export class ServedModels {
    */
   static async open(shared: FrontShared, opened: AsyncDisposableStack): Promise<ServedModels> {
     const { models } = shared.options;
-    const entries = await Promise.all(models.map((options) => openEntry(shared, options, opened)));
-    const served = new ServedModels(shared, entries);
-    for (const { front, options } of entries) {
-      const shadow = options.isShadow ? front?.openShadow() : undefined;
-      if (shadow === undefined) continue;
-      opened.use(shadow);
-      const { repository } = options.packaged;
-      const others = entries.filter(
-        (each) => !each.options.isShadow && each.options.packaged.repository === repository,
-      );
-      for (const other of others) other.front?.parts.service?.live.shadows.push(shadow);
-    }
-    const [first] = entries;
-    const split = served.#splits.get(first?.options.split?.name ?? "");
-    const { basePath } = shared.options.config;
-    if (split !== undefined) {
-      served.#root = (request, context) => served.#answer(split, "", request, context);
-    } else if (first !== undefined) served.#root = await served.#appOf(first, basePath);
+    const served = new ServedModels(
+      shared,
+      await Promise.all(models.map((options) => openEntry(shared, options, opened))),
+    );
+    await served.#route();
     return served;
   }
 
@@ -63,23 +48,6 @@ export class ServedModels {
     this.#shared = shared;
     this.#entries = entries;
     this.#isSeveral = entries.length > 1;
-    for (const entry of entries) {
-      const { name, tag, packaged } = entry.options;
-      for (const each of [name, `${name}:${tag}`, `${name}:${generatedTag(packaged.digest)}`]) {
-        if (!this.#byName.has(each)) this.#byName.set(each, entry);
-      }
-    }
-    const versions = entries.flatMap((entry) => {
-      const { split, name } = entry.options;
-      return split === undefined ? [] : [{ split: split.name, version: { name, weight: split.weight, entry } }];
-    });
-    const splits = Map.groupBy(versions, ({ split }) => split);
-    this.#splits = new Map(
-      [...splits].map(([name, all]) => [
-        name,
-        { name, creating: new Map(), versions: all.map(({ version }) => version) },
-      ]),
-    );
     const [first] = entries;
     this.metrics =
       first === undefined || !this.#isSeveral
@@ -96,6 +64,48 @@ export class ServedModels {
     }).fetch;
   }
 
+  /** Makes requests reach the current builds of the models. */
+  async #route(): Promise<void> {
+    const named = this.#entries.flatMap((entry) => pathNamesOf(entry).map((name) => ({ name, entry })));
+    // The first model with a name has it.
+    this.#byName = new Map(named.reverse().map(({ name, entry }) => [name, entry]));
+    const [first] = this.#entries;
+    if (first !== undefined) this.#root = await this.#appOf(first, this.#shared.options.config.basePath);
+  }
+
+  /** Opens a build of a name beside the one that answers. @throws SconceError an error of its set-up */
+  async openNext(options: FrontModelOptions): Promise<void> {
+    await openNext(this.#entryOf(options.name), options);
+  }
+
+  /** Closes a build that `openNext` opened. */
+  async closeNext(name: string): Promise<void> {
+    await this.#entryOf(name).front?.closeNext();
+  }
+
+  /** Resolves when the build that `switchToNext` has replaced has ended its predictions, and is closed. */
+  async earlierEnded(name: string): Promise<void> {
+    await this.#entryOf(name).front?.earlierEnded;
+  }
+
+  /** Gives new requests to the opened build. */
+  async switchToNext(name: string): Promise<void> {
+    const entry = this.#entryOf(name);
+    const { front } = entry;
+    if (front === undefined) return;
+    front.switchToNext();
+    entry.options = front.options;
+    entry.served = await servedModel(front);
+    for (const each of this.#entries) each.apps.clear();
+    await this.#route();
+  }
+
+  #entryOf(name: string): Entry {
+    const entry = this.#entries.find(({ options }) => options.name === name);
+    if (entry === undefined) throw new RangeError(`there is no model ${name}`);
+    return entry;
+  }
+
   get opened(): FrontModel[] {
     return this.#entries.flatMap(({ front }) => front ?? []);
   }
@@ -105,12 +115,6 @@ export class ServedModels {
     const hindrances = this.opened.map(hindranceOf);
     if (hindrances.length === 0) return "engine";
     return hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
-  }
-
-  /** Whether a model runs a prediction with this id, or its store has one. */
-  async has(id: string): Promise<boolean> {
-    for (const front of this.opened) if (await front.has(id)) return true;
-    return false;
   }
 
   /** Answers a request. A search in the URL is cheaper than parsing the path, which few requests need. */
@@ -131,7 +135,7 @@ export class ServedModels {
     if (found !== undefined) {
       const { named, rest } = found;
       context.prefix = given.slice(0, given.length - rest.length);
-      context.modelPath = `/models/${nameOf(named)}`;
+      context.modelPath = `/models/${named.options.name}`;
       return this.#answer(named, context.modelPath, request, context);
     }
     const isList = path === "/models" || path.startsWith("/models/") || path.startsWith("/v2/repository/models/");
@@ -140,7 +144,7 @@ export class ServedModels {
     const other = this.#isSeveral ? this.#below(path, "/v2/models/") : undefined;
     if (other === undefined) return this.#root(request, context);
     context.prefix = given.slice(0, given.length - path.length);
-    return this.#answer(other.named, `/models/${nameOf(other.named)}`, request, context);
+    return this.#answer(other.named, `/models/${other.named.options.name}`, request, context);
   }
 
   /** Answers a request without a valid API key. Looks for no model, so that the answer does not tell which names exist. */
@@ -154,45 +158,30 @@ export class ServedModels {
   }
 
   /** The model that a path names after `start`. The longest name wins, because names may contain slashes. */
-  #below(path: string, start: string): { readonly named: Entry | Split; readonly rest: string } | undefined {
+  #below(path: string, start: string): { readonly named: Entry; readonly rest: string } | undefined {
     if (!path.startsWith(start)) return undefined;
     for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
-      const name = path.slice(start.length, end);
-      const named = this.#splits.get(name) ?? this.#byName.get(name);
+      const named = this.#byName.get(path.slice(start.length, end));
       if (named !== undefined) return { named, rest: path.slice(end) };
     }
     return undefined;
   }
 
   /**
-   * Answers with the app of a model or version.
+   * Answers with the app of a model.
    * @param path URL path of the model, before the paths of its routes
    */
-  async #answer(named: Entry | Split, path: string, request: Request, context: RequestContext): Promise<Response> {
-    const [entry, split] = "versions" in named ? [this.#chosen(named, request, context), named] : [named, undefined];
+  async #answer(entry: Entry, path: string, request: Request, context: RequestContext): Promise<Response> {
     context.metrics = entry.metrics;
     let app = entry.apps.get(path);
     if (app === undefined) {
-      app = this.#appOf(entry, `${this.#shared.options.config.basePath}${path}`, split);
+      app = this.#appOf(entry, `${this.#shared.options.config.basePath}${path}`);
       entry.apps.set(path, app);
     }
     return (await app)(request, context);
   }
 
-  /** The version that answers a client. Clients of a version that cannot be opened or loaded get another version. */
-  #chosen({ name, versions }: Split, request: Request, context: RequestContext): Entry {
-    const { keys, port } = this.#shared;
-    context.key ??= keys?.find(request.headers);
-    context.clientId ??= clientIdOf(request, context.key?.name, port.peerOf(request)?.address);
-    const [client, opened] = [context.clientId, versions.filter(({ entry }) => entry.front !== undefined)];
-    const chosen =
-      versionOf(client, versions.filter(isUsable)) ?? versionOf(client, opened) ?? versionOf(client, versions);
-    if (chosen === undefined) throw new RangeError(`no version of ${name} has a weight`);
-    return chosen.entry;
-  }
-
-  async #appOf({ front, served: own, fault }: Entry, basePath: string, split?: Split): Promise<Answer> {
-    const served = own && split ? renamed(own, split.name) : own;
+  async #appOf({ front, served, fault }: Entry, basePath: string): Promise<Answer> {
     const isRoot = basePath === this.#shared.options.config.basePath;
     if (front === undefined || served === undefined) {
       const { lifecycle, siblings, port, options } = this.#shared;
@@ -223,20 +212,9 @@ export class ServedModels {
       allMetrics: this.metrics,
       lifecycle: isRoot ? this.#shared.lifecycle : front.lifecycle,
       home,
-      named: isRoot ? this.#named : undefined,
+      named: isRoot ? this.#entries.flatMap(namesOf) : undefined,
       modelNames: isRoot && this.#isSeveral ? this.#entries.map((entry) => entry.options.name) : undefined,
-      predictions: split && splitPredictions(split, front),
     }).fetch;
-  }
-
-  /** The models that a request to the root may name. */
-  get #named(): readonly (NamedModel<Predictions> | BrokenModel)[] {
-    return this.#entries.flatMap((entry) => {
-      const split = this.#splits.get(entry.options.split?.name ?? "");
-      if (split === undefined) return namesOf(entry);
-      const isFor = (request: Request, context: RequestContext) => this.#chosen(split, request, context) === entry;
-      return namesOf(entry, { name: split.name, isFor });
-    });
   }
 
   get #guards(): Omit<BrokenAppOptions, "basePath"> {
@@ -247,29 +225,12 @@ export class ServedModels {
   #listed(): readonly ListedModel[] {
     return this.#entries.map(({ options, metrics, front, served, fault }) => ({
       name: options.name,
-      tag: generatedTag(options.packaged.digest),
-      digest: options.packaged.digest,
+      tag: generatedTag(options.version.digest),
+      digest: options.version.digest,
       state: front === undefined ? "failed" : (options.engine?.state ?? "ready"),
       reason: fault ?? (options.engine?.state === "failed" ? options.engine.reason : undefined),
       metrics,
       served,
-      split: options.split,
-      isShadow: options.isShadow,
     }));
   }
-}
-
-function nameOf(named: Entry | Split): string {
-  return "versions" in named ? named.name : named.options.name;
-}
-
-/** Whether a version can run predictions. After a failed load, also asks for another load. */
-function isUsable({ entry: { front, options } }: Version): boolean {
-  if (options.engine?.state === "failed") options.engine.need();
-  return front !== undefined && options.engine?.state !== "failed";
-}
-
-function splitPredictions({ versions, creating }: Split, own: FrontModel): Predictions | undefined {
-  const others = versions.flatMap(({ entry: { front } }) => (front === own ? [] : (front?.predictions ?? [])));
-  return own.predictions && new SplitPredictions(own.predictions, others, creating);
 }

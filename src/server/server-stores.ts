@@ -1,27 +1,29 @@
 /** The stores of the predictions of a server's models, in the parent process. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import type { EarlierBuilds } from "./earlier-build.ts";
 import type { FrontsModel } from "./fronts.ts";
 import { openStore } from "./predictions/open-store.ts";
 import type { PredictionStore, StoreRole } from "./predictions/store.ts";
+
+type StoredModel = Pick<FrontsModel, "name" | "store" | "config">;
 
 /**
  * Keeps the stores open until the server stops, so that no other server takes the files while HTTP processes restart.
  */
 export class ServerStores implements AsyncDisposable {
-  readonly #models: readonly FrontsModel[];
-  readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
+  readonly #models: readonly StoredModel[];
+  readonly #opened: { readonly store: PredictionStore }[] = [];
   /** Why stores cannot be opened or read, by model. */
-  readonly faults = new Map<FrontsModel, string>();
+  readonly faults = new Map<StoredModel, string>();
   readonly #closing = new AbortController();
 
-  constructor(models: readonly FrontsModel[]) {
+  constructor(models: readonly StoredModel[]) {
     this.#models = models;
   }
 
-  get isClosed(): boolean {
-    return this.#closing.signal.aborted;
+  /** Aborts when the server stops. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
   }
 
   /** Opens the stores of all models. @throws SconceError `predictions_unusable` if no store can be opened */
@@ -31,13 +33,13 @@ export class ServerStores implements AsyncDisposable {
       const { store: path, config } = model;
       if (path === undefined) continue;
       await this.#try(model, async () => {
-        this.#opened.push({ model, store: await openStore(path, config, role, { signal }) });
+        this.#opened.push({ store: await openStore(path, config, role, { signal }) });
       });
     }
   }
 
   /**
-   * Opens, reads and closes the stores of all models, without the locks that the older server of an upgrade has.
+   * Opens, reads and closes the stores of all models, without the locks of the server that --take-over replaces.
    * @throws SconceError `predictions_unusable` if no store can be opened
    */
   async check(): Promise<void> {
@@ -52,19 +54,15 @@ export class ServerStores implements AsyncDisposable {
     }
   }
 
-  async find(earlier: EarlierBuilds): Promise<void> {
-    for (const { model, store } of this.#opened) await this.#try(model, () => earlier.find(model, store));
-  }
-
   /**
    * Does work on a model's store. Records an error, so that other models are served, and throws it only if all stores
    * fail.
    */
-  async #try(model: FrontsModel, work: () => Promise<unknown>): Promise<void> {
+  async #try(model: StoredModel, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();
     } catch (error) {
-      if (this.isClosed) throw error;
+      if (this.closing.aborted) throw error;
       const fault = codedError(error);
       this.faults.set(model, fault.message);
       if (this.faults.size === this.#models.length) throw fault;

@@ -3,33 +3,36 @@
  * does all the work itself.
  */
 import { availableParallelism } from "node:os";
-import { codedError, SconceError } from "../base/errors.ts";
+import { codeOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { freeMemory } from "../machine/memory-limit.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
-import { Background } from "../machine/processes/background.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
+import { type Place, PortLock } from "../machine/processes/port-lock.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
-import { shortenSlicesBelow } from "../machine/processes/scheduling.ts";
-import { starterPid } from "../machine/processes/start-again.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
-import { EarlierBuilds } from "./earlier-build.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
-import { Fronts } from "./fronts.ts";
+import { Fronts, type FrontsModel } from "./fronts.ts";
+import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
-import { offerOf } from "./offer.ts";
-import { OlderServer } from "./older-server.ts";
+import type { ModelFronts } from "./model-fronts.ts";
 import { ownerOf } from "./predictions/ids.ts";
+import { ModelVersion } from "./predictions/model-version.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
+import { Reloads } from "./reloads.ts";
 import { heldAfterMs, MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
-import type { StartedServer } from "./server-control.ts";
+import type { Reload } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
-import { Upgradable } from "./upgrade.ts";
 
-export type Server = Front;
+export interface Server extends Front {
+  /** Replaces the builds whose references name other builds now. */
+  reload(): Promise<Reload>;
+}
+
+type OpenServer = Front & Partial<Pick<Server, "reload">>;
 
 export interface ServerOptions {
   /** The first model answers paths without a model name. */
@@ -37,13 +40,8 @@ export interface ServerOptions {
   readonly config: ServeConfig;
   /** The command line with which child processes find the model and its libraries. */
   readonly argv?: readonly string[];
-  /**
-   * Starts a newer server; returns undefined if one starts already. Unset for a server that a newer server could not
-   * find.
-   */
-  readonly startNewer?: (() => StartedServer | undefined) | undefined;
-  /** Called when a newer server has taken over; must stop this server. By default this process sends itself SIGTERM. */
-  readonly onRetire?: () => void;
+  /** Finds the builds that the references of the command line name now, for a reload; undefined if none can change. */
+  readonly resolveAgain?: (() => Promise<readonly ServedOptions[]>) | undefined;
   /** Verifies and unpacks the model and the libraries. By default they are loaded in place, unchecked. */
   readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
 }
@@ -61,7 +59,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
   checkLoads(options);
   await using opened = new AsyncDisposableStack();
-  const front = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
+  const front: OpenServer = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
@@ -77,7 +75,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await front.stop();
     await resources.disposeAsync();
   };
-  return { url: front.url, adminUrl: front.adminUrl, stop: () => (stopped ??= stop()) };
+  const { reload = async () => ({ refused: "a server with --no-isolate cannot reload" }) } = front;
+  return { url: front.url, adminUrl: front.adminUrl, stop: () => (stopped ??= stop()), reload };
 }
 
 function isOpenToAll({ host, apiKeys, tlsClientCa, role }: ServeConfig): boolean {
@@ -121,7 +120,7 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
     owner: ownerOf(0),
     control: {
       drain: () => process.kill(process.pid, "SIGTERM"),
-      reload: async () => ({ refused: "a server with --no-isolate cannot be upgraded in place" }),
+      reload: async () => ({ refused: "a server with --no-isolate cannot reload" }),
     },
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
@@ -132,7 +131,8 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
       {
         name,
         tag: packaged.tag,
-        packaged,
+        version: versionOf(packaged),
+        resolve: () => Promise.resolve(packaged),
         config,
         run:
           config.role === "front"
@@ -140,7 +140,7 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
             : async (tools) => {
                 if (config.verify) await source?.verify(packaged);
                 await source?.prepareLibraries();
-                return (await import("./engine-link.ts")).runHere(packaged, config, tools);
+                return (await import("./engine-link.ts")).runHere(config, tools);
               },
         openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", { memory }),
       },
@@ -148,123 +148,123 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
   });
 }
 
-async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
-  const { config, models } = options;
-  const older = await OlderServer.find(config, offerOf(models, config));
-  try {
-    return await openBeside(older, options, count, opened);
-  } catch (error) {
-    older?.fail(codedError(error).message);
-    throw error;
-  }
+function versionOf({ byDigest }: PackagedModel): ModelVersion {
+  const version = ModelVersion.of(byDigest);
+  if (version === undefined) throw new RangeError(`${byDigest} is no build`);
+  return version;
 }
 
-async function openBeside(
-  older: OlderServer | undefined,
-  options: ServerOptions,
-  count: number,
-  opened: AsyncDisposableStack,
-): Promise<Front> {
+async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<OpenServer> {
   const { config, argv = [], source } = options;
-  using background = older === undefined ? undefined : Background.enter();
-  // Restores normal scheduling: an older server started this process with idle priority, and has ended since.
-  if (older === undefined && starterPid() !== undefined) Background.leaveAlone();
-  let upgradable: Upgradable | undefined;
-  // Deferred first, so that it runs last: the newer server then continues the unfinished predictions.
-  opened.defer(() => upgradable?.end());
+  const place = takePlace(config);
+  const { port, older } = place;
+  // Gets the lock of the port after the end of the server that this one replaces.
+  const inherited = opened.use(new DisposableStack());
+  if (place.lock !== undefined) inherited.use(place.lock);
   const folder = opened.use(await makeRunFolder());
-  const server = older?.nextServer ?? "";
-  const earlier = new EarlierBuilds({ argv, source, server });
-  const models = options.models.map((model) => ({
+  // Rows of this name are those of this server while the server that it replaces still runs.
+  const server = older === undefined ? "" : crypto.randomUUID();
+  const isSeveral = options.models.length > 1;
+  const models = options.models.map((model, number) => ({
     ...model,
+    number,
     isPreloaded: isPreloaded(model.name, config),
-    store:
-      model.config.queue === undefined ? storePath(model.name, model.config, options.models.length > 1) : undefined,
+    store: model.config.queue === undefined ? storePath(model.name, model.config, isSeveral) : undefined,
   }));
   const stores = opened.use(new ServerStores(models));
-  if (older === undefined) {
-    await stores.open("main");
-    await stores.find(earlier);
-  } else await stores.check();
-  const relatives = earlier.news;
+  if (older === undefined) await stores.open("main");
+  else await stores.check();
   const served = models.map((model) => {
     const storeFault = stores.faults.get(model);
     return { ...model, storeFault, isPreloaded: model.isPreloaded && storeFault === undefined };
   });
-  const fronts = new Fronts({ models: served, config, argv, folder, count, relatives, server, older });
+  const hasClaim = older === undefined;
+  const fronts = new Fronts({ models: served, config, argv, folder, count, port, server, hasClaim });
   for (const { packaged } of models) logSetUp(packaged);
-  const isSeveral = models.length > 1;
-  const engines = models.map(
-    (model, i) =>
-      new ModelEngine({
-        ...model,
-        argv,
-        source,
-        folder,
-        events: fronts.ofModel(i),
-        socketName: `engine-${i}`,
-        isOneOfSeveral: isSeveral,
-      }),
-  );
+  const engineOf = (model: FrontsModel, events: ModelFronts) =>
+    new ModelEngine({
+      ...model,
+      argv,
+      source,
+      folder,
+      events,
+      socketName: `engine-${model.number}`,
+      isOneOfSeveral: isSeveral,
+    });
+  const engines = served.map((model) => ({
+    engine: engineOf(model, fronts.ofBuild(model.number)),
+    fronts: fronts.ofBuild(model.number),
+  }));
   const loads = new EngineLoads({
-    models: config.role === "front" ? [] : engines.map((engine, i) => ({ engine, fronts: fronts.ofModel(i) })),
+    models: config.role === "front" ? [] : engines,
     keepAliveMs: config.keepAlive === undefined ? undefined : 1000 * config.keepAlive,
     maxLoaded: config.maxLoaded,
     freeBytes: freeMemory,
   });
-  fronts.onMove = (model, move) => loads.move(model, move);
+  const { resolveAgain } = options;
+  const reloads = new Reloads({ models: served, fronts, loads, resolveAgain, engineOf });
+  fronts.onMove = (number, move) => loads.move(reloads.slotOf(number), move);
   opened.defer(() => loads.stop());
-  opened.defer(() => earlier.stop());
-  if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));
-  // A server with several models starts without one that cannot be loaded, unless it upgrades an older server.
-  const start = (i: number) => (isSeveral && older === undefined ? loads.load(i, true, true) : loads.start(i, true));
+  // A server with several models starts without one that cannot be loaded.
+  const start = (i: number) => (isSeveral ? loads.load(i, true, true) : loads.start(i, true));
   try {
     const preloaded = served.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
-    const starting = Promise.all([fronts.start(), ...preloaded.map(start)]);
-    if (older !== undefined) {
-      await Promise.race([fronts.prepared, starting]);
-      background?.leave();
-      if (isSeveral) shortenSlicesBelow();
-      fronts.listen();
-    }
-    await starting;
+    await Promise.all([fronts.start(), ...preloaded.map(start)]);
   } catch (error) {
-    await Promise.all([fronts.end(), earlier.end()]);
+    await fronts.end();
     throw error;
   }
-  await older?.takeOver(fronts);
-  const goOn = async () => {
-    await stores.find(earlier);
-    fronts.changeRelatives(earlier.news);
-    fronts.setOther(undefined);
-    earlier.start((news) => fronts.changeRelatives(news));
-  };
-  const { onRetire = () => void process.kill(process.pid, "SIGTERM"), startNewer } = options;
-  const stop = () => {
-    // A second signal would end a stopping server at once.
-    if (!fronts.isStopping) onRetire();
-  };
-  const offer = offerOf(options.models, config);
-  const place = { host: config.host, port: Number(fronts.url.port) };
-  const upgrades = opened.use(new Upgradable(place, { fronts, server, offer, stop, goOn, startNewer }));
-  upgradable = upgrades;
-  fronts.onReload = (waitMs) => upgrades.reload(waitMs);
-  await upgrades.open();
-  if (older === undefined) upgrades.allow();
-  else {
+  fronts.onReload = () => reloads.reload();
+  if (older !== undefined) {
     const inherit = async () => {
-      await older.ended;
-      if (stores.isClosed) return;
+      inherited.use(await replaceServer(older, { host: config.host, port }, stores.closing));
       await stores.open("heir");
-      await goOn();
-      log.info("The older server has ended");
-      upgrades.allow();
+      fronts.claim();
+      log.info("The earlier server has ended");
     };
-    inherit().catch((error) => {
-      if (!stores.isClosed) log.error(error);
+    inherit().catch((error: unknown) => {
+      if (!stores.closing.aborted) log.error(error);
     });
   }
-  return fronts;
+  return { url: fronts.url, adminUrl: fronts.adminUrl, stop: () => fronts.stop(), reload: () => reloads.reload() };
+}
+
+/**
+ * Locks the port for this server. With --take-over, another server may have it.
+ * @returns `older`: process id of that server
+ * @throws SconceError `address_in_use`
+ */
+function takePlace(config: ServeConfig): { port: number; lock?: PortLock; older?: number } {
+  const { host, takeOver } = config;
+  if (config.port === 0) {
+    for (;;) {
+      const port = freePort(config);
+      const lock = PortLock.take({ host, port });
+      if (typeof lock !== "number") return { port, lock };
+    }
+  }
+  const { port } = config;
+  const lock = PortLock.take({ host, port });
+  if (typeof lock !== "number") {
+    freePort(config);
+    return { port, lock };
+  }
+  if (takeOver && lock !== 0) return { port, older: lock };
+  throw new SconceError(
+    "address_in_use",
+    `port ${port} of ${host} is in use by another sconce server (process ${lock || "unknown"}); choose another with --port, or replace that server with --take-over`,
+  );
+}
+
+/** Ends the server that has the port. Resolves with the lock of the port when that server has ended. */
+async function replaceServer(pid: number, place: Place, signal: AbortSignal): Promise<PortLock> {
+  log.info(`This server is ready, and process ${pid} ends`);
+  try {
+    process.kill(pid, "SIGTERM");
+  } catch (error) {
+    if (codeOf(error) !== "ESRCH") throw error;
+  }
+  return PortLock.takeLater(place, signal);
 }
 
 /**
@@ -279,11 +279,8 @@ function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: Serv
 
 /** Checks the options that load and unload models. @throws SconceError `usage` */
 function checkLoads({ models, config }: ServerOptions): void {
-  const { preload = [], keepAlive, maxLoaded, isolate, shadow } = config;
+  const { preload = [], keepAlive, maxLoaded, isolate } = config;
   const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;
-  if (isOnDemand && shadow !== undefined) {
-    throw new SconceError("usage", "with --shadow all models stay loaded: remove --keep-alive and --max-loaded");
-  }
   if ((isOnDemand || models.length > 1) && !isolate) {
     throw new SconceError("usage", "models are loaded in processes of their own: remove --no-isolate");
   }

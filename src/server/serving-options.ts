@@ -17,22 +17,6 @@ const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
 /** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
 export type ApiName = (typeof apiNames)[number];
 
-export interface VersionWeight {
-  /** A tag, or a reference with a tag. */
-  readonly reference: string;
-  readonly weight: number;
-}
-
-const versionWeight = z
-  .string()
-  .regex(
-    /^[^=\s]+=\d{1,9}(\.\d{1,9})?$/,
-    "must be tag=weight or repo:tag=weight with commas between them, e.g. v1=90,v2=10",
-  )
-  .transform((given): VersionWeight => {
-    const [reference = "", weight] = given.split("=");
-    return { reference, weight: Number(weight) };
-  });
 /** The options in the order in which `--help` lists them. */
 export const servingOptions = {
   port: option({
@@ -118,9 +102,9 @@ export const servingOptions = {
     isAdvanced: true,
     parse: z.string().min(1, "must be an address"),
   }),
-  replace: option({
+  takeOver: option({
     description:
-      "Take over the port of a running server even if the new server lacks some of its models. Without --replace, the new server then does not start",
+      "Start beside the sconce server that has the port. When this server is ready, it ends the other one, which finishes its predictions",
     isAdvanced: true,
     ...flagOff,
   }),
@@ -155,30 +139,6 @@ export const servingOptions = {
     described: "no limit but memory",
     isAdvanced: true,
     ...count(1),
-  }),
-  split: openOption<readonly VersionWeight[]>({
-    description:
-      "Versions that share the traffic of a model by weights, each as tag=weight or repo:tag=weight. A client stays with its version",
-    described: "none",
-    isAdvanced: true,
-    valueHint: "tag=weight,…",
-    fileForm: "words",
-    parse: z
-      .string()
-      .transform((given) => given.split(","))
-      .pipe(z.array(versionWeight)),
-  }),
-  shadow: openOption<readonly string[]>({
-    description:
-      "Builds that get copies of the predictions of a model, each as tag or repo:tag. The server compares and discards the outputs of the copies",
-    described: "none",
-    isAdvanced: true,
-    valueHint: "tag,…",
-    fileForm: "words",
-    parse: z
-      .string()
-      .regex(/^[^,=\s]+(,[^,=\s]+)*$/, "must be a tag or repo:tag, or several with commas between them")
-      .transform((given) => given.split(",")),
   }),
   basePath: option({
     description: "Path that a proxy puts before all paths of this server, e.g. /models/digits",

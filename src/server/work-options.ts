@@ -129,12 +129,6 @@ export const workOptions = {
     default: "both",
     ...choice(roles),
   }),
-  takeOver: option({
-    description:
-      "At its start, run the unfinished predictions that another build of the model accepted; by default that build runs them",
-    isAdvanced: true,
-    ...flagOff,
-  }),
   drainTimeout: openOption<number>({
     description:
       "Seconds that a stopping server waits for accepted predictions; the next start runs the unfinished ones",

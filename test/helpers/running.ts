@@ -1,36 +1,5 @@
 /** Processes of the machine: their children, roles and libraries. */
-import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { systemText } from "../../src/base/system-file.ts";
-import { threadsOf } from "../../src/machine/processes/scheduling.ts";
-
-/** Scheduling policies of Linux. */
-export const SCHED_OTHER = 0;
-export const SCHED_IDLE = 5;
-
-/** Whether this process may raise its own priority, for example by CAP_SYS_NICE. Only then can it leave SCHED_IDLE. */
-export const mayLeaveBackground =
-  Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
-
-/** The scheduling policies of the threads of a running process. */
-export function policies(pid: number): number[] {
-  return readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
-    const stat = systemText(`/proc/${pid}/task/${thread}/stat`);
-    // The policy is field 41. The fields after the name begin with the third.
-    return stat === "" ? [] : [Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[41 - 3])];
-  });
-}
-
-/** The time slices of the threads of a running process, in nanoseconds. Empty before Linux 6.12. */
-export function slices(pid: number): number[] {
-  return threadsOf(pid).flatMap((thread) => {
-    const [, slice] = /^se\.slice\s*:\s*(\d+)$/m.exec(systemText(`/proc/${pid}/task/${thread}/sched`)) ?? [];
-    return slice === undefined ? [] : [Number(slice)];
-  });
-}
-
-/** Whether Linux lets threads choose their time slices. */
-export const hasSlices = slices(process.pid).length > 0;
 
 export function isRunning(pid: number): boolean {
   try {

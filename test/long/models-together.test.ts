@@ -1,15 +1,14 @@
-/** Several models in one server, together with API keys, queues, webhooks, MCP, upgrades and lists of models. */
+/** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { makeKey } from "../../src/server/access/key-file.ts";
 import { adminOf, clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
-import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
 import { mcpClient } from "../helpers/mcp.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { receiver, secret } from "../helpers/receiver.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
-import { hasSlices, inRole, slices, until } from "../helpers/running.ts";
+import { until } from "../helpers/running.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
@@ -114,55 +113,6 @@ test("MCP has a tool for each model, at the model's path; a webhook names the bu
   const expected = made.toSorted((a, b) => (a.prediction_id < b.prediction_id ? -1 : 1));
   expect(sent).toMatchObject(expected.map(({ prediction_id, model }) => ({ prediction_id, model })));
   expect(new Set(sent.map(({ model }) => JSON.stringify(model))).size).toBe(2);
-});
-
-test("a newer server takes over all models, and reads the predictions of each", async () => {
-  await using gate = hold();
-  const port = freePort();
-  const args = ["lab", "ten", "--store", dir.join("upgraded"), "--allow-private-urls"];
-  await using first = serve(args, { port });
-  const client = await clientOf(first);
-  const ended = await predict(client, "ten", { x: 3 });
-  const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
-  await gate.arrived("a");
-  await using second = serve(args, { port });
-  await second.line("Listening on");
-  const pids = [...(await inRole(second.pid, "engine")), ...(await inRole(second.pid, "front"))];
-  if (hasSlices) expect(new Set(pids.flatMap(slices))).toEqual(new Set([100_000]));
-  const fresh = async (path: string) =>
-    (await client.fetch(path, { headers: { Connection: "close" } })).json() as Promise<PredictionBody>;
-  expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
-  // The prediction is unfinished, because its input waits for a file.
-  expect((await fresh(`/models/lab/predictions/${held.prediction_id}`)).status).toBe("pending");
-  gate.release("a");
-  expect(await first.exited).toBe(0);
-  await second.line("The older server has ended");
-  expect(await fresh(`/models/lab/predictions/${held.prediction_id}`)).toMatchObject({ outputs: [{ y: 15 }] });
-  expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
-  expect((await predict(client, "ten", { x: 1 }, { Connection: "close" })).outputs).toEqual([{ y: 30 }]);
-});
-
-test("a newer server takes over if the store of one model is damaged, and not if all are", async () => {
-  const port = freePort();
-  const serveStores = async (folder: string, ...damaged: string[]) => {
-    for (const name of damaged) await Bun.write(dir.join(`${folder}/${name}.sqlite`), "no database".repeat(1000));
-    return serve(["lab", "ten", "--store", dir.join(folder)], { port });
-  };
-  await using first = await serveStores("partly", "lab");
-  const client = await clientOf(first);
-  const ended = await predict(client, "ten", { x: 3 }, { Connection: "close" });
-  await using second = await serveStores("partly");
-  expect(await second.line("The store of the model lab")).toContain(dir.join("partly/lab.sqlite"));
-  expect(await first.exited).toBe(0);
-  await second.line("The older server has ended");
-  const { models } = (await (await client.fetch("/models")).json()) as { models: object[] };
-  expect(models).toMatchObject([{ state: "failed", reason: "its predictions cannot be read" }, { state: "ready" }]);
-  expect(await (await client.fetch(`/models/ten/predictions/${ended.prediction_id}`)).json()).toEqual(ended);
-  expect(await inRole(second.pid, "engine")).toHaveLength(1);
-  await using third = await serveStores("wholly", "lab", "ten");
-  expect(await third.exited).toBe(1);
-  expect(third.lines.at(-1)).toContain(dir.join("wholly/ten.sqlite"));
-  expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
 });
 
 test.skipIf(!hasRedis)(

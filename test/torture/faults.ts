@@ -17,12 +17,11 @@ import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
-import { upgrades } from "./faults/upgrades.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks, replicas];
 
-/** Faults of disks, clocks, upgrades and keys of the queue. */
-export const storeFaults: readonly Fault[] = [upgrades, disks, powerLoss, clocks];
+/** Faults of disks and clocks. */
+export const storeFaults: readonly Fault[] = [disks, powerLoss, clocks];
 
 export const faults: readonly Fault[] = [
   ...kills,

@@ -63,10 +63,9 @@ async function modelFaults(file: OptionsFile, read: ReadonlyMap<string, ReadOpti
   const models = parsed("models", serveOptions.models);
   // Without models in the file, the command line of `serve` names them.
   if (models === undefined && file.positionals.length === 0) return [];
-  const [split, shadow] = [parsed("split", serveOptions.split), parsed("shadow", serveOptions.shadow)];
   const role = parsed("role", serveOptions.role) ?? serveOptions.role.default;
   const origin = file.find("models")?.origin ?? read.get("models")?.origin;
-  const faults = await missingModels(modelStore, file.positionals, { models, split, shadow, role });
+  const faults = await missingModels(modelStore, file.positionals, { models, role });
   return faults.map(({ code, message }) => {
     const isUnbuilt = code === "model_not_found" && !message.includes(" build ");
     return `${origin}: models: ${message}${isUnbuilt ? `; ${programName} build DIR packages a model` : ""}`;

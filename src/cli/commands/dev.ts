@@ -9,8 +9,7 @@ import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
-const { models, preload, keepAlive, maxLoaded, split, shadow, adminPort, adminHost, replace, host, port, ...shared } =
-  others;
+const { models, preload, keepAlive, maxLoaded, takeOver, adminPort, adminHost, host, port, ...shared } = others;
 
 /** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -30,11 +29,9 @@ const fixed = {
   preload: undefined,
   keepAlive: undefined,
   maxLoaded: undefined,
-  split: undefined,
-  shadow: undefined,
   adminPort: undefined,
   adminHost: adminHost.default,
-  replace: replace.default,
+  takeOver: takeOver.default,
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({

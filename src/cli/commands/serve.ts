@@ -1,14 +1,13 @@
 /** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. It is the default command of compiled executables. */
+import { closeSync, openSync } from "node:fs";
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
-import { messageOf } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import { askFirstProcess, hasTerminal, startAgain } from "../../machine/processes/start-again.ts";
 import { notifyManager } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
-import type { StartedServer } from "../../server/server-control.ts";
+import type { Reload } from "../../server/server-control.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { modelOptions, modelPositional } from "./named-model.ts";
 import { credentialsHelp } from "./registry/registry-options.ts";
@@ -30,7 +29,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     details: `The port opens when a front process has started. Until the model is ready, the server answers 503. GET /docs shows how to call the server. After SIGTERM or Ctrl-C, the server finishes accepted requests and exits. A second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
 
-To upgrade, start a new server on the port of the running server, as the same user. When the new server is ready, it takes over the port. The new server must serve every model of the running server, unless --replace is set. SIGHUP makes a running server start such a new server with the same command line.
+On SIGHUP the server looks up its models again. If a tag names another build now, the server starts this build beside the old one, and then answers with it. To replace a running server by another version of the program, start it with --take-over.
 
 The file sconce.toml in the working folder, or the file of --config, has options under their long names, such as \`port = 8080\`. The line \`models = ["digits"]\` lists models. The line \`models = "FILE"\` stands for --models. Relative paths begin at the folder of the file.
 
@@ -54,28 +53,21 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
     positionals: [{ ...modelPositional(source), isVariadic: source.reference !== undefined }],
     async run({ options, positionals }) {
       const config = { ...options, ...fixedLimits };
-      const models = await servedList(source, positionals, config);
+      const find = () => servedList(source, positionals, config);
+      const models = await find();
       surviveStrayErrors();
       let server: Server | undefined;
-      const newer = new NewerServers();
-      let isRetired = false;
       const stop = async () => {
-        // After an upgrade, systemd follows the newer server, so this process reports nothing.
-        if (!isRetired) {
-          notifyManager("STOPPING=1");
-          newer.stop("SIGTERM");
-        }
+        notifyManager("STOPPING=1");
         await server?.stop();
       };
-      stopOnSignals(stop, options.isolate, newer);
-      const onRetire = () => {
-        isRetired = true;
-        process.kill(process.pid, "SIGTERM");
-      };
-      const isUpgradable = options.isolate && options.port !== 0;
-      const startNewer = isUpgradable ? () => newer.next() : undefined;
-      server = await startServer({ models, config, argv: process.argv.slice(2), source, onRetire, startNewer });
-      if (isUpgradable) newer.allow();
+      stopOnSignals(stop, options.isolate, async () => {
+        notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
+        logReload(await server?.reload());
+        notifyManager("READY=1");
+      });
+      const argv = process.argv.slice(2);
+      server = await startServer({ models, config, argv, source, resolveAgain: find });
       notifyManager(`MAINPID=${process.pid}`, "READY=1");
     },
   });
@@ -89,14 +81,14 @@ const REPEAT_MS = 1000;
 
 /**
  * Handles signals. The first SIGTERM or SIGINT finishes accepted requests; another after REPEAT_MS ends the process at
- * once. SIGHUP starts a newer server if upgrades are allowed. Otherwise, and in a terminal, which sends SIGHUP when the
- * session ends, SIGHUP acts as SIGTERM.
+ * once. SIGHUP calls `reload`. Without `reload`, and in a terminal, which sends SIGHUP when the session ends, SIGHUP
+ * acts as SIGTERM.
  */
-export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
+export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, reload?: () => Promise<void>): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
-    if (signal === "SIGHUP" && newer?.isAllowed && !hasTerminal()) {
-      newer.onHangup(() => newer.next());
+    if (signal === "SIGHUP" && reload !== undefined && !hasTerminal()) {
+      await reload();
       return;
     }
     if (stoppingSince !== undefined) {
@@ -109,75 +101,25 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
     log.info(`Stopping (${signal}): finishing what was accepted`);
     await stop();
     log.info("Stopped");
-    exitProcess(process.pid === 1 ? ((await newer?.follow()) ?? 0) : 0);
+    exitProcess(0);
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }
 
-/** Starts newer servers on SIGHUP and `POST /reload`. A newer server finds this server by its port and takes over. */
-class NewerServers {
-  readonly #running = new Set<Bun.Subprocess>();
-  isAllowed = false;
+/** Logs the result of a reload for SIGHUP, which has no answer. Failures are logged where they happen. */
+function logReload(result: Reload | undefined): void {
+  if (result === undefined) log.warn("No reload: the server is starting");
+  else if ("refused" in result) log.warn(`No reload: ${result.refused}`);
+  else if ("failed" in result) log.error(`The reload failed: ${result.failed}`);
+  else if (result.switched.length === 0) log.info("The reload found no new build");
+}
 
-  /** Allows upgrades. They need a ready server, separate processes (`--isolate`), and a fixed port. */
-  allow(): void {
-    this.isAllowed = true;
-  }
-
-  /**
-   * Starts a newer server, directly or through the first process of a container. @returns undefined while an earlier
-   * one is starting
-   */
-  next(): StartedServer | undefined {
-    if (askFirstProcess()) return {};
-    const [earlier] = this.#running;
-    if (earlier === undefined) return this.start();
-    log.warn(`No newer server is started: process ${earlier.pid} is taking over already`);
-    return undefined;
-  }
-
-  /** Starts a newer server for SIGHUP. A signal has no answer, so an error goes to the log. */
-  onHangup(start: () => unknown): void {
-    try {
-      start();
-    } catch (error) {
-      log.error(`No newer server is started, and this one goes on: ${messageOf(error)}`);
-    }
-  }
-
-  /** Starts the command line again. @throws Error of the system, for example if the program file was removed */
-  start(): Bun.Subprocess {
-    const server = startAgain();
-    notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
-    log.info(`Starting the command line again: process ${server.pid} takes over when it is ready`);
-    this.#running.add(server);
-    void server.exited.then(() => {
-      this.#running.delete(server);
-      // No newer server has taken over, so this server goes on.
-      if (this.#running.size === 0) notifyManager("READY=1");
-    });
-    return server;
-  }
-
-  /** Sends the signal to every newer server that this process started. */
-  stop(signal: "SIGTERM" | "SIGINT"): void {
-    for (const server of this.#running) server.kill(signal);
-  }
-
-  /**
-   * Passes signals to the newer servers until the last one ends. This process stays, because the end of a container's
-   * first process would end them.
-   * @returns the exit code of the last server; 0 without one
-   */
-  async follow(): Promise<number> {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.removeAllListeners(signal);
-      process.on(signal, () => this.stop(signal));
-    }
-    process.removeAllListeners("SIGHUP");
-    process.on("SIGHUP", () => this.onHangup(() => this.start()));
-    let code = 0;
-    while (this.#running.size > 0) code = await Promise.race([...this.#running].map(({ exited }) => exited));
-    return code;
+/** Whether this process has a terminal: then a SIGHUP may mean the end of the terminal session. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync("/dev/tty", "r"));
+    return true;
+  } catch {
+    return false;
   }
 }

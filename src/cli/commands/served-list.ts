@@ -8,7 +8,7 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
 import type { ModelSource } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
-import { type ServeConfig, serveOptions, type VersionWeight } from "../../server/config.ts";
+import { type ServeConfig, serveOptions } from "../../server/config.ts";
 import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
 import { pathGiven } from "../command-line/model-path.ts";
@@ -38,9 +38,6 @@ interface Listed {
   readonly reference: string | undefined;
   readonly name: string | undefined;
   readonly options: Partial<ServeConfig>;
-  /** Share of the requests that a version gets, relative to other versions. */
-  readonly weight?: number;
-  readonly isShadow?: boolean;
 }
 
 /**
@@ -62,12 +59,10 @@ export async function servedList(
   }
   const names = namesOf(found);
   const served = found.map(
-    ({ packaged, listed: { name, options: own, weight, isShadow } }, i): ServedOptions => ({
+    ({ packaged, listed: { options: own } }, i): ServedOptions => ({
       name: names[i] ?? "",
       packaged,
       config: { ...options, ...own },
-      ...(weight !== undefined && { split: { name: name ?? packaged.repository, weight } }),
-      isShadow,
     }),
   );
   const [first, ...others] = served;
@@ -76,7 +71,7 @@ export async function servedList(
   return [first, ...others];
 }
 
-type ListOptions = Pick<ServeConfig, "models" | "split" | "shadow">;
+type ListOptions = Pick<ServeConfig, "models">;
 
 async function listedModels(given: readonly string[], options: ListOptions): Promise<readonly Listed[]> {
   const all = [
@@ -84,7 +79,7 @@ async function listedModels(given: readonly string[], options: ListOptions): Pro
     ...(options.models === undefined ? [] : await inFile(options.models)),
   ];
   if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
-  return withShadows(withSplits(all, options.split ?? []), options.shadow ?? []);
+  return all;
 }
 
 /** Errors for models that are missing from the store. Models to package or to pull from a registry are not checked. */
@@ -121,78 +116,18 @@ function checkQueues(served: readonly ServedOptions[]): void {
   }
 }
 
-/** Replaces each model in `--split` by its versions. @throws SconceError `usage` */
-function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]): readonly Listed[] {
-  const versions = split.map(({ reference, weight }) => ({ reference: wholeReference(reference, listed), weight }));
-  let placed = listed;
-  for (const [repository, shares] of Map.groupBy(versions, ({ reference }) => repositoryOf(reference))) {
-    const isOfSplit = ({ reference }: Listed) =>
-      reference === repository || shares.some((share) => share.reference === reference);
-    const first = placed.find(isOfSplit);
-    if (first === undefined) throw usage(`--split names ${repository}, which is not among the models to serve`);
-    if (shares.every(({ weight }) => weight === 0)) throw usage(`--split gives no version of ${repository} a weight`);
-    const own = shares.map(({ reference, weight }) => {
-      const given = placed.find((each) => each.reference === reference);
-      return { ...(given ?? first), name: first.name, reference, weight };
-    });
-    placed = placed.flatMap((each) => (each === first ? own : isOfSplit(each) ? [] : each));
-  }
-  return placed;
-}
-
-/** Adds the models in `--shadow`, which get copies of requests. @throws SconceError `usage` */
-function withShadows(listed: readonly Listed[], shadows: readonly string[]): readonly Listed[] {
-  let placed = listed;
-  for (const given of shadows) {
-    const reference = wholeReference(given, listed);
-    const repository = repositoryOf(reference);
-    const other = placed.find(
-      (each) => each.reference !== reference && repositoryOf(each.reference) === repository && !each.isShadow,
-    );
-    if (other === undefined)
-      throw usage(`--shadow ${given} needs another build of ${repository} among the models to serve`);
-    const isGiven = placed.some((each) => each.reference === reference);
-    placed = isGiven
-      ? placed.map((each) => (each.reference === reference ? { ...each, isShadow: true } : each))
-      : [...placed, { reference, name: other.name, options: other.options, isShadow: true }];
-  }
-  return placed;
-}
-
 /**
- * Adds the model's name to a text that is only a tag. The server must have a single model. @throws SconceError `usage`
- */
-function wholeReference(given: string, listed: readonly Listed[]): string {
-  if (/[:@]/.test(given)) return given;
-  const [only, ...others] = new Set(listed.map(({ reference }) => repositoryOf(reference)));
-  if (only !== undefined && others.length === 0) return `${only}:${given}`;
-  throw usage(`${given} needs the name of its model, as digits:${given}`);
-}
-
-/** The reference without its tag or digest. */
-function repositoryOf(reference: string | undefined): string | undefined {
-  return reference?.replace(/(?:@[^@/]*|:[^:/]*)$/, "");
-}
-
-/**
- * Names for the models: the listed name, otherwise the repository. Models with a weight and shadows also get the tag,
- * as do several builds of a repository without listed names.
+ * Names for the models: the listed name, otherwise the repository. Several builds of a repository without listed names
+ * also get the tag.
  * @throws SconceError `usage` for two equal names
  */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
-  const own = found.filter(({ listed }) => !listed.isShadow);
-  const counts = Map.groupBy(own, ({ packaged, listed }) => listed.name ?? packaged.repository);
-  const names = found.map(({ packaged, listed }) => {
-    const { repository, tag } = packaged;
-    if (listed.weight !== undefined || listed.isShadow) return `${listed.name ?? repository}:${tag}`;
+  const counts = Map.groupBy(found, ({ packaged, listed }) => listed.name ?? packaged.repository);
+  const names = found.map(({ packaged: { repository, tag }, listed }) => {
     const isShared = (counts.get(repository)?.length ?? 0) > 1;
     return listed.name ?? (isShared ? `${repository}:${tag}` : repository);
   });
-  const splits = found.flatMap(({ packaged, listed: { weight, name } }) =>
-    weight === undefined ? [] : (name ?? packaged.repository),
-  );
-  const all = [...new Set(splits), ...names];
-  const twice = all.find((name, i) => all.indexOf(name) < i);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) {
     throw usage(`two models have the name ${twice}; in a file of --models, each can get its own name`);
   }

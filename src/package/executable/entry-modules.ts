@@ -9,7 +9,6 @@ import type { CommandLineContents, Contents } from "./contents.ts";
 const workers = {
   "deadline-worker.ts": "machine/processes/deadline-worker.ts",
   "large-body-worker.ts": "server/inputs/large-body-worker.ts",
-  "live-worker.ts": "server/http/live-worker.ts",
   "sqlite-worker.ts": "server/predictions/sqlite/sqlite-worker.ts",
 } as const;
 

@@ -19,7 +19,6 @@ import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
 import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
-import { Background } from "../../machine/processes/background.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Fetcher } from "./fetcher.ts";
@@ -116,9 +115,6 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
     // A GPU chooses kernels and allocates memory for each batch size, so every size is warmed up.
     const everySize = !devices.includes("cpu");
-    // Returns to normal CPU priority: the measured times decide the number of threads, and whether a latency target is
-    // possible.
-    Background.leaveAlone();
     const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
     return {

@@ -1,9 +1,8 @@
-/** Adds the routes that stop and upgrade the server. On a server with an admin port, keeps them, the metrics and changes of models on that port. */
+/** Adds the routes that stop the server and reload its models. On a server with an admin port, keeps them, the metrics and changes of models on that port. */
 import type { Hono } from "hono";
 import type { ServerControl } from "../server-control.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
-import { waitMsOf } from "./request-headers.ts";
 import type { Lifecycle } from "./routes/health.ts";
 
 /** The path of the index of models. Triton's clients read it by POST. */
@@ -14,7 +13,7 @@ function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }
 
-/** Whether requests to the path stop or replace the server, or change its models. */
+/** Whether requests to the path stop the server, or change its models. */
 export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
@@ -35,7 +34,7 @@ export interface ControlOptions {
   readonly onHold: (request: Request, isHeld: boolean) => void;
 }
 
-/** POST /drain: the server finishes accepted requests and exits. POST /reload: starts a newer server, which takes over the port. */
+/** POST /drain: the server finishes accepted requests and exits. POST /reload: new builds of the served names replace the builds that answer. */
 export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
   app.post("/drain", (c) => {
     // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
@@ -43,23 +42,18 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     return c.json({ status: "draining" }, 202);
   });
   app.post("/reload", async (c) => {
-    if (lifecycle.phase !== "ready") throw notUpgraded("the server is stopping");
+    if (lifecycle.phase !== "ready") throw notReloaded("the server is stopping");
     onHold(c.req.raw, true);
-    const answer = await control
-      .reload(waitMsOf(c.req.header("Prefer") ?? null))
-      .finally(() => onHold(c.req.raw, false));
-    if ("refused" in answer) throw notUpgraded(answer.refused);
+    const answer = await control.reload().finally(() => onHold(c.req.raw, false));
+    if ("refused" in answer) throw notReloaded(answer.refused);
     if ("failed" in answer) {
-      const detail = `the newer server did not start, and this one goes on: ${answer.failed}`;
-      throw new ProblemError({ code: "upgrade_failed", detail });
+      const detail = `the build that answers stays: ${answer.failed}`;
+      throw new ProblemError({ code: "reload_failed", detail });
     }
-    const { pid, isReady } = answer;
-    if (!isReady) return c.json({ status: "starting", pid }, 202);
-    // Closes the connection, because this server exits when its last connection closes.
-    return c.json({ status: "ready", pid }, 200, { Connection: "close" });
+    return c.json({ status: "ready", switched: answer.switched });
   });
 }
 
-function notUpgraded(detail: string): ProblemError {
-  return new ProblemError({ code: "upgrade_refused", detail });
+function notReloaded(detail: string): ProblemError {
+  return new ProblemError({ code: "reload_refused", detail });
 }

@@ -3,7 +3,6 @@ import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ServeConfig } from "../config.ts";
-import { connectionsAt, ListeningSocket } from "./listening-socket.ts";
 import { originalOf } from "./request.ts";
 import { TlsFiles, type TlsPaths } from "./tls-files.ts";
 
@@ -12,14 +11,10 @@ export type Fetch = (request: Request) => Response | Promise<Response>;
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
   /** Whether several processes of the server listen on the same port. */
   readonly isShared?: boolean;
-  /** Number of sockets of this process that listen on the port (default 1). */
-  readonly portSockets?: number | undefined;
   /** The option that sets the port, for error messages. */
   readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket. The listener then opens no port. */
   readonly unix?: string | undefined;
-  /** Whether a newer server has taken over the port. The listener then opens the port only if `isRetiring` becomes false. */
-  readonly isTakenOver?: boolean;
 }
 
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
@@ -30,8 +25,6 @@ type Server = Bun.Server<undefined>;
 const TICK_S = 4;
 /** Milliseconds between checks of the number of connections and open files. */
 const COUNT_MS = 100;
-/** closeWhenQuiet() waits until `forMs` have passed without connections. Without an idle timeout it waits at most `defaultS` seconds. */
-const QUIET = { forMs: 1000, defaultS: 120 };
 /** Milliseconds between checks whether the TLS files have changed. */
 const TLS_MS = 1000;
 /** Connections leave free the larger of `least` and `share` of all file descriptors (`ulimit -n`), for files, fetches and the database. */
@@ -47,32 +40,27 @@ export class Listener {
   readonly #options: ListenOptions;
   readonly #maxDescriptor: number;
   #fetch: Fetch;
-  /** Servers that accept connections, one for each socket; none while the port is closed. */
-  readonly #servers: Server[] = [];
+  /** The server that accepts connections; undefined while the port is closed. */
+  #server: Server | undefined;
   /** Servers that accept no more connections, but still answer requests. */
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
-  #isStopped: boolean;
-  /** Whether each answer closes its connection, so that the client connects to the newer server next. */
-  #isRetiring: boolean;
   readonly #tls: TlsFiles | undefined;
   readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
 
   /**
-   * Opens the port, unless `isTakenOver`.
+   * Opens the port.
    * @throws SconceError `address_in_use`, or `usage` for unusable TLS files
    */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
     this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
-    const { isTakenOver = false, host, port } = options;
-    this.#isRetiring = isTakenOver;
-    this.#isStopped = isTakenOver;
-    if (!isTakenOver) this.#open(options);
-    const [server] = this.#servers;
-    this.url = server?.url ?? localUrl(host, port, this.#tls !== undefined);
-    this.port = server?.port ?? port;
+    const server = this.#serve(options);
+    this.#server = server;
+    const { host, port } = options;
+    this.url = server.url ?? localUrl(host, port, this.#tls !== undefined);
+    this.port = server.port ?? port;
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
@@ -89,58 +77,21 @@ export class Listener {
   /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
   timeout(request: Request, seconds: number): void {
     // Any Bun.Server of this process can find the connection of any request.
-    const [server = this.#servers[0]] = this.#closed;
+    const [server = this.#server] = this.#closed;
     server?.timeout(originalOf(request), inBun(seconds));
   }
 
   /** The address and port of the client; undefined after the request is answered. */
   peerOf(request: Request): Peer | undefined {
-    const [server = this.#servers[0]] = this.#closed;
+    const [server = this.#server] = this.#closed;
     return server?.requestIP(originalOf(request)) ?? undefined;
-  }
-
-  /**
-   * Makes the kernel send new connections to some of the sockets that share the port: `count` of them from the index `first` on.
-   * @returns whether the kernel supports it
-   */
-  steer(sockets: { readonly first: number; readonly count: number }): boolean {
-    using found = new DisposableStack();
-    const [socket] = ListeningSocket.find(this.port).map((each) => found.use(each));
-    return socket?.steer(sockets) ?? false;
-  }
-
-  set isRetiring(isRetiring: boolean) {
-    this.#isRetiring = isRetiring;
-    if (isRetiring || this.#servers.length > 0) return;
-    this.#isStopped = false;
-    this.#open(this.#options);
-  }
-
-  /** Waits for a second without connections, or until idle connections time out. Then closes the port, unless `isRetiring` has become false. */
-  async closeWhenQuiet(): Promise<void> {
-    await this.#quiet();
-    if (!this.#isRetiring) return;
-    this.#isStopped = true;
-    await this.#close();
-  }
-
-  async #quiet(): Promise<void> {
-    const { idleTimeout } = this.#options;
-    const limitMs = 1000 * (idleTimeout === 0 ? QUIET.defaultS : idleTimeout + 2 * TICK_S) + QUIET.forMs;
-    const beganMs = performance.now();
-    for (let sinceMs = beganMs; performance.now() - sinceMs < QUIET.forMs; ) {
-      await Bun.sleep(COUNT_MS);
-      const now = performance.now();
-      if (connectionsAt(this.port) !== 0) sinceMs = now;
-      if (!this.#isRetiring || now - beganMs > limitMs) return;
-    }
   }
 
   /** Closes the port. Resolves when all requests are answered. With `abort`, closes the connections of running requests. */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     clearInterval(this.#tlsTimer);
-    await Promise.all([...this.#closed, ...this.#servers].map((server) => server.stop(abort)));
+    await Promise.all([...this.#closed, this.#server].map((server) => server?.stop(abort)));
   }
 
   /**
@@ -149,7 +100,7 @@ export class Listener {
    */
   #readTls(): void {
     const tls = this.#tls;
-    if (this.#servers.length === 0 || tls === undefined) return;
+    if (this.#server === undefined || tls === undefined) return;
     try {
       if (!tls.readChanged()) return;
     } catch (error) {
@@ -157,7 +108,7 @@ export class Listener {
       return;
     }
     void this.#close();
-    this.#open(this.#options);
+    this.#server = this.#serve(this.#options);
     log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
     this.warnOfCertificate();
   }
@@ -169,9 +120,8 @@ export class Listener {
   }
 
   #limitConnections(): void {
-    if (this.#isStopped) return;
     const isFull = lowestFree() >= this.#maxDescriptor;
-    const isOpen = this.#servers.length > 0;
+    const isOpen = this.#server !== undefined;
     if (isFull && isOpen) {
       void this.#close();
       if (!this.#hasWarned)
@@ -179,25 +129,21 @@ export class Listener {
       this.#hasWarned = true;
     } else if (!isFull && !isOpen) {
       try {
-        this.#open(this.#options);
+        this.#server = this.#serve(this.#options);
       } catch (error) {
         log.debug(`The port cannot be opened again yet: ${messageOf(error)}`);
       }
     }
   }
 
-  #open(options: ListenOptions): void {
-    for (let i = 0; i < (options.portSockets ?? 1); i++) this.#servers.push(this.#serve(options));
-  }
-
   /** Closes the port. Resolves when all requests are answered. */
   async #close(): Promise<void> {
-    const close = async (server: Server) => {
-      this.#closed.add(server);
-      await server.stop();
-      this.#closed.delete(server);
-    };
-    await Promise.all(this.#servers.splice(0).map(close));
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    this.#closed.add(server);
+    await server.stop();
+    this.#closed.delete(server);
   }
 
   #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {
@@ -213,7 +159,7 @@ export class Listener {
         // Routes check the size of a body instead, because Bun's own answer has no problem details (RFC 9457).
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
-        fetch: (request) => (this.#isRetiring ? lastAnswer(this.#fetch(request)) : this.#fetch(request)),
+        fetch: (request) => this.#fetch(request),
       });
     } catch (error) {
       if (tls !== undefined && !isOfAddress(error))
@@ -230,13 +176,6 @@ export class Listener {
  */
 function inBun(seconds: number): number {
   return seconds === 0 ? 0 : Math.min(seconds + TICK_S, 255);
-}
-
-/** Adds the header that closes the connection after the answer. */
-async function lastAnswer(answer: Response | Promise<Response>): Promise<Response> {
-  const response = await answer;
-  response.headers.set("Connection", "close");
-  return response;
 }
 
 /** Whether listening failed because of the address, and not because of TLS. */

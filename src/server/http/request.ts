@@ -43,8 +43,6 @@ export class RequestContext implements Origin {
   isAdmin = false;
   /** The API key of the request; undefined without a valid key. */
   key: ApiKey | undefined = undefined;
-  /** Identifies the client. Its requests go to the same version of a model when versions share the traffic. */
-  clientId: string | undefined = undefined;
   /** The version of the model that runs or ran the prediction. */
   model: ModelVersion | undefined = undefined;
   /** The status of the prediction in the answer; undefined for an answer without a prediction. */

@@ -1,6 +1,6 @@
 /**
  * Forwards requests between the HTTP processes of a server, each of which listens on a Unix socket. Each prediction belongs to one process, and every
- * process answers requests for it. Relatives are other servers with predictions of the same clients, such as the older server during an upgrade.
+ * process answers requests for it.
  */
 import { rmSync } from "node:fs";
 import { z } from "zod";
@@ -9,7 +9,6 @@ import { type Family, familySchema } from "../metrics/counts.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
 import { predictionStatuses, type Status } from "../predictions/record.ts";
-import { CLIENT_ID } from "../predictions/split.ts";
 import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
@@ -20,9 +19,8 @@ export interface SiblingsOptions {
   socketOf(index: number): string;
 }
 
-/** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
+/** Path that only the Unix socket serves: the metrics of an HTTP process. */
 const metricsPath = "/sibling/metrics";
-const hasPath = "/sibling/has/";
 /** Milliseconds that a request for metrics waits for the other HTTP processes. */
 const METRICS_MS = 1000;
 /** Header of answers to other HTTP processes: the status of the prediction, for the access log. It is removed before clients get the answer. */
@@ -31,16 +29,6 @@ export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 export class Siblings {
   readonly #options: SiblingsOptions;
   readonly #onHold: (request: Request, isHeld: boolean) => void;
-  /** For each relative (another server with predictions of the same clients), the Unix sockets of its HTTP processes, by index. */
-  relatives: readonly (readonly string[])[] = [];
-  /**
-   * Whether a newer server replaces this one. The newer server then creates the predictions whose ids clients choose, since both could create the
-   * same id.
-   */
-  isRetiring = false;
-  /** Whether this HTTP process runs the prediction, or its store has it. */
-  has: (id: string) => Promise<boolean> = () => Promise.resolve(true);
-
   /** `onHold` is called with true when a request begins to wait for another HTTP process, and with false when the wait ends. */
   constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
     this.#options = options;
@@ -48,7 +36,7 @@ export class Siblings {
   }
 
   /**
-   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to another server (a relative) that has it.
+   * Forwards a request for a prediction to the HTTP process that the prediction belongs to.
    * @returns undefined if this process must answer: the prediction belongs to it, or its process has exited and the request has no body
    * @throws SconceError `not_ready` if the process cannot be reached
    */
@@ -56,14 +44,7 @@ export class Siblings {
     const { index, count, socketOf } = this.#options;
     const owner = frontOf(id, count);
     if (owner === undefined) return undefined;
-    const answer = owner === index ? undefined : await this.#send(socketOf(owner), request, context);
-    if (answer !== undefined || this.relatives.length === 0 || (await this.has(id))) return answer;
-    for (const sockets of this.relatives) {
-      const socket = sockets[frontOf(id, sockets.length) ?? 0] ?? "";
-      const isCreation = this.isRetiring && request.body !== null;
-      if (isCreation || (await hasAt(socket, id))) return this.#send(socket, request, context);
-    }
-    return undefined;
+    return owner === index ? undefined : this.#send(socketOf(owner), request, context);
   }
 
   /**
@@ -78,8 +59,6 @@ export class Siblings {
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
-    // The other HTTP process cannot compute the id of the client, since it does not see the client's address.
-    if (context.clientId !== undefined) headers.set(CLIENT_ID, context.clientId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
     const release = () => this.#onHold(request, false);
@@ -126,8 +105,7 @@ export class Siblings {
         server.timeout(request, 0);
         const { pathname } = new URL(urlOf(request));
         if (pathname === metricsPath) return Response.json(metrics.gauges());
-        if (!pathname.startsWith(hasPath)) return fetch(request);
-        return new Response(null, { status: (await this.has(pathname.slice(hasPath.length))) ? 200 : 404 });
+        return fetch(request);
       },
     });
     return { [Symbol.asyncDispose]: () => listener.stop(true) };
@@ -150,16 +128,6 @@ export class Siblings {
 
 function statusIn(header: string | null): Status | undefined {
   return predictionStatuses.find((each) => each === header);
-}
-
-/** Whether the HTTP process behind the socket has the prediction. False if the process has exited. */
-async function hasAt(socket: string, id: string): Promise<boolean> {
-  try {
-    return (await fetch(`http://front${hasPath}${id}`, { unix: socket })).ok;
-  } catch (error) {
-    if (hasEnded(error)) return false;
-    throw unreachable(error);
-  }
 }
 
 /** The body of a forwarded request. After the client disconnects, `isComplete` tells whether its body was complete. */

@@ -11,7 +11,6 @@ import {
   restartCauses,
   routeNames,
   routes,
-  shadowResults,
   stages,
   statuses,
   webhookResults,
@@ -157,12 +156,6 @@ export const places = {
     "sconce_webhooks_total",
     "Messages to webhooks, by what became of a try: told, failed and tried again, or given up.",
     webhookResults.map((result) => ({ result })),
-  ),
-  shadows: counter(
-    "sconce_shadow_predictions_total",
-    "Copies of predictions for this shadow, by what became of them: outputs equal but for rounding, other outputs, failed, or dropped without a run.",
-    shadowResults.map((result) => ({ result })),
-    () => false,
   ),
   lag: histogram(
     "sconce_event_loop_lag_seconds",

@@ -11,9 +11,7 @@ import {
   refusals,
   restartCauses,
   routeNames,
-  type ShadowResult,
   type Stage,
-  shadowResults,
   stages,
   statuses,
   type WebhookResult,
@@ -123,10 +121,6 @@ export class Metrics implements BatchObserver {
 
   webhook(result: WebhookResult): void {
     add(this.#own, places.webhooks + webhookResults.indexOf(result), 1);
-  }
-
-  shadowed(result: ShadowResult): void {
-    add(this.#own, places.shadows + shadowResults.indexOf(result), 1);
   }
 
   loopHeld(heldSeconds: number): void {

@@ -18,7 +18,8 @@ export interface AdmissionLimits {
 }
 
 export interface AdmissionOptions {
-  readonly flow: Pick<ItemFlow, "waitMs">;
+  /** The expected wait of new inputs. */
+  readonly waitMs: ItemFlow["waitMs"];
   readonly limits: AdmissionLimits;
   /** Counts that all models of this process share. By default this model counts alone. */
   readonly unfinished?: Unfinished | undefined;
@@ -70,12 +71,12 @@ export class Admission {
    * @throws SconceError `queue_full`
    */
   check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
-    const { flow, limits, others, hasOthers = false } = this.#options;
+    const { limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
     const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
     const isWaitedFor = heldMs > 0;
-    const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
+    const { waitMs, patienceMs: mostMs } = this.#options.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     const { maxQueuedItems, maxQueuedBytes } = limits;
     // With several models, a model may hold as much of the queue as remains free (Choudhury and Hahne, 1998).
@@ -89,7 +90,7 @@ export class Admission {
 
   /** The error for an accepted request whose inputs would reach the model too late for its client. */
   overtaken(): SconceError {
-    return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
+    return queueFull("the queue is too long", this.#options.waitMs(true).waitMs, "time");
   }
 }
 

@@ -6,9 +6,7 @@ import { reasonOf } from "../../base/labels.ts";
 import { isLogged } from "../../base/log.ts";
 import { until } from "../../base/until.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
-import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
-import type { ItemPipeline } from "../flow/item-pipeline.ts";
 import type { Sender } from "../flow/quarantine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
@@ -27,12 +25,10 @@ import { OutputMemory } from "./output-memory.ts";
 import { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
-import type { Shadow } from "./shadow.ts";
+import type { RunningBuild } from "./running-build.ts";
 import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
-  /** Maximum inputs of one request, by kind of prediction. */
-  readonly maxInputs: Readonly<Record<Kind, number>>;
   /** Maximum time limit of a prediction in milliseconds. */
   readonly timeoutMs: number;
   /** Maximum bytes of all outputs of a prediction. */
@@ -49,8 +45,8 @@ export interface Logged {
 }
 
 export interface LivePredictionsOptions {
-  readonly flow: ItemFlow;
-  readonly pipeline: ItemPipeline;
+  /** The build that runs new predictions. */
+  readonly build: RunningBuild;
   readonly store: PredictionStore;
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
@@ -70,6 +66,7 @@ export interface LivePredictionsOptions {
 }
 
 export interface Beginning {
+  readonly build: RunningBuild;
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
@@ -84,12 +81,12 @@ export interface Beginning {
 export class LivePredictions {
   readonly admission: Admission;
   readonly unread = new UnreadOutcomes();
-  /** Shadows: other versions of the model that run copies of the predictions, to compare outputs. */
-  readonly shadows: Shadow[] = [];
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
-  readonly #itemWork: ItemWorkContext;
+  /** How the current build runs inputs. */
+  #itemWork: ItemWorkContext;
+  #build: RunningBuild;
   readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
   #lastEndMs = performance.now();
   #isDraining = false;
@@ -97,9 +94,24 @@ export class LivePredictions {
 
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
-    this.admission = new Admission(options);
-    const { flow, pipeline, metrics, onFault, onLog } = options;
-    this.#itemWork = {
+    this.admission = new Admission({ ...options, waitMs: (...asked) => this.#build.parts.flow.waitMs(...asked) });
+    this.#build = options.build;
+    this.#itemWork = this.#workOf(options.build);
+  }
+
+  /** The build that runs new predictions. */
+  get build(): RunningBuild {
+    return this.#build;
+  }
+
+  set build(build: RunningBuild) {
+    this.#build = build;
+    this.#itemWork = this.#workOf(build);
+  }
+
+  #workOf({ parts: { flow, pipeline } }: RunningBuild): ItemWorkContext {
+    const { metrics, onFault, onLog } = this.#options;
+    return {
       flow,
       encode: (output, form) => pipeline.encoder.encode(output, form),
       encoded: (ms) => metrics.took("encode", ms),
@@ -131,11 +143,14 @@ export class LivePredictions {
   }
 
   begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
-    const { inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
+    const { build, inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
     const { mustFail = false, isWaitedFor = false, sender } = beginning;
-    const { pipeline, memory } = this.#options;
+    const { memory } = this.#options;
+    const { pipeline } = build.parts;
+    build.begun();
     const live = new LivePrediction({
       request,
+      build,
       bytes,
       charge,
       deadlineMs: performance.now() + leftMs,
@@ -143,7 +158,6 @@ export class LivePredictions {
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.leftMs !== undefined;
-    if (this.shadows.length > 0 && live.kind === "prediction") live.copied = request.body;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
@@ -160,11 +174,11 @@ export class LivePredictions {
     this.#deadlines.add(live);
     if (mustFail) return live;
     if (live.kind === "demo") {
-      this.#runDemo(live, inputs);
+      this.#runDemo(live, inputs, build);
     } else {
       const { deadlineMs } = live;
       const memory = this.#memoryOf(live);
-      new ItemWork(live, inputs, this.#itemWork, {
+      new ItemWork(live, inputs, build === this.#build ? this.#itemWork : this.#workOf(build), {
         deadlineMs,
         memory,
         isWaitedFor,
@@ -246,8 +260,9 @@ export class LivePredictions {
     this.#expire(live);
   }
 
-  #runDemo(live: LivePrediction, inputs: InputList): void {
-    const { flow, pipeline, limits, onFault } = this.#options;
+  #runDemo(live: LivePrediction, inputs: InputList, build: RunningBuild): void {
+    const { limits, onFault } = this.#options;
+    const { flow, pipeline } = build.parts;
     const { maxLogBytes } = limits;
     const onBegun = () => this.#hasBegun(live);
     const memory = this.#memoryOf(live);
@@ -275,6 +290,7 @@ export class LivePredictions {
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     live.span?.ended(live.failedFor);
     this.#live.delete(live.id);
+    live.build?.ended();
     if (this.#live.size === 0) this.#lastEndMs = performance.now();
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
@@ -292,9 +308,6 @@ export class LivePredictions {
       if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }
     metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
-    if (live.copied !== undefined && record.outcome.status === "success")
-      for (const shadow of this.shadows) shadow.ended(live, record, live.copied);
-    live.copied = undefined;
   }
 }
 

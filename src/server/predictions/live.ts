@@ -11,12 +11,14 @@ import { Observed } from "./observed.ts";
 import type { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
+import type { RunningBuild } from "./running-build.ts";
 import type { AcceptedRequest } from "./store.ts";
 
 type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
 
 export interface LiveOptions {
   readonly request: AcceptedRequest;
+  readonly build?: RunningBuild;
   /** Size of the body in bytes, which admission counts until the prediction ends. */
   readonly bytes: number;
   /** Memory that the request occupies, freed at the end. */
@@ -42,6 +44,8 @@ export interface Work {
 
 export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly record: Readonly<MutableRecord>;
+  /** The build that counts the prediction until it ends. */
+  readonly build: RunningBuild | undefined;
   readonly bytes: number;
   readonly charge: Charge;
   readonly parts: PartLog | undefined;
@@ -53,8 +57,6 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** The request, until the store has it or the prediction ends. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
-  /** Body of the request, if shadows (versions of the model that run copies) will need it after the end. */
-  copied: AcceptedRequest["body"] | undefined;
   /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
   key: ApiKey | undefined;
   span: PredictionSpan | undefined;
@@ -77,11 +79,12 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   #onEnd: LiveOptions["onEnd"] | undefined;
   #abort: AbortController | undefined;
 
-  constructor({ request, bytes, charge, deadlineMs, parts, onEnd }: LiveOptions) {
+  constructor({ request, build, bytes, charge, deadlineMs, parts, onEnd }: LiveOptions) {
     super();
     this.#record = pendingRecord(request);
     this.record = this.#record;
     this.request = request;
+    this.build = build;
     this.timeoutMs = request.timeoutMs;
     this.origin = request.origin;
     this.webhook = request.webhook;

@@ -1,29 +1,24 @@
 /** Creates, reads, cancels and resumes the predictions of this process. Independent of HTTP. */
 import { codedError, SconceError } from "../../base/errors.ts";
 import { isLogged, log } from "../../base/log.ts";
-import { type Bodies, type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
+import { type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
 import { noInputs } from "../inputs/input-list.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
 import { newId } from "./ids.ts";
 import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
-import type { ModelVersion } from "./model-version.ts";
 import { Creations } from "./once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "./predictions.ts";
 import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
+import type { RunningBuild } from "./running-build.ts";
 import type { RequestSource, UnfinishedRequest } from "./store.ts";
 import { Waits } from "./waits.ts";
 
 export interface ServiceOptions extends LivePredictionsOptions {
-  readonly bodies: Bodies;
   /** First character of new ids, by which other processes find the process that has a prediction. */
   readonly owner: string;
   /** The error for new predictions while the model cannot run; undefined otherwise. */
   readonly unavailable?: (() => SconceError | undefined) | undefined;
-  /** The version of the model that this process runs. */
-  readonly version: ModelVersion | undefined;
-  /** Why this process must fail a prediction that another version of the model accepted; undefined if it may run it. */
-  readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
   /** Whether the hook calls that may have ended the last process are known; then no prediction fails for its deaths. */
   readonly isCauseKnown?: boolean | undefined;
 }
@@ -31,9 +26,9 @@ export interface ServiceOptions extends LivePredictionsOptions {
 export interface Resumption {
   /** Whether this process takes over predictions whose ids begin with this character. */
   readonly isOwn: (owner: string) => boolean;
-  /** Whether to take over predictions of this source, which names the server and the model version; by default all. */
+  /** Whether to take over predictions of this source; by default all. */
   readonly isTaken?: (source: RequestSource) => boolean;
-  /** Whether another process runs the other predictions of the store, and sends the webhooks of ended predictions. */
+  /** Whether another server runs the other predictions of the store, and sends the webhooks of ended predictions. */
   readonly isPartly?: boolean;
 }
 
@@ -52,6 +47,13 @@ export class PredictionService implements Predictions {
     this.#options = options;
     this.live = new LivePredictions(options);
     this.#creations = new Creations(async (id) => this.live.get(id)?.record ?? options.store.get(id));
+  }
+
+  /** Gives new predictions to another build. Resolves when the predictions of the earlier build have ended. */
+  async switchTo(build: RunningBuild): Promise<void> {
+    const earlier = this.live.build;
+    this.live.build = build;
+    await earlier.idle();
   }
 
   admit(asked: AskedPrediction, items = 1): void {
@@ -195,27 +197,29 @@ export class PredictionService implements Predictions {
   async begin({ leftMs, deaths, isLost = false, isWaitedFor = false, ...request }: UnfinishedRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
-    const { version, refusalOf } = this.#options;
-    const refusal = isLost ? LOST : request.model && refusalOf?.(request.model);
-    const accepted = { ...request, model: refusal === undefined ? version : request.model };
+    const { build } = this.live;
+    const accepted = { ...request, model: isLost ? request.model : build.parts.version };
     const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
-    if (refusal !== undefined) {
-      this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true }).end(refusal, "stop");
+    if (isLost) {
+      this.live.begin(accepted, { build, inputs: noInputs, bytes, charge, leftMs, mustFail: true }).end(LOST, "stop");
       return;
     }
+    build.begun();
     try {
-      const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>
+      const { inputs } = await build.parts.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>
         charge.grow(added),
       );
       const mustFail = deaths >= MAX_DEATHS && !this.#options.isCauseKnown;
-      const live = this.live.begin(accepted, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
+      const live = this.live.begin(accepted, { build, inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
       // The inputs do not match the schema, because the server was restarted with another model.
-      const live = this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
+      const live = this.live.begin(accepted, { build, inputs: noInputs, bytes, charge, leftMs, mustFail: true });
       const coded = codedError(error);
       live.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
       this.#options.onFault?.(`${nounOf(kind)} ${id}`, coded, live);
+    } finally {
+      build.ended();
     }
   }
 
@@ -231,12 +235,14 @@ export class PredictionService implements Predictions {
       // Checked again, because the queue may have become full while a large body arrived.
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
-      const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind], (added) =>
-        charge.mustGrow(added),
-      );
-      if (!(decoding instanceof Promise)) return this.#begin(request, decoding, beganMs);
+      const { build } = this.live;
+      const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], (added) => charge.mustGrow(added));
+      if (!(decoding instanceof Promise)) return this.#begin(request, { ...decoding, build, beganMs });
+      // The build that decodes the inputs also runs them, even if another build replaces it meanwhile.
+      build.begun();
       return decoding
-        .then((decoded) => this.#begin(request, decoded, beganMs))
+        .then((decoded) => this.#begin(request, { ...decoded, build, beganMs }))
+        .finally(() => build.ended())
         .catch((error: unknown) => {
           charge[Symbol.dispose]();
           throw error;
@@ -249,11 +255,15 @@ export class PredictionService implements Predictions {
 
   /**
    * Begins a prediction with its decoded inputs.
-   * @param beganMs start of the decoding, in milliseconds of `performance.now()`
+   * @param decoded.beganMs start of the decoding, in milliseconds of `performance.now()`
    */
-  #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
+  #begin(
+    request: NewPrediction,
+    { inputs, body, build, beganMs }: DecodedBody & { readonly build: RunningBuild; readonly beganMs: number },
+  ): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
-    const { limits, metrics, owner, flow, onTrace, version } = this.#options;
+    const { limits, metrics, owner, onTrace } = this.#options;
+    const { flow, version } = build.parts;
     metrics.took("decode", performance.now() - beganMs);
     const count = inputs.length;
     this.admit(request, count);
@@ -271,6 +281,7 @@ export class PredictionService implements Predictions {
         webhook,
       },
       {
+        build,
         inputs,
         bytes,
         charge,

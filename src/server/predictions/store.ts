@@ -68,8 +68,8 @@ export interface RetentionLimits {
 
 /**
  * The role of a process that opens the store. `main` locks its file for the server. `member` opens the file without a
- * lock: a later process of the server, or a check before an upgrade. `heir` is the main process of a newer server
- * during an upgrade: it waits for the lock of the older server.
+ * lock: a later process of the server, or a check at the start of --take-over. `heir` is the main process of a server with
+ * --take-over: it waits for the lock of the server that it replaces.
  */
 export type StoreRole = "main" | "member" | "heir";
 

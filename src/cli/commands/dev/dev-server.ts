@@ -246,19 +246,17 @@ export class DevServer {
         // Runs later, when the constructor of `Supervised` has returned and `front` is set.
         queueMicrotask(() => engine.connect(front));
         const { start, counts } = this.#place;
-        const relatives = { relatives: [], unavailable: {} };
         const { repository: name, tag } = declaredModel(this.#folder.path, reference);
-        const models = counts.map((path) => ({ name, tag, reference, config: this.#config, counts: path }));
+        const models = counts.map((path) => ({ name, number: 0, tag, reference, config: this.#config, counts: path }));
         return {
           ...start,
           argv: folderArgv(this.#folder.path),
           models,
           index,
           unix,
-          isRestart: false,
-          waitsToListen: false,
+          listensLate: false,
           server: "",
-          relatives,
+          hasClaim: true,
         };
       },
       batchTimeoutMs: heldAfterMs(this.#config),

@@ -6,7 +6,6 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
-import type { RequestContext } from "../request.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import { addMcp } from "./mcp/mcp.ts";
 import { addOpenai, isOpenaiPath } from "./openai/openai.ts";
@@ -17,12 +16,10 @@ export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
   readonly metrics: Metrics;
-  /** Whether this version of the model answers the request, when several versions share a name. Default: it answers every request. */
-  readonly isFor?: ((request: Request, context: RequestContext) => boolean) | undefined;
 }
 
 /** A model that could not be opened. Requests that name it get the error `refusal`. */
-export interface BrokenModel extends Pick<NamedModel, "isFor"> {
+export interface BrokenModel {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
   readonly refusal: Error;
 }

@@ -42,7 +42,7 @@ interface Sample {
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
 /** Codes of problem details that no documented route answers. */
-type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgrade_refused" | "upgrade_failed";
+type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "reload_refused" | "reload_failed";
 
 /** An example of the problem details of each documented code. */
 const samples = {

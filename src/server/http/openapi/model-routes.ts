@@ -23,11 +23,6 @@ const listSchema = z
           description: z.string(),
           state: z.enum(modelStates),
           reason: z.string().optional().openapi({ description: "Why the model could not be opened or loaded" }),
-          split: z
-            .object({ name: z.string(), weight: z.number() })
-            .optional()
-            .openapi({ description: "The name whose traffic this version shares, and its weight" }),
-          shadow: z.literal(true).optional().openapi({ description: "The model gets copies of predictions" }),
           url: z.string().openapi({ description: "The path before the routes of the model" }),
         })
         .openapi("ListedModel"),

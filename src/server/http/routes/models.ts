@@ -5,7 +5,6 @@ import { Hono } from "hono";
 import type { ModelState } from "../../../base/labels.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
-import type { SplitShare } from "../../predictions/split.ts";
 import { addControlRoutes, type ControlOptions, INDEX } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
@@ -27,8 +26,6 @@ export interface ListedModel {
   readonly served: ServedModel | undefined;
   readonly tag: string;
   readonly digest: string;
-  readonly split: SplitShare | undefined;
-  readonly isShadow: boolean | undefined;
 }
 
 export interface BrokenAppOptions extends GuardOptions {
@@ -152,15 +149,13 @@ function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
 /** The JSON of GET /models. */
 function listOf(models: readonly ListedModel[], basePath: string) {
   return {
-    models: models.map(({ name, tag, digest, state, reason, served, split, isShadow = false }) => ({
+    models: models.map(({ name, tag, digest, state, reason, served }) => ({
       name,
       tag,
       digest,
       description: served?.description ?? "",
       state,
       ...(reason === undefined ? {} : { reason }),
-      ...(split === undefined ? {} : { split }),
-      ...(isShadow && { shadow: true }),
       url: `${basePath}/models/${name}`,
     })),
   };

@@ -42,10 +42,10 @@ export interface SqliteOptions {
   /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
   readonly role?: StoreRole | undefined;
-  /** Ends the wait for an older server's lock, during an upgrade. */
+  /** Ends the wait for the lock of the server that --take-over replaces. */
   readonly signal?: AbortSignal | undefined;
   readonly memory?: MemoryAccount | undefined;
-  /** Name of the server, stored with its requests. During an upgrade two servers with different names use the file. */
+  /** Name of the server, stored with its requests. With --take-over two servers with different names use the file. */
   readonly server?: string | undefined;
   /** The wall clock in milliseconds since 1970, which measures the time between two processes. */
   readonly wallClock?: (() => number) | undefined;

@@ -20,7 +20,6 @@ const needs = {
 } as const;
 
 export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
-  const namedFor = (c: Context) => named.filter(({ isFor }) => isFor?.(c.req.raw, contextOf(c)) ?? true);
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
@@ -41,7 +40,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
         isAlone ? predictions.read(c, { isMessage: true }) : predictions.readMessage(c.req.raw),
       );
       using _ = read.charge;
-      const { model, predictions: asked, metrics } = modelNamed(read.given.model, namedFor(c));
+      const { model, predictions: asked, metrics } = modelNamed(read.given.model, named);
       const fields = model.openai[use];
       if (fields === undefined) throw lacking(use, model);
       if (!isAlone) contextOf(c).metrics = metrics;
@@ -62,10 +61,10 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   }
   post("/classify", "classify", classifyRequest, (c, fields, asked) => classify(c, { ...asked, fields }));
   app.get("/v1/models", (c) =>
-    c.json({ object: "list", data: usable(namedFor(c)).map(({ model }) => describedModel(model)) }),
+    c.json({ object: "list", data: usable(named).map(({ model }) => describedModel(model)) }),
   );
   // The pattern `.+` also matches slashes, which names of models contain.
-  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
+  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), named).model)));
   return { hasPath: isOpenaiPath, answer: errorResponse };
 }
 
