@@ -12,6 +12,7 @@ import { Registry } from "../src/package/registry/registry.ts";
 import { parseRemoteReference } from "../src/package/registry/remote-reference.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
+import { type FakeRegistry, fakeRegistry } from "./helpers/fake-registry.ts";
 import { leadingRegistry } from "./helpers/leading-registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { putModel } from "./helpers/transfer.ts";
@@ -27,75 +28,13 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-interface Fake extends Disposable {
-  readonly host: string;
-  /** Method and path of each request. */
-  readonly requests: readonly string[];
-  readonly scopes: readonly string[];
-}
-
-interface FakeOptions {
-  readonly service?: string;
-  /** Answer to requests for repositories that do not exist; undefined if every repository exists. */
-  readonly missing?: { readonly status: number; readonly code: string };
-}
-
-/** A simulated registry with its token server. Every repository exists, or none. */
-function fakeRegistry({ service = "fake", missing }: FakeOptions): Fake {
-  const requests: string[] = [];
-  const scopes: string[] = [];
-  const blobs = new Map<string, Uint8Array>();
-  const manifests = new Map<string, Uint8Array>();
-  const uploads = new Set<string>();
-  const server = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    async fetch(request) {
-      const { pathname, searchParams, host } = new URL(request.url);
-      if (pathname === "/token") {
-        scopes.push(searchParams.getAll("scope").join(" "));
-        return Response.json({ token: "t" });
-      }
-      if (request.headers.get("authorization") !== "Bearer t") {
-        const challenge = `Bearer realm="http://${host}/token",service="${service}"`;
-        return new Response("", { status: 401, headers: { "WWW-Authenticate": challenge } });
-      }
-      requests.push(`${request.method} ${pathname}`);
-      if (missing) {
-        const errors = [{ code: missing.code, message: "no such repository" }];
-        return Response.json({ errors }, { status: missing.status });
-      }
-      const name = pathname.split("/").at(-1) ?? "";
-      if (request.method === "POST") {
-        const id = crypto.randomUUID();
-        uploads.add(id);
-        return new Response("", { status: 202, headers: { Location: `/upload?id=${id}` } });
-      }
-      if (pathname === "/upload") {
-        const part = await request.bytes();
-        const id = searchParams.get("id") ?? "";
-        if (!uploads.delete(id)) return new Response("", { status: 404 });
-        blobs.set(searchParams.get("digest") ?? "", part);
-        return new Response("", { status: 201 });
-      }
-      if (request.method === "PUT") {
-        manifests.set(name, await request.bytes());
-        return new Response("", { status: 201 });
-      }
-      const found = /manifests/.test(pathname) ? manifests.get(name) : blobs.get(name);
-      return found === undefined ? new Response("", { status: 404 }) : new Response(found);
-    },
-  });
-  return {
-    host: `127.0.0.1:${server.port}`,
-    requests,
-    scopes,
-    [Symbol.dispose]: () => void server.stop(true),
-  };
-}
-
 /** A client for the registry that a reference names, but whose requests go to the simulated registry. */
-function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", product?: RegistryProduct): Registry {
+function registryAt(
+  fake: FakeRegistry,
+  reference: string,
+  actions: "pull" | "pull,push",
+  product?: RegistryProduct,
+): Registry {
   const remote = parseRemoteReference(reference);
   return new Registry({
     remote,
@@ -119,7 +58,7 @@ test.each([
   ["demo.goharbor.io/project/digits:v1", "project/digits"],
   ["quay.io/alice/digits:v1", "alice/digits"],
 ])("%s is pushed to and pulled from %s", async (reference, repository) => {
-  using fake = fakeRegistry({});
+  await using fake = await fakeRegistry({ service: "fake" });
   await pushTo(registryAt(fake, reference, "pull,push"));
   const pulled = new ModelStore(dir.join(crypto.randomUUID()));
   const registry = registryAt(fake, reference, "pull");
@@ -149,12 +88,12 @@ describe("a repository that does not exist", () => {
       "create the repository: aws ecr create-repository first",
     ],
   ])("is named as the cause: %s", async (reference, missing, message) => {
-    using fake = fakeRegistry({ missing });
+    await using fake = await fakeRegistry({ service: "fake", missing });
     expect(await failure(pushTo(registryAt(fake, reference, "pull,push")))).toContain(message);
   });
 
   test("is named as the cause by Harbor on a host of any name", async () => {
-    using fake = fakeRegistry({ service: "harbor-registry", missing: { status: 403, code: "DENIED" } });
+    await using fake = await fakeRegistry({ service: "harbor-registry", missing: { status: 403, code: "DENIED" } });
     const registry = registryAt(fake, "models.example.com/team/digits:v1", "pull,push");
     expect(await failure(pushTo(registry))).toContain("Harbor gives the same answer");
   });

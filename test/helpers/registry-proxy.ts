@@ -23,8 +23,6 @@ export type Trick =
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
   /** Closes the connection once the registry has received this number of bytes of the request's body. */
   | { readonly cutRequestAfter: number }
-  /** Closes the connection before the registry receives the request. */
-  | { readonly dropRequest: true }
   /** The registry handles the request, but the client gets no answer. */
   | { readonly dropAnswer: true }
   /** Replaces the body of the answer by another of the same length. */
@@ -76,10 +74,6 @@ function serve(port: number, incoming: IncomingMessage, outgoing: ServerResponse
     incoming.resume();
     outgoing.writeHead(trick.status, trick.headers);
     outgoing.end(trick.body ?? "");
-    return;
-  }
-  if (trick && "dropRequest" in trick) {
-    incoming.socket.destroy();
     return;
   }
   const headers = { ...incoming.headers };

@@ -1,0 +1,144 @@
+/** A simulated registry in this process. A table of behaviours makes it answer as a product does, or fail. */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+
+/** A fault of a request that sends a large blob. */
+export type UploadFault =
+  /** Closes the connection after this number of bytes of the body. */
+  | { readonly cutAfter: number }
+  /** Reads this number of bytes of the body, then stops reading. */
+  | { readonly stallAfter: number }
+  /** Discards the request's body, and answers 416 with a reason. */
+  | "refuse"
+  /** Discards the upload. */
+  | "forget";
+
+export interface RegistryBehaviour {
+  /** Name of the service whose tokens the registry requires; undefined if it requires none. */
+  readonly service?: string;
+  /** Answer to all requests, for a repository that does not exist. Default: every repository exists. */
+  readonly missing?: { readonly status: number; readonly code: string };
+  /** The fault of each request that sends a large blob, in order; undefined for none. */
+  readonly faults?: readonly (UploadFault | undefined)[];
+}
+
+export interface FakeRegistry extends AsyncDisposable {
+  readonly host: string;
+  /** Method and path of each request with a token. */
+  readonly requests: readonly string[];
+  /** Scopes of the tokens. */
+  readonly scopes: readonly string[];
+  /** Number of requests that sent a large blob. */
+  readonly largeUploads: number;
+  /** Received blobs by digest. */
+  readonly blobs: ReadonlyMap<string, Buffer>;
+  /** Received manifests by tag. */
+  readonly manifests: ReadonlyMap<string, Buffer>;
+}
+
+/** Fewest bytes of a large blob. */
+const LARGE_BYTES = 5000;
+
+export async function fakeRegistry({ service, missing, faults = [] }: RegistryBehaviour = {}): Promise<FakeRegistry> {
+  const left = [...faults];
+  const requests: string[] = [];
+  const scopes: string[] = [];
+  const uploads = new Set<string>();
+  const blobs = new Map<string, Buffer>();
+  const manifests = new Map<string, Buffer>();
+  let largeUploads = 0;
+
+  async function upload(request: IncomingMessage, response: ServerResponse, { searchParams }: URL): Promise<void> {
+    const isLarge = Number(request.headers["content-length"] ?? 0) > LARGE_BYTES;
+    if (isLarge) largeUploads += 1;
+    const fault = isLarge ? left.shift() : undefined;
+    if (fault === "refuse") {
+      request.resume();
+      return refuse(response, 416, "BLOB_UPLOAD_INVALID", "upload is too large");
+    }
+    if (typeof fault === "object") {
+      await bodyOf(request, "cutAfter" in fault ? fault.cutAfter : fault.stallAfter);
+      if ("cutAfter" in fault) request.socket.destroy();
+      return;
+    }
+    const whole = await bodyOf(request);
+    if (fault === "forget" || !uploads.delete(searchParams.get("id") ?? "")) return void response.writeHead(404).end();
+    const digest = `sha256:${new Bun.CryptoHasher("sha256").update(whole).digest("hex")}`;
+    if (digest !== searchParams.get("digest")) {
+      return refuse(response, 400, "DIGEST_INVALID", "provided digest did not match");
+    }
+    blobs.set(digest, whole);
+    response.writeHead(201).end();
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", headers } = request;
+    const url = new URL(request.url ?? "", `http://${headers.host}`);
+    if (url.pathname === "/token") {
+      scopes.push(url.searchParams.getAll("scope").join(" "));
+      return void response.writeHead(200, { "Content-Type": "application/json" }).end('{"token":"t"}');
+    }
+    if (service !== undefined && headers.authorization !== "Bearer t") {
+      request.resume();
+      const challenge = `Bearer realm="${url.origin}/token",service="${service}"`;
+      return void response.writeHead(401, { "WWW-Authenticate": challenge }).end();
+    }
+    requests.push(`${method} ${url.pathname}`);
+    if (missing !== undefined) return refuse(response, missing.status, missing.code, "no such repository");
+    if (method === "POST") {
+      const id = crypto.randomUUID();
+      uploads.add(id);
+      return void response.writeHead(202, { Location: `../uploads?id=${id}` }).end();
+    }
+    const name = url.pathname.split("/").at(-1) ?? "";
+    const isManifest = url.pathname.includes("/manifests/");
+    if (method === "PUT" && !isManifest) return upload(request, response, url);
+    if (method === "PUT") {
+      manifests.set(name, await bodyOf(request));
+      return void response.writeHead(201).end();
+    }
+    const found = (isManifest ? manifests : blobs).get(name);
+    if (found === undefined) return void response.writeHead(404).end();
+    response.writeHead(200, { "Content-Length": found.length }).end(method === "HEAD" ? undefined : found);
+  }
+
+  const server = createServer((request, response) => void answer(request, response));
+  const listening = Promise.withResolvers<void>();
+  server.listen(0, "127.0.0.1", listening.resolve);
+  await listening.promise;
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the server has no port");
+  return {
+    host: `127.0.0.1:${address.port}`,
+    requests,
+    scopes,
+    get largeUploads() {
+      return largeUploads;
+    },
+    blobs,
+    manifests,
+    async [Symbol.asyncDispose]() {
+      const closed = Promise.withResolvers<void>();
+      server.close(() => closed.resolve());
+      server.closeAllConnections();
+      await closed.promise;
+    },
+  };
+}
+
+function refuse(response: ServerResponse, status: number, code: string, message: string): void {
+  response.writeHead(status, { "Content-Type": "application/json" });
+  response.end(JSON.stringify({ errors: [{ code, message }] }));
+}
+
+/** The body of a request, or its beginning with at least `bytes` bytes. */
+async function bodyOf(request: IncomingMessage, bytes = Infinity): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  // The loop may end before the body does. The connection stays open, because the request still needs an answer.
+  for await (const piece of request.iterator({ destroyOnReturn: false })) {
+    pieces.push(piece);
+    size += piece.length;
+    if (size >= bytes) break;
+  }
+  return Buffer.concat(pieces);
+}
