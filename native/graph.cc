@@ -46,13 +46,6 @@ bool has_tensors(const c10::TypePtr& type) {
   return std::any_of(inner.begin(), inner.end(), has_tensors);
 }
 
-Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy) {
-  const auto nodes = nodes_of(copy.block());
-  Copies copies;
-  for (const auto* node : nodes_of(graph.block())) copies.emplace(node, nodes.at(copies.size()));
-  return copies;
-}
-
 std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name) {
   const auto place = node->schema().argumentIndexWithName(name);
   if (!place) return std::nullopt;

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -20,12 +19,6 @@ std::vector<torch::jit::Node*> nodes_of(torch::jit::Block* block);
 
 /** Whether a node writes to one of its arguments, such as a tensor or list. */
 bool writes(const torch::jit::Node* node);
-
-/** Maps each node of a graph to the same node in a copy of the graph. */
-using Copies = std::unordered_map<const torch::jit::Node*, torch::jit::Node*>;
-
-/** Matches the nodes of a graph with those of its copy. @param copy an unchanged copy of the graph */
-Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy);
 
 /** Names of operators, such as "aten::relu". */
 using Kinds = std::unordered_set<std::string_view>;

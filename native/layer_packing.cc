@@ -186,15 +186,14 @@ class Place {
 template <class Layer>
 class Packer {
  public:
-  Packer(torch::jit::Module& module, const Copies& copies) : module_(module), copies_(copies) {}
+  explicit Packer(torch::jit::Module& module) : module_(module) {}
 
   size_t count() const { return known_.size(); }
 
-  /** Replaces `node` by its packed layer, unless the packed layer is slower. */
+  /** Replaces `node` by its packed layer. */
   void replace(Node* node, const Found<Layer>& found) {
     auto* const graph = node->owningGraph();
     const std::string name = name_of(found);
-    if (name.empty()) return;
     const torch::jit::WithInsertPoint before(node);
     std::vector<torch::jit::Value*> inputs = {node->namedInput(found.input), graph->insertGetAttr(graph->inputs()[0], name)};
     if constexpr (std::is_same_v<Layer, PackedConvolution>) inputs.push_back(graph->insertConstant(false));
@@ -202,7 +201,6 @@ class Packer {
     packed->copyMetadata(node);
     node->output()->replaceAllUsesWith(packed->output());
     auto* const weight = node->namedInput(found.weight);
-    take_weight(copies_.at(node), found.weight, name);
     node->destroy();
     if (weight->hasUses()) return;
     // Frees the plain weights before the next layer is packed, so that memory never holds all weights twice.
@@ -224,28 +222,13 @@ class Packer {
     std::string name;
   };
 
-  /**
-   * In the copy of the unpacked graph, replaces the plain weight by the packed layer. Then the plain weight can be
-   * freed.
-   */
-  static void take_weight(Node* node, const char* argument, const std::string& name) {
-    auto* const graph = node->owningGraph();
-    auto* const weight = node->namedInput(argument);
-    const torch::jit::WithInsertPoint before(node);
-    node->replaceInput(*node->schema().argumentIndexWithName(argument), graph->insertGetAttr(graph->inputs()[0], name));
-    if (!weight->hasUses()) weight->node()->destroy();
-  }
-
   static bool are_same(const Known& known, const Found<Layer>& found) {
     const auto& [weight, bias] = found.constants;
     if (known.bias.has_value() != bias.has_value() || (bias && !known.bias->is_of(*bias))) return false;
     return known.form == found.form && known.weight.is_of(weight);
   }
 
-  /**
-   * Packs a layer, or finds the packed layer of the same weights. Returns the name of its attribute; empty if packing
-   * is not worthwhile.
-   */
+  /** Packs a layer, or finds the packed layer of the same weights. Returns the name of its attribute. */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
     if (same != known_.end()) return same->name;
@@ -253,14 +236,12 @@ class Packer {
     // Attributes, not constants: graph passes compare and fold constants, which fails for custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
     const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
-    if (!layer->is_worth(weight)) return "";
     module_.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
     known_.push_back({found.form, Place(weight), bias ? std::optional(Place(*bias)) : std::nullopt, name});
     return name;
   }
 
   torch::jit::Module& module_;
-  const Copies& copies_;
   std::vector<Known> known_;
   size_t freed_bytes_ = 0;
 };
@@ -272,12 +253,12 @@ std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
 }
 
 /**
- * Packs the layers that `find` accepts, except layers that oneDNN refuses or runs more slowly. Returns the number of
+ * Packs the layers that `find` accepts, except layers that oneDNN refuses. Returns the number of
  * packed layers.
  */
 template <class Layer>
-size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<Found<Layer>> (*find)(const Node*)) {
-  Packer<Layer> packer(module, copies);
+size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(const Node*)) {
+  Packer<Layer> packer(module);
   for (auto* node : all(*module.get_method("forward").graph(), [&](const Node* each) { return find(each).has_value(); })) {
     try {
       packer.replace(node, *find(node));
@@ -337,26 +318,23 @@ void remove_writes(const std::shared_ptr<Graph>& graph) {
   }
 }
 
-size_t pack_convolutions(torch::jit::Module& module, const Copies& copies) {
+size_t pack_convolutions(torch::jit::Module& module) {
   const auto graph = module.get_method("forward").graph();
   if (!any_node(graph->block(), [](const Node* node) { return convolution_of(node).has_value(); })) return 0;
   remove_writes(graph);
   // Packed layers may copy tensors to another layout, so writes to a tensor or its views would be lost.
   if (any_node(graph->block(), writes)) return 0;
-  const size_t count = pack_all<PackedConvolution>(module, copies, convolution_of);
+  const size_t count = pack_all<PackedConvolution>(module, convolution_of);
   free_layout(module);
   return count;
 }
 
 }  // namespace
 
-PackedLayers pack_layers(torch::jit::Module& frozen) {
-  if (!can_pack()) return {};
-  const auto graph = frozen.get_method("forward").graph();
-  auto plain = graph->copy();
-  const auto copies = copies_of(*graph, *plain);
-  const size_t linear = pack_all<PackedLinear>(frozen, copies, linear_of);
-  return {linear + pack_convolutions(frozen, copies), plain};
+size_t pack_layers(torch::jit::Module& frozen) {
+  if (!can_pack()) return 0;
+  const size_t linear = pack_all<PackedLinear>(frozen, linear_of);
+  return linear + pack_convolutions(frozen);
 }
 
 }  // namespace sconce

@@ -20,9 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "faster_form.h"
-#include "plain_form.h"
-
 namespace sconce {
 namespace {
 
@@ -100,7 +97,6 @@ bool can_pack() {
 PackedLinear::PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product)
     : product_(product),
       columns_(weight.size(1)),
-      is_transposed_(!weight.is_contiguous() && weight.t().is_contiguous()),
       weight_(call(find(PACK_LINEAR), {weight.contiguous(), PACKED_FOR_ROWS})),
       bias_(contiguous(bias)) {}
 
@@ -130,18 +126,6 @@ at::Tensor PackedLinear::run(const at::Tensor& input) {
   return fits(input) ? run_packed(input) : run_plain(input, weight_.to_dense());
 }
 
-at::Tensor PackedLinear::plain_weight() const {
-  const auto weight = weight_.to_dense();
-  return is_transposed_ ? weight.t().contiguous().t() : weight;
-}
-
-bool PackedLinear::is_worth(const at::Tensor& weight) const {
-  if (PlainForm::can_keep(weight.nbytes())) return true;
-  // A single row gains least from packing, because reading the weights takes most of its time.
-  const auto row = at::zeros({1, columns_}, weight.options());
-  return !is_slower([&] { run_packed(row); }, [&] { run_plain(row, weight); });
-}
-
 PackedConvolution::PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form)
     : sizes_(weight.sizes().vec()),
       type_(weight.scalar_type()),
@@ -159,13 +143,6 @@ at::Tensor PackedConvolution::pack(const at::Tensor& weight, std::optional<at::I
 at::Tensor PackedConvolution::unpacked() const {
   const auto format = is_channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   return packed_.front().to_dense().reshape(sizes_).contiguous(format);
-}
-
-size_t PackedConvolution::bytes() const { return c10::multiply_integers(sizes_) * c10::elementSize(type_); }
-
-at::Tensor PackedConvolution::plain_weight() {
-  const std::lock_guard lock(mutex_);
-  return unpacked();
 }
 
 /**
@@ -217,7 +194,10 @@ at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vec
 
 at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
   if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
-  if (!fits(input)) return run_plain(input, plain_weight());
+  if (!fits(input)) {
+    const std::lock_guard lock(mutex_);
+    return run_plain(input, unpacked());
+  }
   auto sizes = input.sizes().vec();
   sizes.push_back(at::get_num_threads());
   return run_packed(input, sizes, is_free);

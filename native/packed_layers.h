@@ -31,13 +31,6 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
   at::Tensor run(const at::Tensor& input);
-  /**
-   * Whether to pack: the plain weight is small enough to be kept too, or the packed layer is not slower for one row.
-   */
-  bool is_worth(const at::Tensor& weight) const;
-  /** Makes a copy of the plain weight. */
-  at::Tensor plain_weight() const;
-  size_t bytes() const { return weight_.numel() * weight_.element_size(); }
 
  private:
   bool fits(const at::Tensor& input) const;
@@ -46,8 +39,6 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   Product product_;
   int64_t columns_;
-  /** Whether the plain weight was stored column by column. */
-  bool is_transposed_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
 };
@@ -83,10 +74,6 @@ class PackedConvolution final : public torch::CustomClassHolder {
   at::Tensor run(const at::Tensor& input, bool is_free);
   /** Whether libtorch's result is always channels-last, as for a channels-last weight. */
   bool is_channels_last() const { return is_channels_last_; }
-  bool is_worth(const at::Tensor&) const { return true; }
-  /** Makes a copy of the plain weight. */
-  at::Tensor plain_weight();
-  size_t bytes() const;
 
  private:
   bool fits(const at::Tensor& input) const;

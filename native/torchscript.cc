@@ -1,6 +1,5 @@
 // TorchScript modules (.pt), and exported programs that are not compiled. Arguments are matched by name, results by
 // name or order.
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
@@ -16,7 +15,6 @@
 #include "argument_checks.h"
 #include "batch_norms.h"
 #include "error.h"
-#include "faster_form.h"
 #include "freezing.h"
 #include "graph.h"
 #include "layer_packing.h"
@@ -136,7 +134,7 @@ InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& opt
 struct Loaded {
   torch::jit::Module module;
   bool is_frozen = false;
-  PackedLayers packed;
+  size_t packed_layers = 0;
   InputRanks ranks;
 };
 
@@ -145,13 +143,13 @@ struct Loaded {
  * unchanged.
  */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
-  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, {}, {}};
+  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
   auto frozen = freeze_weights(module);
-  if (!frozen) return Loaded{std::move(module), false, {}, {}};
-  Loaded loaded{std::move(*frozen), true, {}, ranks_of(*schema, options)};
+  if (!frozen) return Loaded{std::move(module), false, 0, {}};
+  Loaded loaded{std::move(*frozen), true, 0, ranks_of(*schema, options)};
   module = torch::jit::Module();
   fold_batch_norms(loaded.module.get_method("forward").graph(), loaded.ranks);
-  if (options.pack && options.device.is_cpu()) loaded.packed = pack_layers(loaded.module);
+  if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
   return loaded;
 }
 
@@ -160,7 +158,7 @@ class TorchScript final : public Weights {
   TorchScript(const WeightsOptions& options, Loaded loaded, bool keeps_state, std::optional<c10::FunctionSchema> schema)
       : module_(std::move(loaded.module)),
         keeps_state_(keeps_state),
-        packed_layers_(loaded.packed.count),
+        packed_layers_(loaded.packed_layers),
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
@@ -170,7 +168,6 @@ class TorchScript final : public Weights {
     // Runs the interpreter directly, because libtorch's executor changes values: for example, it treats -0.0 as 0.0. On
     // a GPU, TorchScript files still use the executor, which fuses small kernels.
     if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
-    if (packed_layers_ > 0) faster_.emplace(module_, std::move(loaded.packed.plain));
   }
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
@@ -184,7 +181,7 @@ class TorchScript final : public Weights {
         stack.push_back(argument.value);
       }
     }
-    run_forward(stack);
+    interpret(stack);
     return tensors_of(stack.back());
   }
 
@@ -208,7 +205,7 @@ class TorchScript final : public Weights {
     }
     if (name == "forward") {
       require_ranks(stack);
-      run_forward(stack);
+      interpret(stack);
     } else {
       method->function().run(stack);
     }
@@ -219,29 +216,6 @@ class TorchScript final : public Weights {
   size_t packed_layers() const override { return packed_layers_; }
 
  private:
-  void run_forward(torch::jit::Stack& stack) {
-    if (!faster_) return interpret(stack);
-    FasterForm::Run run(*faster_, sizes_of(stack));
-    if (const auto* plain = run.plain()) {
-      torch::jit::InterpreterState(*plain).run(stack);
-    } else {
-      interpret(stack);
-    }
-    run.end();
-  }
-
-  /** Sizes of all tensor arguments, and the number of threads, because both affect whether packed layers are faster. */
-  static FasterForm::Sizes sizes_of(const torch::jit::Stack& stack) {
-    FasterForm::Sizes sizes = {at::get_num_threads()};
-    for (const auto& argument : stack) {
-      if (!argument.isTensor()) continue;
-      const auto& tensor = argument.toTensor();
-      sizes.push_back(tensor.dim());
-      sizes.insert(sizes.end(), tensor.sizes().begin(), tensor.sizes().end());
-    }
-    return sizes;
-  }
-
   void interpret(torch::jit::Stack& stack) {
     if (code_) {
       torch::jit::InterpreterState(*code_).run(stack);
@@ -341,8 +315,6 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  /** Chooses packed or plain layers by their speed. None without packed layers. */
-  std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
   /** The schema of `forward` before freezing, which may drop default values. */
   std::optional<c10::FunctionSchema> schema_;

@@ -9,11 +9,8 @@ import { CaseFolder, itemsOf } from "./case.ts";
 import { isSlower, type PackedTime } from "./packing.ts";
 
 const BATCHES = [1, 2, 7, 16];
-/**
- * Runs of a batch size before the measurement. In these runs the session itself measures which form of the network is
- * faster: see native/faster_form.cc.
- */
-const UNTIMED_RUNS = 33;
+/** Runs of a batch size before the measurement, which load the weights into the cache. */
+const UNTIMED_RUNS = 5;
 /**
  * Shortest block of runs, in milliseconds of processor time. The clock of processor time is too coarse for shorter
  * blocks.

@@ -14,6 +14,9 @@ export const frozenNetworks = () => exported("frozen");
 /** Modules with operators whose arguments libtorch does not check. */
 export const uncheckedModules = () => exported("unchecked");
 
+/** Networks whose layers are packed. */
+export const sameBits = () => exported("same-bits", "same_bits");
+
 /** Programs that were exported with example inputs of few rows. */
 export const fewRows = () => exported("few-rows", "few_rows");
 

@@ -96,39 +96,16 @@ function items(network: string) {
   ]);
 }
 
-test("layers whose plain weights exceed the limit of kept weights stay packed, and give PyTorch's outputs", async () => {
-  await using vast = new AsyncDisposableStack();
-  const specs = { inputs: { x: float32(4096) }, outputs: { y: float32(4096) } };
-  const row = [tensor(new Float32Array(4096), [4096])];
-  // Four sessions with plain weights of 64 MiB reach the limit of kept weights.
-  for (let i = 0; i < 4; i++) {
-    const session = await openSession({ path: join(folder, "Vast.pt"), device: "cpu", threads: 1, ...specs });
-    vast.defer(() => session.dispose());
-    for (let pass = 0; pass < 5; pass++) await session.run([row]);
-  }
-  for (const { file, network, packed, most = 1e-4 } of files) {
-    const session = await open(file, network);
-    expect(session.packedLayers).toBe(packed);
-    const { x: _, ...outputs } = known[network] ?? {};
-    for (let pass = 0; pass < 6; pass++) {
-      const given = await session.run(items(network));
-      for (const [at, { data }] of Object.values(outputs).entries()) expect(apart(data, given[at])).toBeLessThan(most);
-    }
-  }
-}, 60_000);
-
 describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
-  test("gives PyTorch's outputs with packed and with plain layers, with each form of small layers", async () => {
+  test("gives PyTorch's outputs with packed and with plain layers", async () => {
     const sessions = [await open(file, network), await open(file, network, false)];
     expect(sessions.map(({ packedLayers }) => packedLayers)).toEqual([packed, 0]);
     const { x: _, ...outputs } = known[network] ?? {};
     for (const session of sessions) {
-      for (let pass = 0; pass < 13; pass++) {
-        const given = await session.run(items(network));
-        for (const [at, { shape, data }] of Object.values(outputs).entries()) {
-          expect(given[at]?.shape).toEqual(shape);
-          expect(apart(data, given[at])).toBeLessThan(most);
-        }
+      const given = await session.run(items(network));
+      for (const [at, { shape, data }] of Object.values(outputs).entries()) {
+        expect(given[at]?.shape).toEqual(shape);
+        expect(apart(data, given[at])).toBeLessThan(most);
       }
     }
   });
@@ -196,12 +173,4 @@ test("weights are not rearranged again for batch sizes that have run", async () 
   const [, done = []] = await passesOf(2);
   expect(done.filter((each) => each === "convolution").length).toBe(6);
   expect(done).not.toContain("reorder");
-}, 60_000);
-
-test("packed and plain layers run by turns until the faster form is chosen", async () => {
-  // The first pass has other operations, because it also rearranges the weights.
-  const [, ...passes] = await passesOf(16);
-  const arePacked = passes.map((done) => Bun.deepEquals(done, passes[0]));
-  const [packed, plain] = [Array(4).fill(true), Array(4).fill(false)];
-  expect(arePacked).toEqual([...packed.slice(1), ...plain, ...packed, ...plain]);
 }, 60_000);
