@@ -35,7 +35,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once files/temporary-folder
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
-      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
+      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
       processes/port-lock processes/program processes/program-name processes/run-folder processes/shared-counters
@@ -78,7 +78,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/metrics": {
     imports: "",
-    doors: "counts gpus metrics prometheus-text server-metrics",
+    doors: "counts metrics prometheus-text server-metrics",
   },
   "server/telemetry": {
     imports: "server/metrics",

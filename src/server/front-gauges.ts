@@ -5,7 +5,6 @@ import { generatedTag } from "../package/store/reference.ts";
 import { batchSizeOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
 import type { Family, Labels } from "./metrics/counts.ts";
-import { gpusFor } from "./metrics/gpus.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 import type { Replica } from "./queue/replica.ts";
 
@@ -17,7 +16,6 @@ export function gaugesOf(front: FrontModel): Gauges {
   const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
   return {
     families: familiesOf(front),
-    gpus: () => gpusFor(running?.facts?.devices ?? []),
     processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
   };
 }

@@ -13,7 +13,6 @@ import { Lifecycle } from "./http/routes/health.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { Uploads } from "./http/uploads.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
-import type { Family } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
@@ -81,8 +80,6 @@ export interface FrontShared {
   readonly siblings: Siblings | undefined;
   /** Counters of requests that no model answers, and of the event loop. With one model they are also the model's. */
   readonly metrics: Metrics;
-  /** Metrics of the whole server, set once all models are open. */
-  readonly all: { metrics: Pick<Metrics, "families"> };
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
   readonly keys: ApiKeys | undefined;
@@ -115,27 +112,17 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const siblings = options.siblings && new Siblings(options.siblings, port.hold);
   const fetcher = opened.use(fetcherFor(config));
   const lag = watchLag(metrics, opened);
-  const all: FrontShared["all"] = { metrics };
-  const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
-  // Only one process exports metrics.
-  const exportsMetrics = options.countsStore !== false;
-  const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
-  return { options, lifecycle, port, siblings, metrics, all, memory, uploads, keys, fetcher, lag, tracing };
+  const tracing = await openTracing(opened);
+  return { options, lifecycle, port, siblings, metrics, memory, uploads, keys, fetcher, lag, tracing };
 }
 
-/**
- * Starts OpenTelemetry if its variables ask for it.
- * @param read the metrics of the whole server; undefined in processes that do not export them
- */
-async function openTracing(
-  read: (() => Promise<readonly Family[]>) | undefined,
-  opened: AsyncDisposableStack,
-): Promise<Spans | undefined> {
+/** Starts OpenTelemetry if its variables ask for it. */
+async function openTracing(opened: AsyncDisposableStack): Promise<Spans | undefined> {
   const settings = telemetrySettings(process.env);
   if (settings === undefined) return undefined;
   // Dynamic, so that only servers with telemetry load OpenTelemetry.
   const { openTelemetry } = await import("./telemetry/open-telemetry.ts");
-  return opened.use(openTelemetry(settings, read)).tracing;
+  return opened.use(openTelemetry(settings)).tracing;
 }
 
 function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | undefined {

@@ -23,7 +23,7 @@ export class ServedModels {
   readonly #entries: readonly Entry[];
   /** Models by each of their names in paths, such as `digits` and `digits:v1`. */
   #byName = new Map<string, Entry>();
-  readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
+  readonly metrics: Pick<Metrics, "text" | "gauges">;
   readonly #list: Answer;
   /** Answers all paths that name no model. */
   #root: Answer = () => new Response(null, { status: 503 });
@@ -53,7 +53,6 @@ export class ServedModels {
       first === undefined || !this.#isSeveral
         ? shared.metrics
         : new ServerMetrics(shared.metrics, new Map(entries.map(({ options, metrics }) => [options.name, metrics])));
-    shared.all.metrics = this.metrics;
     const { config } = shared.options;
     this.#list = createModelsApp({
       ...this.#guards,

@@ -28,33 +28,12 @@ const spanSchema = z.object({
 });
 export type Span = z.infer<typeof spanSchema>;
 
-const pointSchema = z.object({
-  attributes: attributesSchema,
-  asDouble: z.number().optional(),
-  count: z.union([z.number(), z.string()]).transform(Number).optional(),
-  sum: z.number().optional(),
-  bucketCounts: z.array(z.union([z.number(), z.string()]).transform(Number)).optional(),
-  explicitBounds: z.array(z.number()).optional(),
-});
-const metricSchema = z.object({
-  name: z.string(),
-  unit: z.string().default(""),
-  sum: z.object({ dataPoints: z.array(pointSchema), isMonotonic: z.boolean() }).optional(),
-  gauge: z.object({ dataPoints: z.array(pointSchema) }).optional(),
-  histogram: z.object({ dataPoints: z.array(pointSchema) }).optional(),
-});
-export type Metric = z.infer<typeof metricSchema>;
-
 const resourceSchema = z.object({ attributes: attributesSchema });
 const tracesSchema = z.object({
   resourceSpans: z.array(
     z.object({ resource: resourceSchema, scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })) }),
   ),
 });
-const metricsSchema = z.object({
-  resourceMetrics: z.array(z.object({ scopeMetrics: z.array(z.object({ metrics: z.array(metricSchema) })) })),
-});
-
 export interface Collector extends AsyncDisposable {
   readonly url: string;
   readonly spans: readonly Span[];
@@ -63,13 +42,10 @@ export interface Collector extends AsyncDisposable {
   readonly headers: Headers;
   /** Resolves with all spans so far once the condition holds for them. */
   until(isDone: (spans: readonly Span[]) => boolean): Promise<readonly Span[]>;
-  /** Resolves with the first export of metrics for which the condition holds. */
-  metrics(isDone: (metrics: readonly Metric[]) => boolean): Promise<readonly Metric[]>;
 }
 
 export function collector(): Collector {
   const spans: Span[] = [];
-  let metrics: readonly Metric[] = [];
   let resource: Readonly<Record<string, unknown>> = {};
   let headers = new Headers();
   const waiting = new Set<() => void>();
@@ -97,12 +73,6 @@ export function collector(): Collector {
         for (const look of waiting) look();
         return Response.json({});
       },
-      "/v1/metrics": async (request) => {
-        const { resourceMetrics } = metricsSchema.parse(await request.json());
-        metrics = resourceMetrics.flatMap(({ scopeMetrics }) => scopeMetrics.flatMap((scope) => scope.metrics));
-        for (const look of waiting) look();
-        return Response.json({});
-      },
     },
   });
   return {
@@ -115,7 +85,6 @@ export function collector(): Collector {
       return headers;
     },
     until: (isDone) => once<readonly Span[]>(() => spans, isDone),
-    metrics: (isDone) => once<readonly Metric[]>(() => metrics, isDone),
     async [Symbol.asyncDispose]() {
       await server.stop(true);
     },

@@ -18,7 +18,6 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import type { GpuUsage } from "../../machine/nvml.ts";
 import {
   add,
   type Family,
@@ -31,15 +30,12 @@ import {
   sizes,
   slots,
 } from "./counts.ts";
-import { gpuFamilies } from "./gpus.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
 /** Current values of a process, which are read at each scrape. */
 export interface Gauges {
   readonly families: readonly Family[];
-  /** Use of this machine's GPUs; empty if the model runs on the CPU. */
-  gpus(): readonly GpuUsage[];
   /** Process ids of the whole server, by name. */
   readonly processes: Readonly<Record<string, number>>;
 }
@@ -156,11 +152,11 @@ export class Metrics implements BatchObserver {
 
   /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
-    return prometheusText(this.families(others));
+    return prometheusText(this.#families(others));
   }
 
   /** All metrics of the server. @param others gauges of the other HTTP processes */
-  families(others: readonly Family[] = []): Family[] {
+  #families(others: readonly Family[]): Family[] {
     return [...this.counters(), ...this.gauges(), ...machineFamilies([this]), ...others];
   }
 
@@ -169,9 +165,9 @@ export class Metrics implements BatchObserver {
     return familiesOf(this.#rows);
   }
 
-  get machine(): Pick<Gauges, "processes" | "gpus"> {
-    const { processes = {}, gpus = () => [] } = this.#gauges?.() ?? {};
-    return { processes, gpus };
+  get machine(): Pick<Gauges, "processes"> {
+    const { processes = {} } = this.#gauges?.() ?? {};
+    return { processes };
   }
 
   /** Gauges of this process. Counters are in shared memory, so they include all processes. */
@@ -180,12 +176,11 @@ export class Metrics implements BatchObserver {
   }
 }
 
-/** Metrics of processes and GPUs, without duplicates from models that share them. */
+/** Metrics of processes, without duplicates from models that share them. */
 export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
   const machines = all.map(({ machine }) => machine);
   const processes = Object.assign({}, ...machines.map((machine) => machine.processes));
-  const gpus = new Map(machines.flatMap((machine) => machine.gpus()).map((gpu) => [gpu.index, gpu]));
-  return [...processFamilies(processes), ...gpuFamilies([...gpus.values()])];
+  return processFamilies(processes);
 }
 
 /** Metrics that have the same value for all models of a server. */

@@ -24,11 +24,11 @@ export class ServerMetrics {
 
   /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
-    return prometheusText(this.families(others));
+    return prometheusText(this.#families(others));
   }
 
   /** All metrics of the server. @param others gauges of the other HTTP processes */
-  families(others: readonly Family[] = []): Family[] {
+  #families(others: readonly Family[]): Family[] {
     const counters = [
       ...this.#server.counters().filter(hasCounted),
       ...this.#labelled((metrics) => metrics.counters()),

@@ -15,12 +15,9 @@ const samplers = [
 export type SamplerName = (typeof samplers)[number];
 
 export interface TelemetrySettings {
-  /** Undefined if no spans are exported. */
-  readonly traces: { readonly protocol: Protocol; readonly sampler: SamplerName; readonly ratio: number } | undefined;
-  /** Undefined if no metrics are exported. */
-  readonly metrics:
-    | { readonly protocol: Protocol; readonly intervalMs: number; readonly timeoutMs: number }
-    | undefined;
+  readonly protocol: Protocol;
+  readonly sampler: SamplerName;
+  readonly ratio: number;
   readonly batches: {
     readonly scheduledDelayMillis: number;
     readonly exportTimeoutMillis: number;
@@ -33,25 +30,17 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Reads the variables.
- * @returns undefined if neither spans nor metrics are exported
+ * @returns undefined if no spans are exported
  * @throws SconceError `usage` for an unknown value
  */
 export function telemetrySettings(env: Variables): TelemetrySettings | undefined {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
-  const [hasTraces, hasMetrics] = [isExported(env, "TRACES"), isExported(env, "METRICS")];
-  if (!hasTraces && !hasMetrics) return undefined;
-  const number = (name: string, fallback: number, least = 0) => numberOf(env, name, { fallback, least });
-  const ratio = number("OTEL_TRACES_SAMPLER_ARG", 1);
-  const sampler = oneOf(samplers, env, "OTEL_TRACES_SAMPLER") ?? "parentbased_always_on";
+  if (!isExported(env)) return undefined;
+  const number = (name: string, fallback: number) => numberOf(env, name, fallback);
   return {
-    traces: hasTraces ? { protocol: protocolOf(env, "TRACES"), sampler, ratio } : undefined,
-    metrics: hasMetrics
-      ? {
-          protocol: protocolOf(env, "METRICS"),
-          intervalMs: number("OTEL_METRIC_EXPORT_INTERVAL", 60_000, 1),
-          timeoutMs: number("OTEL_METRIC_EXPORT_TIMEOUT", 30_000, 1),
-        }
-      : undefined,
+    protocol: protocolOf(env),
+    sampler: oneOf(samplers, env, "OTEL_TRACES_SAMPLER") ?? "parentbased_always_on",
+    ratio: number("OTEL_TRACES_SAMPLER_ARG", 1),
     batches: {
       scheduledDelayMillis: number("OTEL_BSP_SCHEDULE_DELAY", 5000),
       exportTimeoutMillis: number("OTEL_BSP_EXPORT_TIMEOUT", 30_000),
@@ -61,16 +50,16 @@ export function telemetrySettings(env: Variables): TelemetrySettings | undefined
   };
 }
 
-/** Whether spans or metrics are exported. An endpoint alone is enough, unless the exporter is `none`. */
-function isExported(env: Variables, signal: "TRACES" | "METRICS"): boolean {
-  const exporter = oneOf(["otlp", "none"], env, `OTEL_${signal}_EXPORTER`);
+/** Whether spans are exported. An endpoint alone is enough, unless the exporter is `none`. */
+function isExported(env: Variables): boolean {
+  const exporter = oneOf(["otlp", "none"], env, "OTEL_TRACES_EXPORTER");
   if (exporter !== undefined) return exporter === "otlp";
-  const endpoints = [env[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`], env.OTEL_EXPORTER_OTLP_ENDPOINT];
+  const endpoints = [env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, env.OTEL_EXPORTER_OTLP_ENDPOINT];
   return endpoints.some((endpoint) => endpoint !== undefined && endpoint !== "");
 }
 
-function protocolOf(env: Variables, signal: "TRACES" | "METRICS"): Protocol {
-  const own = oneOf(protocols, env, `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`);
+function protocolOf(env: Variables): Protocol {
+  const own = oneOf(protocols, env, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
   return own ?? oneOf(protocols, env, "OTEL_EXPORTER_OTLP_PROTOCOL") ?? "http/protobuf";
 }
 
@@ -82,10 +71,10 @@ function oneOf<T extends string>(known: readonly T[], env: Variables, name: stri
   throw new SconceError("usage", `${name} must be one of ${known.join(", ")}, and is ${JSON.stringify(value)}`);
 }
 
-function numberOf(env: Variables, name: string, { fallback, least }: { fallback: number; least: number }): number {
+function numberOf(env: Variables, name: string, fallback: number): number {
   const text = env[name];
   if (text === undefined || text === "") return fallback;
   const value = Number(text);
-  if (value >= least && Number.isFinite(value)) return value;
-  throw new SconceError("usage", `${name} must be a number from ${least} on, and is ${JSON.stringify(text)}`);
+  if (value >= 0 && Number.isFinite(value)) return value;
+  throw new SconceError("usage", `${name} must be a number from 0 on, and is ${JSON.stringify(text)}`);
 }
