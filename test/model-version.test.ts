@@ -1,5 +1,4 @@
 /** A prediction names the build of the model that made it: in answers, headers, events, log lines and stores. */
-import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { ModelVersion } from "../src/server/predictions/model-version.ts";
@@ -11,6 +10,7 @@ import { eventsOf } from "./helpers/events.ts";
 import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
+import { endIn } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
@@ -87,15 +87,11 @@ describe("a store on disk", () => {
   const open = (path: string) => SqliteStore.open({ path, retention: keepAll });
   const read = async (from: SqliteStore) => Promise.all(records.map(async ({ id }) => asText(await from.get(id))));
 
-  test.each([
-    ["one pack", false],
-    ["rows of their own", true],
-  ])("keeps the build of each outcome, in %s", async (_, isStored) => {
+  test("keeps the build of each outcome", async () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     const first = await open(path);
-    if (isStored) await Promise.all(records.map(({ id }) => first.create(requestOf(id))));
-    for (const record of records) first.finish(record);
+    await endIn(first, ...records);
     await first.close();
     const next = await open(path);
     expect(await read(next)).toEqual(records);
@@ -113,28 +109,6 @@ describe("a store on disk", () => {
     const resumed = await Array.fromAsync(next.takeOver(() => true));
     expect(resumed.map(({ model }) => model?.reference)).toEqual(models.map((each) => each?.reference));
     await next.close();
-  });
-
-  test("of an earlier release is read, though it names no builds, and can be written", async () => {
-    await using dir = await tempDir();
-    const path = dir.join("predictions.db");
-    const first = await open(path);
-    await first.create(requestOf("a1"));
-    await first.create(requestOf("a2"));
-    first.finish(endOf("a2"));
-    await first.close();
-    const database = new Database(path);
-    for (const table of ["unfinished", "ended"]) database.run(`ALTER TABLE ${table} DROP COLUMN model`);
-    database.close();
-    const next = await open(path);
-    expect(await next.get("a2")).toEqual(endOf("a2"));
-    const resumed = await Array.fromAsync(next.takeOver(() => true));
-    expect(resumed.map(({ id, model }) => [id, model])).toEqual([["a1", undefined]]);
-    next.finish(endOf("a1", { model: models[1] }));
-    await next.close();
-    const last = await open(path);
-    expect((await last.get("a1"))?.model).toBe(models[1]);
-    await last.close();
   });
 });
 

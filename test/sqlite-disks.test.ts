@@ -37,7 +37,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
     try {
       const store = await open(disk);
-      await Promise.all(["a1", "a2", "a3"].map((id) => store.create(requestOf(id))));
+      await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.create(requestOf(id))));
       const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
       expect(filler.success).toBe(false);
 

@@ -2,19 +2,17 @@
  * Retention in the database of predictions: how many ended predictions it keeps, the size of its file, and the order
  * of eviction.
  */
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { newId } from "../src/server/predictions/ids.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
-import { leftOf, open } from "./helpers/sqlite.ts";
+import { endIn, leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 test("if no number is set, as many are retained as arrive in a second", async () => {
   await using dir = await tempDir();
   const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
-  for (let index = 0; index < 12_000; index++) store.finish(endOf(`a${index}`));
+  await endIn(store, ...Array.from({ length: 12_000 }, (_, index) => endOf(`a${index}`)));
   await store.flush();
   await store.close();
   const next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
@@ -23,35 +21,12 @@ test("if no number is set, as many are retained as arrive in a second", async ()
   await next.close();
 });
 
-test("outcomes that share a row are evicted with the oldest of the row", async () => {
-  await using dir = await tempDir();
-  const retention = { ...keepAll, maxCount: 2000 };
-  const store = await open(dir, { retention });
-  const ids = Array.from({ length: 2500 }, () => newId("0"));
-  for (const [index, id] of ids.entries()) {
-    store.finish(endOf(id));
-    if (index % 500 === 499) await store.flush();
-  }
-  const { count } = store.retained;
-  await store.close();
-  expect(count).toBeGreaterThan(1900);
-  expect(count).toBeLessThanOrEqual(2000);
-  const database = new Database(dir.join("predictions.db"), { readonly: true });
-  const rows = database.query<{ rows: number }, []>("SELECT count(*) rows FROM told").get()?.rows;
-  database.close();
-  expect(rows).toBeLessThanOrEqual(count / 40);
-  const next = await open(dir, { retention });
-  const found = await Promise.all(ids.map((id) => next.get(id)));
-  expect(found).toEqual(ids.map((id, index) => (index < ids.length - count ? undefined : endOf(id))));
-  await next.close();
-});
-
 describe("ended predictions above the limits are removed", () => {
   test("by number, with their files", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
     for (let index = 0; index < 40; index++) {
-      store.finish(largeEndOf(`a${index}`, 100_000));
+      await endIn(store, largeEndOf(`a${index}`, 100_000));
       await store.flush();
     }
     expect(store.retained.count).toBe(2);
@@ -67,11 +42,11 @@ describe("ended predictions above the limits are removed", () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxBytes: 10_000 } });
     for (const [id, bytes] of Object.entries({ a1: 4000, a2: 4000, a3: 4000 })) {
-      store.finish(largeEndOf(id, bytes));
+      await endIn(store, largeEndOf(id, bytes));
       await store.flush();
     }
     expect(store.retained.count).toBe(2);
-    store.finish(largeEndOf("a4", 1_000_000));
+    await endIn(store, largeEndOf("a4", 1_000_000));
     await store.flush();
     expect(store.retained.count).toBe(1);
     await store.close();
@@ -84,10 +59,9 @@ describe("ended predictions above the limits are removed", () => {
   test("in the order of their ends, even if one file takes much longer to write", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
-    store.finish(largeEndOf("a1", 30_000_000));
-    store.finish(largeEndOf("a2", 100_000));
+    await endIn(store, largeEndOf("a1", 30_000_000), largeEndOf("a2", 100_000));
     await store.flush();
-    store.finish(largeEndOf("a3", 100_000));
+    await endIn(store, largeEndOf("a3", 100_000));
     await store.close();
     const next = await open(dir);
     expect(await next.get("a1")).toBeUndefined();
@@ -101,12 +75,12 @@ describe("ended predictions above the limits are removed", () => {
     let wallMs = 100 * day;
     const clocked = { retention: { ...keepAll, maxAgeMs: day }, wallClock: () => wallMs };
     const store = await open(dir, clocked);
-    store.finish(endOf("a1"));
+    await endIn(store, endOf("a1"));
     await store.create(requestOf("a2", { timeoutMs: day }));
     await store.flush();
     for (const jump of [-50 * day, 50 * day]) {
       wallMs += jump;
-      store.finish(endOf(`a${wallMs}`));
+      await endIn(store, endOf(`a${wallMs}`));
       await store.flush();
     }
     const { retained } = store;
@@ -119,7 +93,7 @@ describe("ended predictions above the limits are removed", () => {
     expect(await second.get("a1")).toBeDefined();
     const [left] = await leftOf(second);
     expect(left?.leftMs).toBeGreaterThan(day / 2);
-    second.finish(endOf("a3"));
+    await endIn(second, endOf("a3"));
     await second.close();
 
     // Time without a process counts towards the age, since the system clock went forward.

@@ -3,10 +3,11 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
 import type { Call } from "../src/server/predictions/sqlite/database-thread.ts";
+import type { Row } from "../src/server/predictions/sqlite/rows.ts";
 import type { SqliteOptions, SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
 import { MAX_INLINE_LENGTH } from "../src/server/predictions/sqlite/value-files.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
-import { leftOf, open } from "./helpers/sqlite.ts";
+import { endIn, leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /** A store that records the calls to its database thread. */
@@ -22,11 +23,8 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
     return worker;
   };
   const store = await open(dir, { ...options, newWorker });
-  /** Heads of all rows that were written, one line each. */
-  const rows = () =>
-    posted
-      .flatMap((call) => (call.method === "write" ? call.argument.heads.split("\n") : []))
-      .filter((line) => line !== "");
+  /** All rows that were written. */
+  const rows = () => posted.flatMap((call): Row[] => (call.method === "write" ? JSON.parse(call.argument.rows) : []));
   return { store, posted, rows };
 }
 
@@ -37,7 +35,7 @@ test("with --take-over, a server opens the file when the earlier one has closed 
   const [ended, heir] = [open(dir, { role: "heir", signal: ending.signal }), open(dir, { role: "heir" })];
   ending.abort(new Error("the new server ends"));
   expect(await ended.then(() => "open", String)).toContain("the new server ends");
-  older.finish(endOf("a1"));
+  await endIn(older, endOf("a1"));
   await older.close();
   const newer = await heir;
   expect(await newer.get("a1")).toEqual(endOf("a1"));
@@ -55,7 +53,7 @@ describe("a stored prediction", () => {
     });
     const large = { ...largeEndOf("a2", 100_000), logs: "large, too: é" };
     const store = await open(dir);
-    for (const record of [odd, large]) store.finish(record);
+    await endIn(store, odd, large);
     expect([await store.get("a1"), await store.get("a2")]).toEqual([odd, large]);
     await store.close();
     const next = await open(dir);
@@ -67,28 +65,23 @@ describe("a stored prediction", () => {
   test("can be read before it is written, at any size", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxBytes: 1 } });
-    store.finish(endOf("a1"));
     const large = largeEndOf("a2", 40_000_000);
-    await store.create(requestOf("a2"));
-    store.finish(large);
+    await endIn(store, endOf("a1"), large);
     expect(await store.get("a2")).toBe(large);
     await store.close();
   });
 
-  test.each(["small", "large"])(
-    "is reported once it is written, if its request was stored (%s) or not",
-    async (size) => {
-      await using dir = await tempDir();
-      const store = await open(dir);
-      await store.create(requestOf("a1"));
-      const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
-      store.finish(record);
-      expect(await store.get("a1")).toEqual(record);
-      using database = new Database(dir.join("predictions.db"), { readonly: true });
-      expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
-      await store.close();
-    },
-  );
+  test.each(["small", "large"])("is reported once it is written (%s)", async (size) => {
+    await using dir = await tempDir();
+    const store = await open(dir);
+    await store.create(requestOf("a1"));
+    const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
+    store.finish(record);
+    expect(await store.get("a1")).toEqual(record);
+    using database = new Database(dir.join("predictions.db"), { readonly: true });
+    expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
+    await store.close();
+  });
 
   test("keeps its first outcome, also if two processes report one", async () => {
     await using dir = await tempDir();
@@ -98,7 +91,7 @@ describe("a stored prediction", () => {
     main.finish(first);
     main.finish(second);
     await main.flush();
-    member.finish(second);
+    await endIn(member, second);
     await member.flush();
     expect([await main.get("a1"), await member.get("a1")].map(asText)).toEqual([first, first]);
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(1);
@@ -123,7 +116,7 @@ describe("a stored prediction", () => {
     await using dir = await tempDir();
     const store = await open(dir, { sync });
     await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
-    store.finish(endOf("a2"));
+    await endIn(store, endOf("a2"));
     await store.close();
     const next = await open(dir, { sync });
     expect((await leftOf(next)).map(({ id, body }) => `${id} ${body.length}`)).toEqual(["a1 100004"]);
@@ -235,8 +228,8 @@ describe("the database thread", () => {
     }
     await Promise.all(kept);
     expect(posted.map(({ method }) => method)).toEqual(["open", "write"]);
-    expect(rows().map((line) => line[0])).toHaveLength(1000);
-    expect(rows().filter((line) => line.startsWith("e "))).toHaveLength(250);
+    expect(rows()).toHaveLength(1000);
+    expect(rows().filter(({ op }) => op === "end")).toHaveLength(250);
     await store.close();
     const next = await open(dir);
     expect(await leftOf(next)).toHaveLength(750);
@@ -260,16 +253,6 @@ describe("the database thread", () => {
     expect((await leftOf(next))[0]?.body.length).toBe(60_000_000);
     await next.close();
   }, 120_000);
-
-  test("gets no outcomes that retention has evicted meanwhile", async () => {
-    await using dir = await tempDir();
-    const { store, rows } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 10 } });
-    for (let index = 0; index < 1000; index++) store.finish(endOf(`a${index}`));
-    await store.flush();
-    expect(rows().map((line) => line.split(" ")[1])).toEqual(Array.from({ length: 10 }, (_, i) => `a${990 + i}`));
-    expect(store.retained.count).toBe(10);
-    await store.close();
-  });
 });
 
 describe("the origin of a prediction", () => {
@@ -289,23 +272,20 @@ describe("the origin of a prediction", () => {
   });
 });
 
-test("a file of release 0.1.0, without models and checksums, can be read and written", async () => {
-  await using dir = await tempDir();
-  const store = await open(dir);
-  await store.create(requestOf("a1"));
-  await store.close();
-  using database = new Database(dir.join("predictions.db"));
-  const later = { unfinished: ["model", "server", "sum"], ended: ["model", "sum"], told: ["sum"] };
-  for (const [table, columns] of Object.entries(later))
-    for (const column of columns) database.run(`ALTER TABLE ${table} DROP COLUMN ${column}`);
-  database.close();
-  const next = await open(dir);
-  await next.create(requestOf("a2"));
-  expect((await leftOf(next)).map(({ id, body }) => [id, body])).toEqual([
-    ["a1", '["a1"]'],
-    ["a2", '["a2"]'],
-  ]);
-  await next.close();
+describe("the outcome of a client that waited", () => {
+  test("stays in memory within the limits of retention, and is in no file", async () => {
+    await using dir = await tempDir();
+    const { store, posted } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 2 } });
+    const records = [endOf("a1"), endOf("a2"), largeEndOf("a3", 100_000)];
+    for (const record of records) store.finish(record);
+    const found = await Promise.all(records.map(({ id }) => store.get(id)));
+    expect(found).toEqual([undefined, ...records.slice(1)]);
+    expect(store.retained.count).toBe(2);
+    await store.flush();
+    expect(posted.filter(({ method }) => method === "write")).toEqual([]);
+    expect(await readdir(dir.join("predictions.db-files"))).toEqual([]);
+    await store.close();
+  });
 });
 
 describe("webhooks", () => {

@@ -47,6 +47,7 @@ export const fixedLimits: FixedLimits = {
   maxQueuedBytes: 512 * 2 ** 20,
   maxResultBytes: 256 * 2 ** 20,
   retainCount: undefined,
+  retainBytes: 256 * 2 ** 20,
   pollShare: 0.1,
   maxReadyBytes: 256 * 2 ** 20,
   maxFetches: 32,
@@ -67,6 +68,8 @@ interface FixedLimits {
   readonly maxQueuedBytes: number;
   /** Most bytes of the outputs of one prediction. */
   readonly maxResultBytes: number;
+  /** Most bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes. */
+  readonly retainBytes: number;
   /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
   /** Fraction of an overloaded server's work for predictions whose clients poll for the result. */

@@ -2,7 +2,6 @@
 import { z } from "zod";
 import { deviceText } from "../author/device.ts";
 import {
-  anyBytes,
   bytes,
   choice,
   count,
@@ -96,12 +95,6 @@ export const workOptions = {
     isAdvanced: true,
     // No timer is set for this duration, so it may be infinite.
     ...duration("seconds", 0, Infinity),
-  }),
-  retainBytes: option({
-    description:
-      "Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes",
-    isAdvanced: true,
-    ...bytes("256m", anyBytes),
   }),
   queue: openOption<string>({
     description:

@@ -6,6 +6,6 @@ declare const self: Worker;
 
 const { onmessage } = self;
 self.onmessage = (event: MessageEvent<Call>) => {
-  if (event.data.method === "write" && event.data.argument.texts.includes("die now")) process.exit(1);
+  if (event.data.method === "write" && event.data.argument.rows.includes("die now")) process.exit(1);
   onmessage?.call(self, event);
 };

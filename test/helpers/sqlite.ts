@@ -1,8 +1,9 @@
 /** Opens stores of predictions (SQLite) in the folder of a test. */
 import { join } from "node:path";
+import type { EndedRecord } from "../../src/server/predictions/record.ts";
 import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
-import { keepAll } from "./predictions.ts";
+import { keepAll, requestOf } from "./predictions.ts";
 
 export function open(folder: { readonly path: string }, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
   return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
@@ -14,4 +15,10 @@ export function open(folder: { readonly path: string }, options: Partial<SqliteO
  */
 export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
   return Array.fromAsync(store.takeOver(({ owner }) => isOwn(owner)));
+}
+
+/** Stores the requests of predictions and then their outcomes, in order. Resolves before the outcomes are written. */
+export async function endIn(store: SqliteStore, ...records: readonly EndedRecord[]): Promise<void> {
+  await Promise.all(records.map(({ id }) => store.create(requestOf(id))));
+  for (const record of records) store.finish(record);
 }

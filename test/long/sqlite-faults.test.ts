@@ -10,7 +10,7 @@ import { killedAfter } from "../helpers/killed-store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "../helpers/predictions.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
-import { leftOf, open } from "../helpers/sqlite.ts";
+import { endIn, leftOf, open } from "../helpers/sqlite.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const silent = Object.assign(() => {}, { raw() {} });
@@ -146,19 +146,6 @@ describe("a file that cannot be used is reported in one line", () => {
     });
   }
 
-  test("if it is damaged", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir);
-    for (let index = 0; index < 100; index++) store.finish(largeEndOf(`a${index}`, 5000));
-    await store.close();
-    const bytes = await Bun.file(path(dir)).bytes();
-    await Bun.write(path(dir), bytes.fill(0x5a, 4096, bytes.length / 2));
-    const error = await failureOf(open(dir));
-    expect(error.code).toBe("predictions_unusable");
-    expect(error.message).toContain("it is damaged (SQLITE_CORRUPT");
-    expect(error.message).not.toContain("\n");
-  });
-
   test("if a newer sconce wrote it", async () => {
     await using dir = await tempDir();
     await (await open(dir)).close();
@@ -167,7 +154,7 @@ describe("a file that cannot be used is reported in one line", () => {
       database.run("PRAGMA user_version = 7");
     }
     expect((await failureOf(open(dir))).message).toEndWith(
-      "a newer sconce wrote it (its format is 7 and this sconce knows 1); use that one, or name another file",
+      "a newer sconce wrote it (its format is 7 and this sconce knows 2); use that one, or name another file",
     );
   });
 
@@ -183,6 +170,49 @@ describe("a file that cannot be used is reported in one line", () => {
   });
 });
 
+describe("a file that cannot be read is moved aside, and the server begins anew", () => {
+  const damages: [what: string, change: (path: string) => Promise<unknown>, reason: string][] = [
+    [
+      "it is damaged",
+      async (path) => {
+        const bytes = await Bun.file(path).bytes();
+        await Bun.write(path, bytes.fill(0x5a, 4096, bytes.length / 2));
+      },
+      "it is damaged (SQLITE_CORRUPT)",
+    ],
+    [
+      "an earlier sconce wrote it",
+      async (path) => {
+        using database = new Database(path);
+        database.run("PRAGMA user_version = 1");
+      },
+      "an earlier sconce wrote it",
+    ],
+  ];
+  test.each(damages)("if %s", async (_, change, reason) => {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    const store = await open(dir);
+    await endIn(store, ...Array.from({ length: 100 }, (_, index) => largeEndOf(`a${index}`, 5000)));
+    await store.create(requestOf("b1", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.close();
+    await change(path);
+    const bytes = await Bun.file(path).bytes();
+    using error = spyOn(log, "error").mockImplementation(silent);
+    const next = await open(dir);
+    expect(error.mock.calls.flat()).toEqual([
+      expect.stringContaining(`${path} cannot be used: ${reason}. They are in `),
+    ]);
+    const [, aside = ""] = /They are in (\S+) now/.exec(String(error.mock.calls[0]?.[0])) ?? [];
+    expect(await Bun.file(aside).bytes()).toEqual(bytes);
+    expect(await readdir(`${aside}-files`)).toHaveLength(1);
+    expect(await leftOf(next)).toEqual([]);
+    await endIn(next, endOf("a1"));
+    expect(await next.get("a1")).toEqual(endOf("a1"));
+    await next.close();
+  });
+});
+
 describe("a write-ahead log", () => {
   /** Changes the write-ahead log of a killed process, and opens the database. @returns the errors that were logged */
   async function errorsAfter(change: (wal: string) => Promise<void>): Promise<readonly unknown[]> {
@@ -195,21 +225,6 @@ describe("a write-ahead log", () => {
     await store.close();
     return error.mock.calls.flat();
   }
-
-  const overwritten = (at: (bytes: number) => number) => async (wal: string) => {
-    const bytes = await Bun.file(wal).bytes();
-    await Bun.write(wal, bytes.fill(0x5a, at(bytes.length), at(bytes.length) + 5000));
-  };
-  const damaged = [
-    expect.stringMatching(/^The log .*predictions\.db-wal was damaged: predictions that it had are lost/),
-  ];
-
-  test.each([
-    ["in the middle", overwritten((bytes) => bytes / 2)],
-    ["at its beginning", overwritten(() => 0)],
-  ])("that is overwritten %s is an error of the log", async (_, change) => {
-    expect(await errorsAfter(change)).toEqual(damaged);
-  });
 
   test("of a killed process is no error", async () => {
     expect(await errorsAfter(async () => {})).toEqual([]);

@@ -178,8 +178,8 @@ export class Traffic {
       return { at, record: recordSchema.parse(JSON.parse(text)) };
     } catch (error) {
       if (error instanceof SyntaxError || error instanceof z.ZodError) tally.found("wrong", `POST ${path}: ${error}`);
-      // The head of the answer has the id, so the prediction counts as acknowledged although the body is missing.
-      return at === null ? undefined : { at };
+      // Without `wait`, the head of the answer has the id, so the prediction counts as acknowledged although the body is missing.
+      return at === null || isWaiting ? undefined : { at };
     }
   }
 

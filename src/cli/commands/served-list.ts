@@ -27,7 +27,6 @@ const ownOptions = [
   "latencyTarget",
   "batchTimeout",
   "retainAge",
-  "retainBytes",
   "queueName",
   "timeout",
   "maxInputs",

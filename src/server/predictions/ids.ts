@@ -49,12 +49,6 @@ export function newId(owner: string): string {
   return owner + secondText + pool.slice(used - LENGTH, used);
 }
 
-/** The second of an id's creation, modulo 194 days. An id that a client chose gives any number below 2^24. */
-export function secondOf(id: string): number {
-  const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
-  return (high << 16) | (middle << 8) | low;
-}
-
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**

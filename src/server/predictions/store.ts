@@ -85,7 +85,10 @@ export interface PredictionStore {
   begun(id: string): void;
   /** Records that a request no longer runs, because its process exits in an orderly way, which counts no death. */
   interrupted(id: string): void;
-  /** Stores an outcome, whether or not its request was stored. Does nothing if the id has an outcome already. */
+  /**
+   * Stores an outcome. Without a stored request the client has waited, so the outcome stays in memory only, readable until it is evicted or the process
+   * ends. Does nothing if the id has an outcome already.
+   */
   finish(record: EndedRecord): void;
   /**
    * Reads an ended prediction, or an unfinished one whose request is stored. Waits until the outcome of a stored

@@ -38,7 +38,7 @@ export const memory: Fault = {
           )
         : [attacks.filter(({ name }) => SHORT_MIXTURE.includes(name))];
       await withstand(injection, files.url, mixtures);
-      if (isLong) await withstand(injection, files.url, mixtures, ["--retain-bytes", "0"]);
+      if (isLong) await withstand(injection, files.url, mixtures, ["--retain-age", "0"]);
     } finally {
       await files.stop(true);
     }

@@ -37,7 +37,7 @@ export const patience: Fault = {
 };
 
 async function overload({ tally, home, isLong, random }: Injection, { batchMs, deadlineMs }: Load): Promise<void> {
-  await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-bytes", "0"] });
+  await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-age", "0"] });
   const input = { x: 1, sleepMs: batchMs / BATCH_ITEMS };
   await predict(server.url, [input]);
   await tally.inject(async () => {

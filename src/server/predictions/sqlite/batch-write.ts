@@ -1,7 +1,7 @@
 /** Writes a batch of changes within a transaction, and counts the retained predictions. */
 import type { Totals } from "./prediction-database.ts";
-import { type Statements, sumOfOutcome, sumOfPack, sumOfRequest } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
+import type { Statements } from "./prediction-statements.ts";
+import type { CreateRow, EndRow, Row } from "./rows.ts";
 
 interface WriteOptions {
   /** Time on the clock of the database, in milliseconds. */
@@ -16,7 +16,7 @@ export class BatchWrite implements Totals {
   readonly #options: WriteOptions;
   totalCount: number;
   totalBytes: number;
-  /** Number of rows with outcomes that the batch has added. A pack of several outcomes is one row. */
+  /** Number of outcomes that the batch has added. */
   added = 0;
   /** Ids whose outcome was not written, because the database had an outcome already. */
   readonly refused: string[] = [];
@@ -37,25 +37,19 @@ export class BatchWrite implements Totals {
     if (row.op === "end") this.#end(row);
   }
 
-  writePack(pack: Pack): void {
-    const sum = sumOfPack({ ids: pack.packIds, heads: pack.packHeads, texts: pack.packTexts });
-    this.#sql.addPack.run({ ...pack, sum, writtenMs: this.#options.nowMs });
-    this.#add(pack.packCount, pack.packBytes);
-  }
-
   #create(row: CreateRow): void {
     const deadlineMs = this.#options.nowMs - row.ageMs + row.timeoutMs;
-    const sum = sumOfRequest(row);
-    const insert = () => this.#sql.create.run({ ...row, deadlineMs, sum, server: this.#options.server }).changes > 0;
+    const insert = () => this.#sql.create.run({ ...row, deadlineMs, server: this.#options.server }).changes > 0;
     if (!insert() && !(this.#removeExpired(row.id) && insert())) this.#discard(row.file);
   }
 
   #end(row: EndRow): void {
     const endedMs = this.#options.nowMs - row.ageMs;
-    const sum = sumOfOutcome(row);
-    const insert = () => this.#sql.end.run({ ...row, endedMs, sum }).changes > 0;
+    const insert = () => this.#sql.end.run({ ...row, endedMs }).changes > 0;
     if (insert() || (this.#removeExpired(row.id) && insert())) {
-      this.#add(1, row.bytes);
+      this.added += 1;
+      this.totalCount += 1;
+      this.totalBytes += row.bytes;
       return;
     }
     this.refused.push(row.id);
@@ -79,11 +73,5 @@ export class BatchWrite implements Totals {
 
   #discard(file: string | null): void {
     if (file !== null) this.staleFiles.push(file);
-  }
-
-  #add(count: number, bytes: number): void {
-    this.added += 1;
-    this.totalCount += count;
-    this.totalBytes += bytes;
   }
 }

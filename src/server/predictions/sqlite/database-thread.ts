@@ -1,14 +1,14 @@
 /** Calls the database on its thread, and starts a new thread if the thread dies. */
 import { OpenMap, spread } from "../../../base/collections/open-map.ts";
 import { messageOf } from "../../../base/errors.ts";
-import type { DatabaseOptions, PredictionDatabase, Totals } from "./prediction-database.ts";
+import type { Aside, DatabaseOptions, PredictionDatabase, Totals } from "./prediction-database.ts";
 
 type Methods = Pick<
   PredictionDatabase,
   "write" | "get" | "sources" | "takeOver" | "writeWebhooks" | "webhooks" | "close"
 > & { open(options: DatabaseOptions): Opened };
 
-export type Opened = Totals & { readonly isLogDamaged: boolean; readonly damagedRows: number };
+export type Opened = Totals & { readonly aside: Aside | undefined };
 export type Method = keyof Methods;
 export type Argument<M extends Method> = Parameters<Methods[M]>[0];
 export type Result<M extends Method> = ReturnType<Methods[M]>;

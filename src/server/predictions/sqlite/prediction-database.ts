@@ -3,29 +3,20 @@ import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { codeOf } from "../../../base/errors.ts";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
-import { isIntact } from "../checksum.ts";
-import { secondOf } from "../ids.ts";
 import type { RetentionLimits } from "../store.ts";
 import { BatchWrite } from "./batch-write.ts";
+import { moveAside } from "./damaged-files.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
-import { committedFrames } from "./log-commits.ts";
-import { connect, MAX_LOG_BYTES } from "./prediction-schema.ts";
-import {
-  type Oldest,
-  type Statements,
-  statements,
-  sumOfOutcome,
-  sumOfPack,
-  sumOfRequest,
-} from "./prediction-statements.ts";
-import { type CreateRow, decodeRows, type EndRow, findInPack, type Pack, type RowText } from "./row-text.ts";
+import { connect, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
+import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
+import type { CreateRow, EndRow, Row } from "./rows.ts";
 import { ValueFiles } from "./value-files.ts";
 
 export interface DatabaseOptions extends RetentionLimits {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether nobody else has the database open. Opening it then checks its log and removes files without a row. */
+  /** Whether nobody else has the database open. Opening it then moves a damaged file aside, and removes files without a row. */
   readonly isMain: boolean;
   /** Name of this process's server, which is stored with its requests. */
   readonly server: string;
@@ -33,8 +24,12 @@ export interface DatabaseOptions extends RetentionLimits {
   readonly wallMs: number;
 }
 
-/** Changes for one transaction, encoded as text. */
-export type WriteBatch = RowText & Pack & { readonly wallMs: number };
+/** Changes for one transaction. */
+export interface WriteBatch {
+  /** JSON list of `Row`. */
+  readonly rows: string;
+  readonly wallMs: number;
+}
 
 /** Number of ended predictions in the database, and the bytes counted for them. */
 export type Totals = { readonly totalCount: number; readonly totalBytes: number };
@@ -80,8 +75,14 @@ export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAt
   /** Milliseconds until the time limit. */
   readonly leftMs: number;
   readonly deaths: number;
-  /** Whether the row does not match its checksum. */
-  readonly isLost: boolean;
+}
+
+/** A file that the server could not read, and has moved. */
+export interface Aside {
+  /** Where the file is now. */
+  readonly path: string;
+  /** Why, in words that continue a sentence, such as "it is damaged". */
+  readonly reason: string;
 }
 
 const PAGE_BYTES = 4096;
@@ -101,8 +102,8 @@ export class PredictionDatabase {
   /** Device and inode of the opened file. */
   readonly #identity: string;
   #totals: Totals;
-  /** Whether the write-ahead log was damaged, so that SQLite ignored commits in it. */
-  readonly isLogDamaged: boolean;
+  /** Where a damaged file was moved, and why; undefined if the file could be read. */
+  readonly aside: Aside | undefined;
 
   /**
    * Opens the database, and creates it if it is missing.
@@ -112,16 +113,17 @@ export class PredictionDatabase {
     prepareFolder(options.path);
     const files = new ValueFiles(options.path, options.sync === "full");
     files.prepare();
-    // Only the first process of a server checks the log: for a later process, others write to it meanwhile.
-    const committed = options.isMain ? committedFrames(options.path) : 0;
-    return new PredictionDatabase(connect(options), files, { ...options, committed });
+    try {
+      return new PredictionDatabase(connect(options), files, options);
+    } catch (error) {
+      if (!options.isMain || !(error instanceof UnreadableFile)) throw error;
+      const path = moveAside(options.path);
+      files.prepare();
+      return new PredictionDatabase(connect(options), files, options, { path, reason: error.message });
+    }
   }
 
-  private constructor(
-    database: Database,
-    files: ValueFiles,
-    options: DatabaseOptions & { readonly committed: number },
-  ) {
+  private constructor(database: Database, files: ValueFiles, options: DatabaseOptions, aside?: Aside) {
     this.#database = database;
     this.#options = options;
     this.#files = files;
@@ -129,7 +131,7 @@ export class PredictionDatabase {
     this.#identity = identityOf(options.path);
     const meta = this.#meta();
     this.#totals = meta;
-    this.isLogDamaged = options.committed > 0 && this.#checkpoint("NOOP").log < options.committed;
+    this.aside = aside;
     this.#clock = new ElapsedClock(meta, options.wallMs);
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
@@ -146,8 +148,9 @@ export class PredictionDatabase {
   }
 
   /** Commits all changes, or throws and changes nothing. */
-  write({ heads, texts, wallMs, ...pack }: WriteBatch): Written {
+  write({ rows, wallMs }: WriteBatch): Written {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
+    const parsed: readonly Row[] = JSON.parse(rows);
     const { refused, staleFiles } = this.#database
       .transaction(() => {
         const { maxAgeMs, server } = this.#options;
@@ -155,8 +158,7 @@ export class PredictionDatabase {
         this.#clock.follow(before.elapsedMs);
         const nowMs = this.#clock.now();
         const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs, server });
-        for (const row of decodeRows({ heads, texts })) batch.write(row);
-        if (pack.packCount > 0) batch.writePack(pack);
+        for (const row of parsed) batch.write(row);
         const { files, ...totals } = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
         this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
         this.#totals = totals;
@@ -168,7 +170,7 @@ export class PredictionDatabase {
   }
 
   get(id: string): StoredRecord | undefined {
-    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? this.#getPacked(id);
+    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? undefined;
   }
 
   sources(): Sources {
@@ -185,12 +187,12 @@ export class PredictionDatabase {
         .transaction(() => {
           const found = this.#sql.oldestUnfinished.get(after, upTo, sources);
           if (found === null) return undefined;
-          const { deadlineMs, begunAtMs, server: earlier, sum, ...request } = found;
+          const { deadlineMs, begunAtMs, server: earlier, ...request } = found;
           const { server } = this.#options;
           const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
           if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
           const leftMs = deadlineMs - this.#clock.now();
-          return { ...request, leftMs, deaths, isLost: !isIntact(sum, sumOfRequest(request)) };
+          return { ...request, leftMs, deaths };
         })
         .immediate();
     } catch (error) {
@@ -238,14 +240,6 @@ export class PredictionDatabase {
     return true;
   }
 
-  /** Counts rows of outcomes that do not match their checksum. Reads the whole database. */
-  countDamaged(): number {
-    let count = 0;
-    for (const { sum, ...record } of this.#sql.outcomes.iterate()) if (!isIntact(sum, sumOfOutcome(record))) count += 1;
-    for (const pack of this.#sql.packs.iterate()) if (!isIntact(pack.sum, sumOfPack(pack))) count += 1;
-    return count;
-  }
-
   close(): void {
     // An open statement would keep the file open, and SQLite would not remove the write-ahead log.
     for (const statement of Object.values(this.#sql)) statement.finalize();
@@ -255,21 +249,8 @@ export class PredictionDatabase {
   #getEnded(id: string): StoredRecord | undefined {
     const ended = this.#sql.getEnded.get(id);
     if (ended === null) return undefined;
-    const { endedMs, sum, ...record } = ended;
-    if (!isIntact(sum, sumOfOutcome(record))) throw damaged(id);
+    const { endedMs, ...record } = ended;
     return this.#isExpired(endedMs) ? undefined : record;
-  }
-
-  /**
-   * Finds an outcome in the packs, which are rows with many outcomes. Old packs may have expired outcomes of the id.
-   */
-  #getPacked(id: string): StoredRecord | undefined {
-    for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {
-      if (!isIntact(pack.sum, sumOfPack(pack))) throw damaged(id);
-      const row = findInPack(pack, id);
-      if (row !== undefined && !this.#isExpired(pack.writtenMs - row.ageMs)) return row;
-    }
-    return undefined;
   }
 
   #isExpired(endedMs: number): boolean {
@@ -281,7 +262,7 @@ export class PredictionDatabase {
    * @returns whether it evicted any
    */
   #evict(): boolean {
-    const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
+    const [nowMs, oldest] = [this.#clock.now(), this.#sql.oldest.all(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
     const evicted = this.#database
       .transaction(() => {
@@ -299,39 +280,21 @@ export class PredictionDatabase {
   #sweep(before: Totals, { nowMs, limit }: { nowMs: number; limit: number }): Totals & { files: string[] } {
     let { totalCount, totalBytes } = before;
     const files: string[] = [];
-    const last = { row: 0, pack: 0 };
-    const [first] = this.#oldest(1);
-    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#oldest(limit) : [];
+    let last = 0;
+    const [first] = this.#sql.oldest.all(1);
+    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#sql.oldest.all(limit) : [];
     for (const old of candidates) {
       if (!this.#isOver({ totalCount, totalBytes }, old, nowMs)) break;
-      totalCount -= old.count;
+      totalCount -= 1;
       totalBytes -= old.bytes;
       if (old.file !== null) files.push(old.file);
-      last[old.isPack ? "pack" : "row"] = old.seq;
+      last = old.seq;
     }
-    if (last.row > 0) this.#sql.removeUpTo.run(last.row);
-    if (last.pack > 0) this.#sql.removePacksUpTo.run(last.pack);
+    if (last > 0) this.#sql.removeUpTo.run(last);
     return { totalCount, totalBytes, files };
   }
 
-  /** The oldest rows and packs, in order of age. */
-  #oldest(limit: number): (Oldest & { isPack: boolean })[] {
-    const rows = this.#sql.oldest.all(limit);
-    const packs = this.#sql.oldestPack.all(limit);
-    const merged: (Oldest & { isPack: boolean })[] = [];
-    for (let [row, pack] = [0, 0]; merged.length < limit; ) {
-      const [ended, packed] = [rows[row], packs[pack]];
-      const isPack = ended === undefined || (packed !== undefined && packed.endedMs < ended.endedMs);
-      const oldest = isPack ? packed : ended;
-      if (oldest === undefined) break;
-      merged.push({ ...oldest, isPack });
-      if (isPack) pack += 1;
-      else row += 1;
-    }
-    return merged;
-  }
-
-  #isOver({ totalCount, totalBytes }: Totals, oldest: { endedMs: number }, nowMs: number): boolean {
+  #isOver({ totalCount, totalBytes }: Totals, oldest: Oldest, nowMs: number): boolean {
     const { maxCount, maxAgeMs, maxBytes } = this.#options;
     return totalCount > maxCount || (totalBytes > maxBytes && totalCount > 1) || nowMs - oldest.endedMs > maxAgeMs;
   }
@@ -353,10 +316,6 @@ export class PredictionDatabase {
     const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
     return Number(value);
   }
-}
-
-function damaged(id: string): Error {
-  return new Error(`the disk changed the outcome of ${id}`);
 }
 
 /** Device and inode of a file; empty if it is missing. */

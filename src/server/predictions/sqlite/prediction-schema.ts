@@ -11,14 +11,13 @@ export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
 const APPLICATION_ID = 0x73636e63;
-const VERSION = 1;
+const VERSION = 2;
 /** Maximum size of a file that is checked for damage at the start: a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Times in `ended_ms`, `deadline_ms`, `written_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock,
- * all in milliseconds. A row of `told` is a pack: many small outcomes that clients already have, whose ids were created
- * between the seconds `first_s` and `last_s`. `webhooks` has undelivered webhooks.
+ * Times in `ended_ms`, `deadline_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock, all in
+ * milliseconds. `webhooks` has undelivered webhooks.
  */
 const tables = `
   CREATE TABLE meta (
@@ -30,43 +29,33 @@ const tables = `
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
     deaths INTEGER NOT NULL DEFAULT 0, file TEXT, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
-    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '', sum TEXT NOT NULL DEFAULT ''
+    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
     file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',
-    sum TEXT NOT NULL DEFAULT ''
+    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
   ) STRICT;
-  CREATE TABLE told (
-    seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL, sum TEXT NOT NULL DEFAULT ''
-  ) STRICT;
-  CREATE INDEX told_by_second ON told (last_s, first_s);
   CREATE TABLE webhooks (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
   ) STRICT;
 `;
-const laterColumns = [
-  ["unfinished", "model"],
-  ["ended", "model"],
-  ["unfinished", "server"],
-  ["unfinished", "sum"],
-  ["ended", "sum"],
-  ["told", "sum"],
-] as const;
+/** A file that the server cannot read, and moves aside. The message continues a sentence, such as "it is damaged". */
+export class UnreadableFile extends Error {}
 
 /**
  * Opens the database, and creates it if it is missing.
- * @throws an error of SQLite or the disk, or an Error whose message continues a sentence, such as "it is damaged"
+ * @param options.isMain whether to check the file for damage
+ * @throws UnreadableFile, an error of SQLite or the disk, or an Error whose message continues a sentence
  */
-export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
+export function connect({ path, sync, isMain }: Pick<DatabaseOptions, "path" | "sync" | "isMain">): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });
   try {
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    prepareSchema(database, path);
+    prepareSchema(database);
+    if (isMain && statSync(path).size <= MAX_CHECKED_BYTES) check(database);
     database.run("PRAGMA journal_mode = WAL");
     database.run(`PRAGMA synchronous = ${sync}`);
     database.run("PRAGMA wal_autocheckpoint = 0");
@@ -75,13 +64,10 @@ export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">):
     return database;
   } catch (error) {
     database.close();
+    if (codeOf(error).startsWith("SQLITE_CORRUPT"))
+      throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)", { cause: error });
     throw error;
   }
-}
-
-/** Whether the file is small enough for a check at the start, which reads all of it. */
-export function isChecked(path: string): boolean {
-  return statSync(path).size <= MAX_CHECKED_BYTES;
 }
 
 /** Makes the file readable for its owner only; SQLite gives its log files the same mode. */
@@ -95,11 +81,8 @@ function makePrivate(path: string): void {
   }
 }
 
-/**
- * Creates the tables, or adds columns that an old release did not have. Throws for a damaged database, and for a
- * database of another program or a newer sconce.
- */
-function prepareSchema(database: Database, path: string): void {
+/** Creates the tables. Throws for a database of another program, or of another release of sconce. */
+function prepareSchema(database: Database): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
     // Must precede the tables: once a database has tables, only VACUUM makes the change effective.
     database.run("PRAGMA auto_vacuum = INCREMENTAL");
@@ -119,16 +102,13 @@ function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Adds columns to the database of an old release. Old releases ignore the new columns.
-      for (const [table, column] of laterColumns) {
-        const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
-        if (has === null) database.run(`ALTER TABLE ${table} ADD COLUMN ${column} TEXT NOT NULL DEFAULT ''`);
-      }
+      if (version < VERSION) throw new UnreadableFile("an earlier sconce wrote it");
     })
     .immediate();
-  if (!isChecked(path)) return;
-  const fault = text(database, "quick_check(1)");
-  if (fault !== "ok") throw new Error("it is damaged (SQLITE_CORRUPT); move it away to begin anew");
+}
+
+function check(database: Database): void {
+  if (text(database, "quick_check(1)") !== "ok") throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)");
 }
 
 function number(database: Database, pragma: string): number {

@@ -1,33 +1,22 @@
 /** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
-import { checksumOf } from "../checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
-import type { CreateRow, EndRow, Pack } from "./row-text.ts";
+import type { CreateRow, EndRow } from "./rows.ts";
 
-/** One of the oldest rows in a table of ended predictions: one outcome, or a pack of several. */
+/** One of the oldest ended predictions. */
 export interface Oldest {
   readonly seq: number;
-  readonly count: number;
   readonly bytes: number;
   readonly endedMs: number;
   readonly file: string | null;
 }
 
-/** `sum` is the checksum of the fields that no statement changes. */
-type Summed = { readonly sum: string };
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
-type Unfinished = Omit<StoredRequest, "leftMs" | "isLost"> &
-  Summed & {
-    readonly deadlineMs: number;
-    readonly begunAtMs: number | null;
-    readonly server: string;
-  };
-type StoredPack = Summed & {
-  readonly writtenMs: number;
-  readonly ids: string;
-  readonly heads: string;
-  readonly texts: string;
+type Unfinished = Omit<StoredRequest, "leftMs"> & {
+  readonly deadlineMs: number;
+  readonly begunAtMs: number | null;
+  readonly server: string;
 };
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
@@ -49,9 +38,9 @@ export function statements(database: Database) {
       "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
     ),
 
-    create: prepare<null, [CreateRow & Summed & { readonly deadlineMs: number; readonly server: string }]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server, sum)
-       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server, $sum
+    create: prepare<null, [CreateRow & { readonly deadlineMs: number; readonly server: string }]>(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
+       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
        WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
     ),
     begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
@@ -67,46 +56,26 @@ export function statements(database: Database) {
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server, sum
+         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
        FROM unfinished WHERE seq > ? AND seq <= ?
          AND instr(?, substr(id, 1, 1) || ' ' || server || ' ' || model || ',') ORDER BY seq LIMIT 1`,
     ),
 
-    end: prepare<null, [EndRow & Summed & { readonly endedMs: number }]>(
+    end: prepare<null, [EndRow & { readonly endedMs: number }]>(
       `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
-         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model, sum)
+         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
        VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
-         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model, $sum) ON CONFLICT (id) DO NOTHING`,
+         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
     ),
-    getEnded: prepare<StoredRecord & Summed & { readonly endedMs: number }, [string]>(
+    getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
       `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
-         file_members_bytes fileMembersBytes, ended_ms endedMs, sum FROM ended WHERE id = ?`,
+         file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
     ),
     removeExpired: prepare<{ bytes: number; file: string | null }, [string, number, number]>(
       "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes, file",
     ),
-    oldest: prepare<Oldest, [number]>(
-      "SELECT seq, 1 count, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?",
-    ),
+    oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?"),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
-
-    addPack: prepare<null, [Pack & Summed & { readonly writtenMs: number }]>(
-      `INSERT INTO told (first_s, last_s, count, bytes, written_ms, ids, heads, texts, sum)
-       VALUES ($firstSecond, $lastSecond, $packCount, $packBytes, $writtenMs, $packIds, $packHeads, $packTexts, $sum)`,
-    ),
-    packsOf: prepare<StoredPack, [number, string]>(
-      `SELECT written_ms writtenMs, ids, heads, texts, sum FROM told
-       WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0`,
-    ),
-    oldestPack: prepare<Oldest, [number]>(
-      "SELECT seq, count, bytes, written_ms endedMs, NULL file FROM told ORDER BY seq LIMIT ?",
-    ),
-    packs: prepare<StoredPack, []>("SELECT written_ms writtenMs, ids, heads, texts, sum FROM told"),
-    outcomes: prepare<StoredRecord & Summed, []>(
-      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
-         file_members_bytes fileMembersBytes, sum FROM ended`,
-    ),
-    removePacksUpTo: prepare<null, [number]>("DELETE FROM told WHERE seq <= ?"),
 
     addWebhooks: prepare<null, [string]>(
       `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
@@ -115,22 +84,4 @@ export function statements(database: Database) {
     removeWebhooks: prepare<null, [string]>("DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))"),
     webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM webhooks ORDER BY seq"),
   };
-}
-
-export function sumOfRequest(
-  row: Pick<CreateRow, "id" | "kind" | "count" | "file" | "body" | "origin" | "digest" | "model">,
-): string {
-  const { id, kind, count, file, body, origin, digest, model } = row;
-  return checksumOf(id, kind, count, file, origin, digest, model, body);
-}
-
-export function sumOfOutcome(row: Omit<StoredRecord, "endedMs">): string {
-  const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status, members, logs, ...rest } = row;
-  const { digest, model, file, fileMembersBytes } = rest;
-  const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
-  return checksumOf(id, kind, count, itemsDone, ...times, status, digest, model, file, fileMembersBytes, members, logs);
-}
-
-export function sumOfPack({ ids, heads, texts }: Pick<StoredPack, "ids" | "heads" | "texts">): string {
-  return checksumOf(ids, heads, texts);
 }

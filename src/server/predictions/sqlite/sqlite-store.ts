@@ -6,7 +6,6 @@ import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import type { FileLock } from "../../../machine/files/lock.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import { DamagedValue } from "../checksum.ts";
 import { hashOf } from "../ids.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
@@ -29,10 +28,8 @@ import { SqliteWebhooks } from "./sqlite-webhooks.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
-/** Maximum bytes of recent outcomes that memory also keeps, so that reading them needs no query. */
+/** Maximum bytes of recent outcomes of the database that memory also keeps, so that reading them needs no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
-/** Replaces a body that does not match its checksum. */
-const DAMAGED = new Uint8Array();
 /** Milliseconds between attempts to take over a request while the disk is full. */
 const FULL_MS = 1000;
 
@@ -71,6 +68,8 @@ export class SqliteStore implements PredictionStore {
   readonly #lock: FileLock | undefined;
   readonly #writer: SqliteWriter;
   readonly #recent: MemoryStore;
+  /** Outcomes of clients that waited and were answered. They are in no file. */
+  readonly #answered: MemoryStore;
   readonly #live = new OpenMap<string, Live>(hashOf);
   /** Queries in progress by id. Concurrent readers of an id share a query. */
   readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
@@ -83,11 +82,11 @@ export class SqliteStore implements PredictionStore {
     const lock = role === "member" ? undefined : await lockDatabase(path, { waits: role === "heir", signal });
     try {
       const store = new SqliteStore(options, lock);
-      const { isLogDamaged, damagedRows, ...totals } = await store.#thread.open();
-      if (isLogDamaged)
-        log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
-      if (damagedRows > 0)
-        log.error(`The disk changed ${damagedRows} outcomes or packs of outcomes in ${path}: they cannot be read`);
+      const { aside, ...totals } = await store.#thread.open();
+      if (aside !== undefined)
+        log.error(
+          `The predictions in ${path} cannot be used: ${aside.reason}. They are in ${aside.path} now, and the server begins anew`,
+        );
       store.#writer.totals = totals;
       return store;
     } catch (error) {
@@ -121,6 +120,7 @@ export class SqliteStore implements PredictionStore {
     this.#files = new ValueFiles(path, sync === "full");
     const maxBytes = Math.min(retention.maxBytes, RECENT_BYTES);
     this.#recent = new MemoryStore({ ...retention, maxBytes }, memory && { memory });
+    this.#answered = new MemoryStore(retention, memory && { memory });
     this.#writer = new SqliteWriter({
       path,
       retention,
@@ -137,7 +137,8 @@ export class SqliteStore implements PredictionStore {
   }
 
   get retained(): { count: number; bytes: number } {
-    return this.#writer.retained;
+    const [{ count, bytes }, answered] = [this.#writer.retained, this.#answered.retained];
+    return { count: count + answered.count, bytes: bytes + answered.bytes };
   }
 
   async create(request: StoredRequest): Promise<void> {
@@ -170,17 +171,22 @@ export class SqliteStore implements PredictionStore {
   }
 
   finish(record: EndedRecord): void {
+    if (!this.#live.delete(record.id)) {
+      if (this.#stored(record.id) === undefined) this.#answered.keep(record);
+      return;
+    }
     const bytes = this.#recent.keep(record);
-    if (bytes === undefined) return;
-    this.#writer.end(record, bytes, this.#live.delete(record.id));
+    if (bytes !== undefined) this.#writer.end(record, bytes);
   }
 
   async get(id: string): Promise<PredictionRecord | undefined> {
-    const known = this.#recent.recall(id) ?? this.#writer.find(id);
+    const known = this.#stored(id);
     if (known !== undefined) {
       await this.#writer.written(id);
       return known;
     }
+    const answered = this.#answered.recall(id);
+    if (answered !== undefined) return answered;
     let reading = this.#reading.get(id);
     if (reading === undefined) {
       reading = this.#read(() => this.#query(id)).finally(() => this.#reading.delete(id));
@@ -209,9 +215,9 @@ export class SqliteStore implements PredictionStore {
         if (this.#isClosed) return;
         continue;
       }
-      const { row, file, kind, origin, digest, model, isLost: isRowDamaged, ...request } = stored;
+      const { row, file, kind, origin, digest, model, ...request } = stored;
       after = row;
-      const body = file === null ? request.body : await this.#read(() => this.#bodyIn(file));
+      const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
       if (body === undefined) {
         log.warn(`The body of prediction ${request.id} is gone from ${this.#files.folder}: it is not begun again.`);
         this.#writer.drop(request.id);
@@ -219,9 +225,7 @@ export class SqliteStore implements PredictionStore {
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
       const names = { digest: digest || undefined, model: ModelVersion.of(model) };
-      const isLost = isRowDamaged || body === DAMAGED;
-      if (isLost) log.error(`The disk changed the request of prediction ${request.id} in ${this.#path}: it fails`);
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names, isLost };
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names };
     }
   }
 
@@ -244,19 +248,6 @@ export class SqliteStore implements PredictionStore {
     }
   }
 
-  /**
-   * Reads a body.
-   * @returns DAMAGED if it does not match its checksum; undefined if the file is missing
-   */
-  async #bodyIn(file: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    try {
-      return await this.#files.read(file);
-    } catch (error) {
-      if (error instanceof DamagedValue) return DAMAGED;
-      throw error;
-    }
-  }
-
   async #sources() {
     const { sources, upTo } = await this.#read(() => this.#thread.call("sources", undefined));
     const known = sources.map(({ owner, server, model }) => ({
@@ -266,6 +257,11 @@ export class SqliteStore implements PredictionStore {
       text: `${owner} ${server} ${model},`,
     }));
     return { sources: known, upTo };
+  }
+
+  /** An outcome that memory still has and the database has, or will have. */
+  #stored(id: string): EndedRecord | undefined {
+    return this.#recent.recall(id) ?? this.#writer.find(id);
   }
 
   #setBegun(id: string, atMs: number | undefined): void {

@@ -2,7 +2,6 @@
 import { databaseFault } from "./database-fault.ts";
 import type { Answer, Argument, Call, Method, Result, Tended } from "./database-thread.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
-import { isChecked } from "./prediction-schema.ts";
 
 declare const self: Worker;
 
@@ -17,8 +16,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } = {
   open(options) {
     database = PredictionDatabase.open(options);
-    const damagedRows = options.isMain && isChecked(options.path) ? database.countDamaged() : 0;
-    return { ...database.totals, isLogDamaged: database.isLogDamaged, damagedRows };
+    return { ...database.totals, aside: database.aside };
   },
   write: (batch) => opened().write(batch),
   get: (id) => opened().get(id),

@@ -11,17 +11,9 @@ import { type Change, ChangeQueue, type CreateChange, type EndChange } from "./c
 import { databaseFault, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 import type { Totals } from "./prediction-database.ts";
-import { encodeRows, packOf } from "./row-text.ts";
+import { rowOf } from "./rows.ts";
 import type { ValueFiles } from "./value-files.ts";
 
-/**
- * Deferred outcomes, which clients already have, are written in steps. Each DEFER_MS milliseconds, DEFER_SHARE of them
- * is due, but at least DEFER_COUNT. At 1,000 outcomes a second this takes 1 % of a core; at 10,000 an outcome waits
- * about a second.
- */
-const DEFER_MS = 250;
-const DEFER_COUNT = 250;
-const DEFER_SHARE = 0.25;
 /** Milliseconds until a failed write is repeated: `first`, then twice as long each time, up to `last`. */
 const RETRY_MS = { first: 250, last: 10_000 };
 /** Content of a test file, which shows whether the disk accepts writes again. */
@@ -54,7 +46,6 @@ export class SqliteWriter {
   #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
-  #deferTimer: ReturnType<typeof setTimeout> | undefined;
   /**
    * Set from a failed write until the next attempt. Until then, only new requests are written: clients wait for them.
    */
@@ -120,16 +111,11 @@ export class SqliteWriter {
     this.#wake();
   }
 
-  /**
-   * Queues an outcome.
-   * @param isStored whether the request was given to the database; otherwise the write is deferred
-   */
-  end(record: EndedRecord, bytes: number, isStored: boolean): void {
+  end(record: EndedRecord, bytes: number): void {
     if (this.#isStopped) return;
-    this.#queue.end(record, bytes, isStored);
+    this.#queue.end(record, bytes);
     this.#charge?.grow(bytes);
-    if (this.#queue.hasDue) this.#wake();
-    if (!isStored) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
+    this.#wake();
   }
 
   /** The record of an ended prediction that is not written yet; undefined if there is none. */
@@ -139,7 +125,7 @@ export class SqliteWriter {
     return this.#filing.get(id)?.record ?? this.#queue.find(id);
   }
 
-  /** Resolves when an outcome is written, or its write has failed. Does not wait for deferred outcomes. */
+  /** Resolves when an outcome is written, or its write has failed. */
   async written(id: string): Promise<void> {
     while (this.#isPending(id) && this.#retryTimer === undefined && !this.#isStopped) {
       const flush = Promise.withResolvers<void>();
@@ -161,7 +147,6 @@ export class SqliteWriter {
     const { nextNumber } = this.#queue;
     // First waits for the writes in progress, which report failures to their callers, not to this flush.
     await Promise.all(this.#attempts);
-    this.#queue.hasten();
     this.#stopRetrying();
     while (this.#oldestNumber() < nextNumber && !this.#isStopped) {
       const flush = Promise.withResolvers<void>();
@@ -179,15 +164,8 @@ export class SqliteWriter {
       log.warn(`${this.#queue.unwritten.count} outcomes are lost: ${messageOf(error)}`);
     }
     this.#isStopped = true;
-    clearTimeout(this.#deferTimer);
     this.#stopRetrying();
   }
-
-  readonly #writeDeferred = (): void => {
-    this.#deferTimer = undefined;
-    this.#queue.hasten(Math.max(DEFER_COUNT, Math.ceil(DEFER_SHARE * this.#queue.deferredCount)));
-    this.#wake();
-  };
 
   /** Starts a commit in the next turn of the event loop, unless one is running: its end starts the next. */
   #wake(): void {
@@ -199,21 +177,20 @@ export class SqliteWriter {
   readonly #post = (): void => {
     this.#isScheduled = false;
     const isFaulty = this.#retryTimer !== undefined;
-    const { changes, packed, large } = isFaulty
+    const { changes, large } = isFaulty
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
     for (const change of large) {
       this.#lastFiled = this.#file(change, this.#lastFiled);
       this.#attempt(this.#lastFiled);
     }
-    if (this.#queue.deferredCount > 0) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
-    if (changes.length + packed.length === 0) {
+    if (changes.length === 0) {
       // Ends flushes whose changes retention has dropped: no commit will follow.
       if (this.#filing.size === 0) this.#endFlushes();
       if (this.isUnwritable && !isFaulty && this.#filing.size === 0) this.#attempt(this.#probe());
       return;
     }
-    this.#attempt(this.#commit(changes, packed));
+    this.#attempt(this.#commit(changes));
   };
 
   #attempt(attempt: Promise<void>): void {
@@ -221,13 +198,13 @@ export class SqliteWriter {
     void attempt.finally(() => this.#attempts.delete(attempt));
   }
 
-  async #commit(changes: readonly Change[], packed: readonly EndChange[]): Promise<void> {
+  async #commit(changes: readonly Change[]): Promise<void> {
     const { wallClock, thread, onRefused } = this.#options;
-    this.#posted = packed.length === 0 ? changes : [...changes, ...packed];
+    this.#posted = changes;
     try {
       const nowMs = performance.now();
-      const batch = { ...encodeRows(changes, nowMs), ...packOf(packed, nowMs), wallMs: wallClock() };
-      const { refused, ...totals } = await thread.call("write", batch);
+      const rows = JSON.stringify(changes.map((change) => rowOf(change, nowMs)));
+      const { refused, ...totals } = await thread.call("write", { rows, wallMs: wallClock() });
       this.#posted = [];
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
@@ -237,9 +214,9 @@ export class SqliteWriter {
       this.#succeeded();
     } catch (error) {
       this.#posted = [];
-      this.#failed(messageOf(error), [...changes, ...packed]);
+      this.#failed(messageOf(error), changes);
     }
-    if (this.#queue.hasDue) this.#wake();
+    if (!this.#queue.isEmpty) this.#wake();
   }
 
   /**

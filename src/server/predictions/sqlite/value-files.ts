@@ -2,13 +2,9 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { CHECKSUM_BYTES, Checksum, DamagedValue } from "../checksum.ts";
 
 /** Maximum characters or bytes of a value in a row. Longer values go into files, not to the database's thread. */
 export const MAX_INLINE_LENGTH = 64 * 1024;
-
-/** Suffix of files that end with a checksum. Older files have none. */
-const SUMMED = ".sum";
 
 export class ValueFiles {
   readonly folder: string;
@@ -31,16 +27,11 @@ export class ValueFiles {
    */
   async write(id: string, parts: readonly (string | Uint8Array)[]): Promise<string> {
     // Unique, because two processes may write an outcome of the same prediction.
-    const name = `${id}.${crypto.randomUUID()}${SUMMED}`;
-    const checksum = new Checksum();
+    const name = `${id}.${crypto.randomUUID()}`;
     const path = join(this.folder, name);
     try {
       await using file = await open(path, "wx", 0o600);
-      for (const part of parts) {
-        checksum.add(part);
-        await file.writeFile(part);
-      }
-      await file.writeFile(checksum.text);
+      for (const part of parts) await file.writeFile(part);
       if (this.#isDurable) await file.sync();
     } catch (error) {
       await rm(path, { force: true });
@@ -56,22 +47,15 @@ export class ValueFiles {
   /**
    * Reads a file.
    * @returns undefined for a missing file
-   * @throws DamagedValue if the content does not match its checksum
    */
   async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const file = Bun.file(join(this.folder, name));
-    let bytes: Uint8Array<ArrayBuffer>;
     try {
-      bytes = await file.bytes();
+      return await file.bytes();
     } catch (error) {
       if (!(await file.exists())) return undefined;
       throw error;
     }
-    if (!name.endsWith(SUMMED)) return bytes;
-    const content = bytes.subarray(0, Math.max(0, bytes.length - CHECKSUM_BYTES));
-    const sum = new TextDecoder().decode(bytes.subarray(content.length));
-    if (sum !== new Checksum().add(content).text) throw new DamagedValue(`the disk changed the file ${name}`);
-    return content;
   }
 
   /** Removes a file. Ignores errors, because the next process removes files without a row. */
