@@ -26,10 +26,6 @@ beforeAll(async () => {
   dir = await tempDir();
   const spin =
     "(rows, { input: { x } }) => { const end = performance.now() + x; while (performance.now() < end); return { y: x }; }";
-  const large = {
-    output: "z.object({ y: z.string() })",
-    postprocess: "({ y }) => ({ y: String(y.data[0]).repeat(1e6) })",
-  };
   const wide = {
     tensors: "{ inputs: { x: float32() }, outputs: { y: float32() } }",
     weights: '"wide.pt"',
@@ -41,7 +37,6 @@ beforeAll(async () => {
     "lab",
     wideFolder,
     await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
-    await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
   );
 });
 
@@ -178,23 +173,6 @@ describe("a server", () => {
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     expect(isRunning(engine)).toBe(false);
-  });
-
-  test("that is killed after it has sent a large outcome has the outcome after its restart", async () => {
-    const place = ["--store", dir.join("large.sqlite"), "--no-isolate"];
-    await using server = serve("large", ...place);
-    const client = await clientOf(server);
-    const { headers } = await client.fetch("/predictions", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-      body: '[{"x":3}]',
-    });
-    server.kill("SIGKILL");
-    await server.exited;
-    await using next = serve("large", ...place);
-    const id = headers.get("location")?.split("/").at(-1) ?? "";
-    const kept = await (await clientOf(next)).read(id);
-    expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
   });
 
   test("with --no-isolate runs the weights itself", async () => {
