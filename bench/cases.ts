@@ -62,13 +62,11 @@ const pictures = { network: meanOfPictures, connections: 32 };
 
 const inFronts = (count: number, { flags = [], ...options }: SconceOptions = {}) =>
   sconce({ flags: ["--fronts", String(count), "--store", "memory", ...flags], ...options });
-const one = sconce({ flags: ["--no-isolate", "--store", "memory"] });
 const two = (options: SconceOptions = {}) => inFronts(1, options);
 const twoFronts = inFronts(2);
 const inFile = (options: SconceOptions = {}) => sconce({ flags: ["--fronts", "1"], inFile: true, ...options });
 const replicas = (...roles: NonNullable<SconceOptions["roles"]>) => sconce({ flags: ["--fronts", "1"], roles });
 const read = { requests: "create-get" } as const;
-const isolated = { compared: "engine process, of --no-isolate" };
 const kept = { compared: "predictions in a file, of in memory" };
 const queued = { compared: "replica with Redis, of one alone" };
 const fronts = { compared: "two fronts, of one" };
@@ -144,10 +142,6 @@ const own: Cases = {
     inputs: ([input]) => [{ ...input, side: 1580 }],
     mostMs: 20,
   }),
-  "isolation-mlp": row({ ...bySlope, ...isolated }, two(), one, atLeast(0.95)),
-  "isolation-mlp-1": row({ ...busy, ...single, ...isolated }, two(), one, atMost(0.2)),
-  "isolation-tiny": row({ ...quick, ...isolated }, two(), one),
-  "isolation-tiny-1": row({ ...quick, ...single, ...isolated }, two(), one, atMost(0.2)),
   "store-tiny": row({ ...quick, ...kept }, inFile(), two(), atLeast(0.95)),
   "store-create-get": row({ ...thenRead, ...kept }, inFile(read), two(read), atLeast(0.7)),
   "store-mlp": row({ ...bySlope, ...kept }, inFile(), two(), atLeast(0.98)),

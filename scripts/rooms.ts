@@ -37,9 +37,9 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
-      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
-      processes/port-lock processes/program processes/program-name processes/run-folder processes/shared-counters
-      processes/supervised processes/thread-time service-manager`,
+      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/port-lock
+      processes/program processes/program-name processes/run-folder processes/shared-counters processes/supervised
+      processes/thread-time service-manager`,
   },
   engine: {
     imports: "base author machine",

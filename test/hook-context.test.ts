@@ -2,7 +2,7 @@
  * The context of hooks: the state of `setup`, parameters of the operator, a signal, a log, the device. Also the hook
  * `teardown`.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { z } from "zod";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
@@ -78,31 +78,26 @@ const seen = (factor: number) => ({
   device: "cpu",
 });
 
-describe.each([
-  ["in processes", []],
-  ["in one process", ["--no-isolate"]],
-] as const)("%s", (_, args) => {
-  test("hooks get the state of setup, and parameters with their defaults; teardown gets the state when the server stops", async () => {
-    await using server = serve(...args);
-    const client = await clientOf(server);
-    const { outputs } = await client.predict([{ x: 3 }]);
-    expect(outputs).toEqual([{ seen: { y: 12, steps: 2, ...seen(2) } }]);
-    const demo = await client.fetch("/demo", {
-      method: "POST",
-      body: '[{"x":1}]',
-      headers: { "Content-Type": "application/json", Prefer: "wait" },
-    });
-    expect(await demo.json()).toMatchObject({ demo_outputs: [seen(2)] });
-    server.kill("SIGTERM");
-    expect(await server.line("teardown of")).toBe("teardown of alpha beta");
-    expect(await server.exited).toBe(0);
+test("hooks get the state of setup, and parameters with their defaults; teardown gets the state when the server stops", async () => {
+  await using server = serve();
+  const client = await clientOf(server);
+  const { outputs } = await client.predict([{ x: 3 }]);
+  expect(outputs).toEqual([{ seen: { y: 12, steps: 2, ...seen(2) } }]);
+  const demo = await client.fetch("/demo", {
+    method: "POST",
+    body: '[{"x":1}]',
+    headers: { "Content-Type": "application/json", Prefer: "wait" },
   });
+  expect(await demo.json()).toMatchObject({ demo_outputs: [seen(2)] });
+  server.kill("SIGTERM");
+  expect(await server.line("teardown of")).toBe("teardown of alpha beta");
+  expect(await server.exited).toBe(0);
+});
 
-  test("--param sets parameters of all hooks", async () => {
-    await using server = serve(...args, "--param", "factor=5", "--param", "word=3", "--param", "mode=best");
-    const { outputs } = await (await clientOf(server)).predict([{ x: 3 }]);
-    expect(outputs).toEqual([{ seen: { y: 75, steps: 5, ...seen(5) } }]);
-  });
+test("--param sets parameters of all hooks", async () => {
+  await using server = serve("--param", "factor=5", "--param", "word=3", "--param", "mode=best");
+  const { outputs } = await (await clientOf(server)).predict([{ x: 3 }]);
+  expect(outputs).toEqual([{ seen: { y: 75, steps: 5, ...seen(5) } }]);
 });
 
 test("log lines have the ids of the request and the prediction; the signal aborts when the prediction is canceled", async () => {

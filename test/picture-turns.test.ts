@@ -2,6 +2,7 @@
 
 import { expect, spyOn, test } from "bun:test";
 import { availableParallelism } from "node:os";
+import { decodings, STUCK_MS } from "../src/author/decoding-gate.ts";
 import { defineModel, opened } from "../src/author/define.ts";
 import { Image } from "../src/author/media.ts";
 import { PictureTurns, pictures } from "../src/author/picture-turns.ts";
@@ -13,8 +14,10 @@ import { ItemFlow } from "../src/server/flow/item-flow.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
 import { predictAll } from "../src/server/flow/predict-all.ts";
 import { runDemo } from "../src/server/flow/run-demo.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { InstantEngine } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
+import { until } from "./helpers/running.ts";
 
 const COUNT = 24;
 const facts = {
@@ -123,5 +126,79 @@ test("slow code after each picture of a prediction runs in a turn of the event l
     expect(run.mock.calls.map(([owner]) => owner)).toEqual(Array(COUNT).fill(model));
   } finally {
     run.mockRestore();
+  }
+});
+
+/** A model that decodes one picture, in an account whose memory another picture has taken. */
+async function crowded() {
+  const pixels = { data: new Uint8Array(100 * 100 * 3), width: 100, height: 100, channels: 3 } as const;
+  const url = (await Image.fromPixels(pixels)).toDataUri();
+  const account = new MemoryAccount({ maxBytes: 1_000_000 });
+  const restore = decodings.useBudget(account.pictures);
+  const decoding = Promise.withResolvers<void>();
+  const other = decodings.run(900_000, () => decoding.promise);
+  const preprocess = async ({ image: picture }: { image: Image }) => {
+    const { data } = await picture.pixels();
+    return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
+  };
+  const fetcher = new Fetcher({ guard: new AddressGuard() });
+  const stages: string[] = [];
+  const limits = { maxReadyBytes: 2 ** 20, maxFetches: 1, pollShare: 0.1, memory: account };
+  const observer = { took: (stage: string) => void stages.push(stage) };
+  const pipeline = new ItemPipeline(opened(defineModel({ ...facts, preprocess })), fetcher);
+  const flow = new ItemFlow(new InstantEngine(), pipeline, { ...limits, observer });
+  return {
+    account,
+    stages,
+    predict: (signal: AbortSignal) => predictAll(flow, [{ image: new Image({ url }) }], { signal }),
+    async release() {
+      decoding.resolve();
+      await other;
+    },
+    [Symbol.dispose]() {
+      restore();
+      fetcher[Symbol.dispose]();
+    },
+  };
+}
+
+test("pictures are charged while they are decoded; a picture that waits for memory leaves the queue when its prediction ends", async () => {
+  using crowd = await crowded();
+  expect(crowd.account.parts.pictures).toBe(900_000);
+  const ended = new AbortController();
+  const predicting = crowd.predict(ended.signal);
+  await until(() => decodings.load.waiting === 1);
+  ended.abort();
+  await expect(predicting).rejects.toThrow();
+  expect(decodings.load.waiting).toBe(0);
+  await crowd.release();
+  expect(crowd.account.parts.pictures).toBe(0);
+});
+
+test("the wait of a picture for memory counts as the stage preprocess_wait", async () => {
+  using crowd = await crowded();
+  const predicting = crowd.predict(new AbortController().signal);
+  await until(() => decodings.load.waiting === 1);
+  expect(crowd.stages).toEqual([]);
+  await crowd.release();
+  await predicting;
+  expect(crowd.stages.filter((stage) => stage.startsWith("preprocess")).toSorted()).toEqual([
+    "preprocess",
+    "preprocess_wait",
+  ]);
+});
+
+test("decoding counts as stuck after half a minute without progress", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const decoding = decodings.run(1, () => promise);
+  const now = performance.now.bind(performance);
+  const clock = spyOn(performance, "now").mockImplementation(() => now() + STUCK_MS);
+  try {
+    expect(decodings.stuckForMs).toBeGreaterThanOrEqual(STUCK_MS);
+    resolve();
+    await decoding;
+    expect(decodings.stuckForMs).toBe(0);
+  } finally {
+    clock.mockRestore();
   }
 });

@@ -4,7 +4,7 @@ import { clientOf, startCli } from "./helpers/cli.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
-import { until } from "./helpers/running.ts";
+import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
@@ -105,7 +105,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   test("have each output once, also for a later client, if a worker was killed that had reported one of two", async () => {
     const args = ["--queue", redis.url, "--queue-name", "outputs-killed", "--queue-lease", "1"];
     const start = () =>
-      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
         env: { SCONCE_HOME: store.home },
       });
     const queue = { queue: redis.url, queueName: "outputs-killed", queueLease: 1 };
@@ -135,7 +135,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   test("start again with sequence 0 if another worker runs the prediction after a kill", async () => {
     const args = ["--queue", redis.url, "--queue-name", "killed", "--queue-lease", "1"];
     const start = () =>
-      startCli(["serve", "parts", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+      startCli(["serve", "parts", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
         env: { SCONCE_HOME: store.home },
       });
     const queue = { queue: redis.url, queueName: "killed", queueLease: 1 };
@@ -147,17 +147,19 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     const events = await watch(own, id);
     gate.release("r0");
     expect(await next(events)).toMatchObject({ event: "start" });
-    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: killed.pid } } });
+    const engine = (await inRole(killed.pid, "engine"))[0];
+    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: engine } } });
     await gate.arrived("r1");
     await using saving = start();
     await clientOf(saving);
+    const pid = (await inRole(saving.pid, "engine"))[0];
     killed.kill("SIGKILL");
-    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: saving.pid } } });
+    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid } } });
     for (const name of ["r1", "r2"]) gate.release(name);
     const rest = await Array.fromAsync(events);
     expect(rest.filter(({ event }) => event !== "").map(({ event, data }) => [event, data])).toMatchObject([
-      ["part", { sequence: 1, part: { text: "round 1", pid: saving.pid } }],
-      ["part", { sequence: 2, part: { text: "round 2", pid: saving.pid } }],
+      ["part", { sequence: 1, part: { text: "round 1", pid } }],
+      ["part", { sequence: 2, part: { text: "round 2", pid } }],
       ["output", { index: 0 }],
       ["completed", { status: "success" }],
     ]);

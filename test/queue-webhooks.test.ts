@@ -107,7 +107,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
     await using to = receiver((_, index) => answers[index]?.promise ?? new Response());
     const env = { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" };
-    const options = ["--no-isolate", "--host", "127.0.0.1", "-p", "0", "--queue-name", "killed", "--queue-lease", "1"];
+    const options = ["--host", "127.0.0.1", "-p", "0", "--queue-name", "killed", "--queue-lease", "1"];
     await using killed = startCli(["serve", "lab", "--queue", redis.url, ...options], { env });
     const client = await clientOf(killed);
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));

@@ -127,9 +127,3 @@ test("a server with port 0 refuses", async () => {
   await server.line("Listening on");
   expect(await reload(await adminOf(server))).toMatchObject(refused("--port 0"));
 }, 60_000);
-
-test("a server with --no-isolate refuses", async () => {
-  await using server = await store.serve("lab:v1", { isolate: false, adminPort: 0 });
-  if (server.admin === undefined) throw new Error("there is no admin port");
-  expect(await reload(server.admin)).toMatchObject(refused("--no-isolate"));
-});

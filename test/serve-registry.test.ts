@@ -42,7 +42,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/team/lab:v1`;
     const store = emptyStore();
-    const args = ["serve", remote, "--host", "127.0.0.1", "-p", "0", "--no-isolate"];
+    const args = ["serve", remote, "--host", "127.0.0.1", "-p", "0"];
     for (const isGone of [false, true]) {
       if (isGone) await proxy[Symbol.asyncDispose]();
       await using server = startCli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });

@@ -175,17 +175,17 @@ describe("a server", () => {
     expect(isRunning(engine)).toBe(false);
   });
 
-  test("with --no-isolate runs the weights itself", async () => {
-    await using server = serve("lab", "--no-isolate");
+  test("that is killed after a client has read a large outcome has the outcome after its restart", async () => {
+    const place = ["--store", dir.join("large.sqlite")];
+    await using server = serve("large", ...place);
     const client = await clientOf(server);
-    expect((await client.predict([{ x: 3 }])).outputs).toMatchObject([{ y: 7 }]);
-    expect([await hasLibtorch(server.pid), await inRole(server.pid, "engine")]).toEqual([true, []]);
-  });
-
-  test("with --no-isolate has one HTTP process", async () => {
-    await using server = serve("lab", "--no-isolate", "--fronts", "2");
-    expect(await server.exited).toBe(2);
-    expect(server.lines.join()).toContain("--fronts 2 needs an engine process");
+    const { prediction_id: id } = await client.create([{ x: 3 }]);
+    await client.end(id);
+    server.kill("SIGKILL");
+    await server.exited;
+    await using next = serve("large", ...place);
+    const kept = await (await clientOf(next)).read(id);
+    expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
   });
 
   test("names the function of the model that blocked the process, and for how long", async () => {
@@ -206,10 +206,8 @@ test.each([
   [16, 8],
   [64, 8],
 ])("with %d cores has %d fronts by default", (cores, count) => {
-  const config = { isolate: true, fronts: undefined };
-  expect(frontsOf({ ...config, fronts: 3 }, cores)).toBe(3);
-  expect(frontsOf({ ...config, isolate: false }, cores)).toBe(1);
-  expect(frontsOf(config, cores)).toBe(count);
+  expect(frontsOf({ fronts: 3 }, cores)).toBe(3);
+  expect(frontsOf({ fronts: undefined }, cores)).toBe(count);
 });
 
 describe("a server with two HTTP processes", () => {

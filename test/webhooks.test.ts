@@ -174,7 +174,7 @@ describe("after a restart", () => {
     await using gate = hold();
     const path = dir.join("killed.sqlite");
     const serve = () =>
-      startCli(["serve", "lab", "--no-isolate", "--host", "127.0.0.1", "-p", "0", "--store", path], {
+      startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
         env: { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" },
       });
     await using first = serve();

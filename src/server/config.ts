@@ -28,7 +28,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
   {
     port: "Serving",
     batchSize: "Batching",
-    isolate: "Processes",
+    fronts: "Processes",
     store: "Storage",
     queue: "Several servers",
     drainTimeout: "Shutdown",

@@ -1,17 +1,15 @@
 /**
- * The connection of an HTTP process to the engine process, through restarts of the engine process. With --no-isolate,
- * runHere() runs the model in this process.
+ * The connection of an HTTP process to the engine process, through restarts of the engine process.
  */
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
-import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
-import { logFacts, packagedSetUp, type RunningModel, runSetup, setUp } from "./flow/set-up.ts";
+import { type RunningModel, runSetup } from "./flow/set-up.ts";
 import type { FrontTools } from "./front-model-parts.ts";
-import { maxPaddedBytesOf, RETRY_LOAD_S } from "./serve-limits.ts";
+import { RETRY_LOAD_S } from "./serve-limits.ts";
 
 export interface EngineEvents {
   /** The engine process listens on this Unix socket. */
@@ -204,21 +202,4 @@ export function logShrink(maxBatchSize: number): void {
   log.warn(
     `The device has too little memory for larger batches: the limit is ${maxBatchSize} inputs for now; --batch-size ${maxBatchSize} sets it from the start`,
   );
-}
-
-export async function runHere(
-  config: ServeConfig,
-  { packaged, model, fetcher, metrics, hooks }: FrontTools,
-): Promise<RunningModel> {
-  const running = await setUp({
-    ...packagedSetUp(packaged, config),
-    model,
-    fetcher,
-    hooks,
-    maxPaddedBytes: maxPaddedBytesOf(config),
-    observer: metrics,
-    onShrink: logShrink,
-  });
-  if (running.facts !== undefined) logFacts(running.facts);
-  return running;
 }

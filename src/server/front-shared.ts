@@ -61,8 +61,6 @@ export interface FrontOptions {
   /** Counters of the API keys, in memory that the HTTP processes share. Default: counters of this process alone. */
   readonly keyCounts?: KeyCounts;
   readonly memory?: MemoryAccountOptions["siblings"];
-  /** Called before other work begins. The port is open then, unless `listensLate`. */
-  readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
   /** Names the running call of a hook to the supervisor; undefined without a supervisor. */
@@ -100,7 +98,6 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   if (options.wasReady) lifecycle.phase = "restarting";
   const port = opened.use(new FrontPort(options, lifecycle));
   if (options.listensLate !== true) port.open();
-  options.onListening?.();
   const memory = new MemoryAccount({
     maxBytes: maxMemoryOf(config),
     ...(options.memory && { siblings: options.memory }),

@@ -38,11 +38,7 @@ export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
 }
 
-/**
- * Milliseconds after which a front that does not answer is killed. Without isolation, `predict` may block the process
- * for as long as a batch may run.
- */
-export function heldAfterMs(config: ServeConfig): number {
-  const hookMs = 1000 * config.hookTimeout;
-  return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
+/** Milliseconds after which a front that does not answer is killed. */
+export function heldAfterMs({ hookTimeout }: Pick<ServeConfig, "hookTimeout">): number {
+  return 1000 * hookTimeout;
 }

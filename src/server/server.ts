@@ -1,13 +1,11 @@
 /**
- * Serves packaged models: starts and supervises HTTP processes and engine processes. With --no-isolate, this process
- * does all the work itself.
+ * Serves packaged models: starts and supervises HTTP processes and engine processes.
  */
 import { availableParallelism } from "node:os";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { freeMemory } from "../machine/memory-limit.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
-import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { type Place, PortLock } from "../machine/processes/port-lock.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
@@ -19,11 +17,9 @@ import { Fronts, type FrontsModel } from "./fronts.ts";
 import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import type { ModelFronts } from "./model-fronts.ts";
-import { ownerOf } from "./predictions/ids.ts";
-import { ModelVersion } from "./predictions/model-version.ts";
-import { openStore, storePath } from "./predictions/open-store.ts";
+import { storePath } from "./predictions/open-store.ts";
 import { Reloads } from "./reloads.ts";
-import { heldAfterMs, MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
+import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
 
@@ -31,8 +27,6 @@ export interface Server extends Front {
   /** Replaces the builds whose references name other builds now. */
   reload(): Promise<Reload>;
 }
-
-type OpenServer = Front & Partial<Pick<Server, "reload">>;
 
 export interface ServerOptions {
   /** The first model answers paths without a model name. */
@@ -43,7 +37,7 @@ export interface ServerOptions {
   /** Finds the builds that the references of the command line name now, for a reload; undefined if none can change. */
   readonly resolveAgain?: (() => Promise<readonly ServedOptions[]>) | undefined;
   /** Verifies and unpacks the model and the libraries. By default they are loaded in place, unchecked. */
-  readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
+  readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries">;
 }
 
 /**
@@ -54,12 +48,9 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const { config } = options;
   checkReplica(config);
   const count = frontsOf(config);
-  if (count > 1 && !config.isolate) {
-    throw new SconceError("usage", `--fronts ${count} needs an engine process: remove --no-isolate`);
-  }
   checkLoads(options);
   await using opened = new AsyncDisposableStack();
-  const front: OpenServer = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
+  const front = await openFronts(options, count, opened);
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
@@ -75,8 +66,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await front.stop();
     await resources.disposeAsync();
   };
-  const { reload = async () => ({ refused: "a server with --no-isolate cannot reload" }) } = front;
-  return { url: front.url, adminUrl: front.adminUrl, stop: () => (stopped ??= stop()), reload };
+  const { url, adminUrl, reload } = front;
+  return { url, adminUrl, stop: () => (stopped ??= stop()), reload };
 }
 
 function isOpenToAll({ host, apiKeys, tlsClientCa, role }: ServeConfig): boolean {
@@ -100,61 +91,14 @@ function checkReplica({ queue, role, store, maxBodyBytes }: ServeConfig): void {
 const MAX_DEFAULT_FRONTS = 8;
 
 /**
- * The number of HTTP processes (fronts): --fronts, else half of the cores, but 1 below 8 cores or with --no-isolate.
- * Each has one JavaScript thread, and more threads that decode pictures.
+ * The number of HTTP processes (fronts): --fronts, else half of the cores, but 1 below 8 cores. Each has one JavaScript thread, and more threads that decode pictures.
  */
-export function frontsOf(
-  { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
-  cores = availableParallelism(),
-): number {
+export function frontsOf({ fronts }: Pick<ServeConfig, "fronts">, cores = availableParallelism()): number {
   if (fronts !== undefined) return fronts;
-  return cores < 8 || !isolate ? 1 : Math.min(MAX_DEFAULT_FRONTS, Math.floor(cores / 2));
+  return cores < 8 ? 1 : Math.min(MAX_DEFAULT_FRONTS, Math.floor(cores / 2));
 }
 
-async function openOne({ models, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  // A dynamic import, so that the parent process of isolated servers does not load the code.
-  const { openFront } = await import("./front.ts");
-  const [{ name, packaged }] = models;
-  return openFront({
-    config,
-    owner: ownerOf(0),
-    control: {
-      drain: () => process.kill(process.pid, "SIGTERM"),
-      reload: async () => ({ refused: "a server with --no-isolate cannot reload" }),
-    },
-    processes: () => ({ "front-1": process.pid }),
-    onListening: () => logSetUp(packaged),
-    // The guard ends a process whose event loop is blocked for too long. The set-up has no time limit, so the guard
-    // starts later.
-    onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
-    models: [
-      {
-        name,
-        tag: packaged.tag,
-        version: versionOf(packaged),
-        resolve: () => Promise.resolve(packaged),
-        config,
-        run:
-          config.role === "front"
-            ? undefined
-            : async (tools) => {
-                if (config.verify) await source?.verify(packaged);
-                await source?.prepareLibraries();
-                return (await import("./engine-link.ts")).runHere(config, tools);
-              },
-        openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", { memory }),
-      },
-    ],
-  });
-}
-
-function versionOf({ byDigest }: PackagedModel): ModelVersion {
-  const version = ModelVersion.of(byDigest);
-  if (version === undefined) throw new RangeError(`${byDigest} is no build`);
-  return version;
-}
-
-async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<OpenServer> {
+async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Server> {
   const { config, argv = [], source } = options;
   const place = takePlace(config);
   const { port, older } = place;
@@ -279,11 +223,7 @@ function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: Serv
 
 /** Checks the options that load and unload models. @throws SconceError `usage` */
 function checkLoads({ models, config }: ServerOptions): void {
-  const { preload = [], keepAlive, maxLoaded, isolate } = config;
-  const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;
-  if ((isOnDemand || models.length > 1) && !isolate) {
-    throw new SconceError("usage", "models are loaded in processes of their own: remove --no-isolate");
-  }
+  const { preload = [] } = config;
   const names = models.map(({ name }) => name);
   const unknown = preload.find((name) => name !== "all" && name !== "none" && !names.includes(name));
   if (unknown !== undefined) {

@@ -58,12 +58,6 @@ export const workOptions = {
     described: "the model's, else none",
     ...duration("ms", 0.1),
   }),
-  isolate: option({
-    description:
-      "Run the model in an engine process: a crash of the model only delays clients. --no-isolate runs everything in one process",
-    isAdvanced: true,
-    ...flagOn,
-  }),
   fronts: openOption<number>({
     description: "Processes that answer clients and prepare inputs, on one port",
     described: "1; with 8 or more cores half as many, up to 8",

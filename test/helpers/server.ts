@@ -71,7 +71,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
     serve: async (reference, config = {}) => {
       configureLog({ level: "error", format: "text" });
       const packaged = await new ModelStore(dir.path).resolve(reference);
-      const all = { ...defaults(), isolate: false, linger: 0, host: "127.0.0.1", port: 0, device, ...config };
+      const all = { ...defaults(), host: "127.0.0.1", port: 0, device, ...config };
       return testServer(
         await startServer({ models: [{ name: packaged.repository, packaged, config: all }], config: all }),
       );

@@ -202,7 +202,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("take over the predictions of a killed replica once; a second kill fails them", async () => {
     const args = ["--queue", redis.url, "--queue-name", "kills", "--queue-lease", "1"];
     const worker = () =>
-      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
         env: { SCONCE_HOME: store.home },
       });
     const config = { queue: redis.url, queueName: "kills", queueLease: 1 };

@@ -8,7 +8,7 @@ import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
-const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
+const { verify, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
 const { models, preload, keepAlive, maxLoaded, takeOver, adminPort, adminHost, host, port, ...shared } = others;
 
 /** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
@@ -17,7 +17,6 @@ const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shar
 const fixed = {
   ...fixedLimits,
   verify: false,
-  isolate: true,
   fronts: undefined,
   store: "memory",
   storeSync: storeSync.default,
@@ -48,7 +47,7 @@ sconce dev examples/digits --port 8080`,
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw usage(`${dir} is not a folder`);
     const { external: externals, ...config } = given;
     const server = await DevServer.open({ dir, externals }, { ...config, ...fixed });
-    stopOnSignals(() => server.stop(), true);
+    stopOnSignals(() => server.stop());
     await server.start();
   },
 });

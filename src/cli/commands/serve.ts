@@ -61,7 +61,7 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
         notifyManager("STOPPING=1");
         await server?.stop();
       };
-      stopOnSignals(stop, options.isolate, async () => {
+      stopOnSignals(stop, async () => {
         notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
         logReload(await server?.reload());
         notifyManager("READY=1");
@@ -84,7 +84,7 @@ const REPEAT_MS = 1000;
  * once. SIGHUP calls `reload`. Without `reload`, and in a terminal, which sends SIGHUP when the session ends, SIGHUP
  * acts as SIGTERM.
  */
-export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, reload?: () => Promise<void>): void {
+export function stopOnSignals(stop: () => Promise<void>, reload?: () => Promise<void>): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (signal === "SIGHUP" && reload !== undefined && !hasTerminal()) {
@@ -93,8 +93,6 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, re
     }
     if (stoppingSince !== undefined) {
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
-      // SIGKILL, because an orderly exit would wait for a forward pass that may never end.
-      if (!isIsolated) process.kill(process.pid, "SIGKILL");
       exitProcess(130);
     }
     stoppingSince = performance.now();

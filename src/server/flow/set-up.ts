@@ -10,7 +10,7 @@ import { log } from "../../base/log.ts";
 import { milliseconds } from "../../base/milliseconds.ts";
 import { slowStep } from "../../base/slow-step.ts";
 import { resolveDevices } from "../../engine/device.ts";
-import type { BatchObserver, Engine } from "../../engine/engine.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { loadFault } from "../../engine/forward-fault.ts";
 import { LatencyTarget } from "../../engine/latency-target.ts";
 import { LocalEngine } from "../../engine/local-engine.ts";
@@ -23,7 +23,6 @@ import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Fetcher } from "./fetcher.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
-import type { Hooks } from "./hooks.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
 import { ItemPipeline, type PartsReceiver, type Tensors } from "./item-pipeline.ts";
@@ -41,11 +40,6 @@ export interface SetUpOptions {
   /** File with the outputs that the build computed for the example. The outputs here are compared with it. */
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
-  /** Calls the author's hooks, with their time limit. */
-  readonly hooks?: Hooks | undefined;
-  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
-  readonly maxPaddedBytes?: number | undefined;
-  readonly observer?: BatchObserver | undefined;
   /** Called with a lower batch limit when a batch does not fit into the device's memory. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
@@ -76,15 +70,14 @@ const { signal: noSignal } = new AbortController();
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
   const { maxBatchSize } = facts;
-  const { maxPaddedBytes, observer, onShrink } = options;
+  const { onShrink } = options;
   const engine = new LocalEngine<ListItem>({
     ...options.model.tensors,
     runners,
     maxBatchSize,
-    maxPaddedBytes,
+    maxPaddedBytes: undefined,
     maxQueueDelayMs,
     latencyTarget,
-    observer,
     onShrink,
   });
   return { engine, runners, pipeline, facts };
@@ -173,7 +166,7 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
   );
 }
 
-export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "hooks"> {
+export interface OpenOptions extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher"> {
   /** The operator's setting. If undefined, the model's setting applies. */
   readonly device: string | undefined;
   readonly threads: number;
@@ -197,7 +190,7 @@ export interface OpenModel {
  * @throws SconceError when the model's code, weights or example contradict the declaration
  */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
-  const { model, pathOf, example, fetcher, hooks, threads, instances, pack } = options;
+  const { model, pathOf, example, fetcher, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
   model.context.device = devices.join(",");
@@ -209,7 +202,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const runners = opened.value;
   try {
     if (prepared.status === "rejected") throw prepared.reason;
-    const pipeline = new ItemPipeline(model, fetcher, hooks);
+    const pipeline = new ItemPipeline(model, fetcher);
     const made =
       example === undefined
         ? undefined

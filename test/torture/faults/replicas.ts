@@ -66,7 +66,7 @@ export const replicas: Fault = {
         const path = folder.join(`${i}.sock`);
         const socket = opened.use(new CuttableSocket(path, redis.url.slice("redis://".length)));
         const args = ["--queue", `redis://${path}`, "--queue-lease", `${LEASE_S}`, "--retain-age", `${RETAIN_S}`];
-        const options = { home, args: [...args, "--no-isolate"], store: "memory", env: { TORTURE_RUNS: runs } };
+        const options = { home, args: [...args], store: "memory", env: { TORTURE_RUNS: runs } };
         return { server: opened.use(await TestedServer.start(options)), socket };
       }),
     );
@@ -151,7 +151,7 @@ export const replicas: Fault = {
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
     tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
     // This replica has a retention of one second, so it removes the predictions of all replicas.
-    const forgetting = ["--queue", redis.url, "--retain-age", "1", "--no-isolate"];
+    const forgetting = ["--queue", redis.url, "--retain-age", "1"];
     opened.use(await TestedServer.start({ home, args: forgetting, store: "memory" }));
     const left = () => leftIn(redis, isLong);
     if (!(await comesTrue(async () => (await left()).length === 0, GONE_MS)))
