@@ -1,129 +1,224 @@
-/** POST /reload on the admin port starts a newer server. The answer says whether the newer server has taken over. */
+/** POST /reload and SIGHUP: a tag that names another build now is switched to this build inside the server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { copyFile, rm } from "node:fs/promises";
-import { ModelStore } from "../src/package/store/store.ts";
-import { type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
-import { follow, type RunningCli, sources, startCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
-import { freePort } from "./helpers/free-port.ts";
+import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
+import { follow, program, type RunningCli } from "./helpers/cli.ts";
+import { Client, type PredictionBody } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
 import { machineEnv } from "./helpers/machine.ts";
-import { isRunning, until } from "./helpers/running.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { addModels } from "./helpers/server.ts";
+import { switchUnderLoad } from "./helpers/switches.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: BuildsStore;
 
 beforeAll(async () => {
   store = await storeOfBuilds();
+  await addModels(store.home, ["texts"]);
 });
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-const urlIn = (line: string) => new URL(/http:\S+/.exec(line)?.[0] ?? "");
-const adminOf = async (server: RunningCli) => new Client(urlIn(await server.line("Admin port")));
+const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
 
-function serve(args: readonly string[], env: Readonly<Record<string, string>>): RunningCli {
-  const options = ["--host", "127.0.0.1", "--admin-port", "0", "--store", "memory"];
-  return startCli(["serve", ...args, ...options], { env: { SCONCE_HOME: store.home, ...env } });
+interface Reloaded extends AsyncDisposable {
+  readonly cli: RunningCli;
+  readonly client: Client;
+  readonly admin: Client;
+  /** Makes the tag name a build, and reloads. */
+  switchTo(build: Build): Promise<{ status: number; body: Readonly<Record<string, unknown>> }>;
 }
 
-async function reload(admin: Client, headers: Readonly<Record<string, string>> = {}) {
-  const answer = await admin.fetch("/reload", { method: "POST", headers });
+/** Serves a tag that names the build `v1`. The process has no terminal, so SIGHUP reloads. */
+async function serve(tag: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  store.tag(tag, "v1");
+  const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", "memory"];
+  const command = [...program.command, "serve", `lab:${tag}`, ...options, ...args];
+  const all = { PATH, HOME, TMPDIR, ...program.env, ...machineEnv, SCONCE_HOME: store.home, ...env };
+  const cli = follow(Bun.spawn(command, { env: all, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }));
+  const at = async (line: string) => new Client(new URL(/http:\S+/.exec(await cli.line(line))?.[0] ?? ""));
+  const [client, admin] = [await at("Listening on"), await at("Admin port")];
+  return {
+    cli,
+    client,
+    admin,
+    switchTo: (build) => {
+      store.tag(tag, build);
+      return reload(admin);
+    },
+    [Symbol.asyncDispose]: () => cli[Symbol.asyncDispose](),
+  } satisfies Reloaded;
+}
+
+async function reload(admin: Client) {
+  const answer = await admin.fetch("/reload", { method: "POST" });
   return { status: answer.status, body: (await answer.json()) as Readonly<Record<string, unknown>> };
 }
 
-test("a reload answers when the newer server has taken over, which serves the build that the tag names now", async () => {
-  await using dir = await tempDir();
-  const port = freePort();
-  const models = new ModelStore(store.home);
-  models.tag("lab:v1", "lab:live");
-  await using first = serve(["lab:live", "-p", String(port), "--fronts", "2"], { TMPDIR: dir.path });
-  const client = new Client(urlIn(await first.line("Listening on")));
-  const predicted = async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y;
-  expect(await predicted()).toBe(3);
-  models.tag("lab:v2", "lab:live");
-  const { status, body } = await reload(await adminOf(first), { Prefer: "wait=60" });
-  const pid = Number(body.pid);
-  try {
-    expect({ status, body }).toEqual({ status: 200, body: { status: "ready", pid: expect.any(Number) } });
-    expect(await predicted()).toBe(1003);
-    expect(await first.exited).toBe(0);
-  } finally {
-    if (isRunning(pid)) process.kill(pid, "SIGTERM");
-    await until(() => !isRunning(pid));
-  }
-}, 60_000);
-
-test("if the newer server does not start, the answer has the reason, and the older server continues", async () => {
-  await using dir = await tempDir();
-  const config = dir.join("sconce.toml");
-  await Bun.write(config, "");
-  const models = new ModelStore(store.home);
-  models.tag("lab:v1", "lab:next");
-  const args = ["lab:next", "-p", String(freePort()), "--config", config];
-  await using server = serve(args, { TMPDIR: dir.path, BROKEN_BUILD: "v2" });
-  const client = new Client(urlIn(await server.line("Listening on")));
-  const admin = await adminOf(server);
-  const failed = async (detail: string) =>
-    expect(await reload(admin, { Prefer: "wait" })).toMatchObject({
-      status: 500,
-      body: { type: "urn:sconce:problem:upgrade_failed", detail: expect.stringContaining(detail) },
-    });
-  models.tag("lab:v2", "lab:next");
-  await failed("v2 is broken");
-  // The configuration is wrong, so the newer server ends before it connects to the older.
-  await Bun.write(config, "prt = 1\n");
-  await failed("it ended with 2 before it was ready");
-  await server.line("prt");
-  await server.line("The newer server did not start, and this one goes on: it ended with 2");
-  // A newer server that does not start is no fault of this server, so the log has no stack.
-  expect(server.lines.join("\n")).not.toContain("admin.ts");
-  expect(await client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
-  await Bun.write(config, "");
-  const [first, second] = await Promise.all([reload(admin), reload(admin)]);
-  expect([first.status, second.status].sort()).toEqual([202, 409]);
-  await server.line("The newer server did not start", server.lines.length);
-}, 60_000);
-
-test("a server whose program was deleted answers that it cannot start another, and continues", async () => {
-  await using dir = await tempDir();
-  const bun = dir.join("bun");
-  await copyFile(process.execPath, bun);
-  const args = [
-    "serve",
-    "lab:v1",
-    "--host",
-    "127.0.0.1",
-    "-p",
-    String(freePort()),
-    "--admin-port",
-    "0",
-    "--store",
-    "memory",
-  ];
-  const command = [bun, ...sources.command.slice(1), ...args];
-  const { PATH = "" } = process.env;
-  const env = { PATH, HOME: dir.path, ...machineEnv, SCONCE_HOME: store.home, TMPDIR: dir.path };
-  await using server = follow(
-    Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }),
-  );
-  const client = new Client(urlIn(await server.line("Listening on")));
-  await rm(bun);
-  expect(await reload(await adminOf(server))).toMatchObject({
-    status: 500,
-    body: { detail: expect.stringContaining("it cannot be started: ") },
-  });
-  server.kill("SIGHUP");
-  await server.line("No newer server is started, and this one goes on: ");
-  expect(await client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
-}, 60_000);
-
-const refused = (reason: string) => ({
-  status: 409,
-  body: { type: "urn:sconce:problem:upgrade_refused", detail: expect.stringContaining(reason) },
+const outputOf = ({ outputs }: PredictionBody) => outputs?.[0]?.y;
+const switched = (...names: readonly unknown[]) => ({ status: 200, body: { status: "ready", switched: names } });
+const named = (build: Build) => expect.stringMatching(`^lab@sha256:${store.names[build].slice("lab:".length)}`);
+const problem = (code: string, detail: string) => ({
+  body: { type: `urn:sconce:problem:${code}`, detail: expect.stringContaining(detail) },
 });
 
-test("a server with port 0 refuses", async () => {
-  await using server = serve(["lab:v1", "-p", "0"], {});
-  await server.line("Listening on");
-  expect(await reload(await adminOf(server))).toMatchObject(refused("--port 0"));
+test("a reload switches a moved tag to its build, and answers when the build answers clients", async () => {
+  await using server = await serve("moved", ["--fronts", "2"]);
+  const { client, cli } = server;
+  expect(await server.switchTo("v1")).toEqual(switched());
+  const [engine] = await inRole(cli.pid, "engine");
+  const fronts = await inRole(cli.pid, "front");
+  expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
+  for (let i = 0; i < 8; i++) {
+    const body = await client.predict([{ x: 1 }], { Connection: "close" });
+    expect([outputOf(body), body.model?.digest]).toEqual([1003, expect.stringContaining(store.names.v2.slice(4))]);
+  }
+  expect(await (await client.fetch("/")).json()).toMatchObject({
+    digest: expect.stringContaining(store.names.v2.slice(4)),
+  });
+  // The engine process of the earlier build ends, and the front processes stay.
+  await until(async () => (await inRole(cli.pid, "engine")).length === 1);
+  expect(await inRole(cli.pid, "engine")).not.toContain(engine);
+  expect(await inRole(cli.pid, "front")).toEqual(fronts);
+  expect(await server.switchTo("v1")).toEqual(switched(named("v1")));
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(3);
 }, 60_000);
+
+test("if the new build does not start, the answer has the reason, and the earlier build goes on", async () => {
+  await using server = await serve("broken", [], { BROKEN_BUILD: "v2" });
+  const { client, cli } = server;
+  const [engine] = await inRole(cli.pid, "engine");
+  expect(await server.switchTo("v2")).toMatchObject({ status: 500, ...problem("reload_failed", "setup") });
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(3);
+  expect((await client.fetch("/health/ready")).status).toBe(200);
+  await until(async () => (await inRole(cli.pid, "engine")).length === 1);
+  expect(await inRole(cli.pid, "engine")).toEqual([engine ?? 0]);
+  // After a failed reload, another one succeeds.
+  expect(await server.switchTo("v3")).toEqual(switched(named("v3")));
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(2003);
+}, 60_000);
+
+/** Begins a prediction that waits for the gate. @returns its id */
+async function begun(client: Client, gate: Hold, name: string, x: number): Promise<string> {
+  const { prediction_id: id } = await client.create([{ x, before: gate.url(name) }]);
+  await gate.arrived(name);
+  return id;
+}
+
+test("a running prediction ends on the build that began it, and stays readable, with its event stream", async () => {
+  await using gate = hold();
+  await using server = await serve("running", ["--fronts", "2"]);
+  const { client, cli } = server;
+  const ids = [await begun(client, gate, "a", 1), await begun(client, gate, "b", 2)];
+  const [first = "", second = ""] = ids;
+  const stream = eventsOf(await client.fetch(`/predictions/${first}/events`));
+  expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(1003);
+  // The earlier build still runs both.
+  expect(await inRole(cli.pid, "engine")).toHaveLength(2);
+  for (const id of ids) expect((await client.read(id)).status).toMatch(/ing$/);
+  const waiting = client.end(first);
+  expect(await client.cancel(second)).toMatchObject({ status: "failed", error_message: "Canceled" });
+  gate.release("a");
+  gate.release("b");
+  const ended = await waiting;
+  expect([ended.status, outputOf(ended)]).toEqual(["success", 3]);
+  expect(store.isRight(ended, 1)).toBe(true);
+  expect((await Array.fromAsync(stream)).at(-1)).toMatchObject({ event: "completed", data: ended });
+  await until(async () => (await inRole(cli.pid, "engine")).length === 1);
+  expect(await client.read(first)).toEqual(ended);
+  expect((await client.read(second)).status).toBe("failed");
+}, 60_000);
+
+test("SIGHUP reloads as POST /reload does", async () => {
+  await using server = await serve("hangup");
+  const { client, cli } = server;
+  cli.kill("SIGHUP");
+  await cli.line("The reload found no new build");
+  store.tag("hangup", "v2");
+  cli.kill("SIGHUP");
+  await until(async () => outputOf(await client.predict([{ x: 1 }])) === 1003);
+  cli.kill("SIGTERM");
+  expect(await cli.exited).toBe(0);
+}, 60_000);
+
+test("a second reload is refused while one runs", async () => {
+  await using server = await serve("twice");
+  store.tag("twice", "v2");
+  const answers = await Promise.all([reload(server.admin), reload(server.admin)]);
+  expect(answers.toSorted((a, b) => a.status - b.status)).toMatchObject([
+    switched(named("v2")),
+    { status: 409, ...problem("reload_refused", "reload") },
+  ]);
+}, 60_000);
+
+test("of several models, only the model whose tag has moved is loaded again", async () => {
+  await using server = await serve("several", ["texts"]);
+  const { client, cli } = server;
+  const engines = await inRole(cli.pid, "engine");
+  const texts = async () => {
+    const init = { method: "POST", headers: { "Content-Type": "application/json", Prefer: "wait" } };
+    const answer = await client.fetch("/models/texts/predictions", { ...init, body: '[{"text": "a"}]' });
+    return ((await answer.json()) as PredictionBody).status;
+  };
+  expect(await texts()).toBe("success");
+  expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
+  expect([await texts(), outputOf(await client.predict([{ x: 1 }]))]).toEqual(["success", 1003]);
+  await until(async () => (await inRole(cli.pid, "engine")).length === 2);
+  expect((await inRole(cli.pid, "engine")).filter((pid) => engines.includes(pid))).toHaveLength(1);
+}, 60_000);
+
+test("a front process that starts again after a reload has the new build", async () => {
+  await using server = await serve("again");
+  const { client, cli } = server;
+  expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
+  const [front = 0] = await inRole(cli.pid, "front");
+  process.kill(front, "SIGKILL");
+  await cli.line("is ready again");
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(1003);
+}, 60_000);
+
+test("the options file may not change the names of the models in a reload", async () => {
+  await using dir = await tempDir();
+  const config = dir.join("sconce.toml");
+  await Bun.write(config, 'models = ["lab:names"]\n');
+  store.tag("names", "v1");
+  const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", "memory", "--config", config];
+  const env = { PATH, HOME, TMPDIR, ...program.env, ...machineEnv, SCONCE_HOME: store.home };
+  await using cli = follow(
+    Bun.spawn([...program.command, "serve", ...options], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }),
+  );
+  const admin = new Client(new URL(/http:\S+/.exec(await cli.line("Admin port"))?.[0] ?? ""));
+  await cli.line("Listening on");
+  await Bun.write(config, 'models = ["lab:names", "texts"]\n');
+  expect(await reload(admin)).toMatchObject({ status: 409, ...problem("reload_refused", "texts") });
+}, 60_000);
+
+test.skipIf(!hasRedis)(
+  `with --queue a reload is refused, because each build has its own queue${hasRedis ? "" : ": no redis-server here"}`,
+  async () => {
+    await using redis = await startRedis();
+    await using server = await serve("queued", ["--queue", redis.url, "--store", "memory"]);
+    expect(await server.switchTo("v2")).toMatchObject({ status: 409, ...problem("reload_refused", "--queue") });
+    expect(outputOf(await server.client.predict([{ x: 1 }]))).toBe(3);
+  },
+  60_000,
+);
+
+test("no request fails while reloads switch builds under load, one of which does not start", async () => {
+  await using server = await serve("live", ["--fronts", "2"], { BROKEN_BUILD: "v3" });
+  const moves = ["v2", "v3", "v1", "v2"] as const;
+  const { client, admin } = server;
+  const found = await switchUnderLoad({ store, url: client.url, adminUrl: admin.url, clients: 16, moves });
+  expect(found.failures).toEqual([]);
+  expect(found.wrong).toEqual([]);
+  expect(found.reloads).toEqual([
+    expect.stringMatching(/^200 lab@sha256:/),
+    "500 urn:sconce:problem:reload_failed",
+    expect.stringMatching(/^200 lab@sha256:/),
+    expect.stringMatching(/^200 lab@sha256:/),
+  ]);
+  expect(new Set(found.answers.map(({ model }) => model?.digest)).size).toBe(2);
+}, 120_000);

@@ -33,13 +33,8 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-interface Started {
-  readonly port?: number;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
-const serve = (args: readonly string[], { port = 0, env = {} }: Started = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port)], {
+const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
     env: { SCONCE_HOME: store.home, ...env },
   });
 
@@ -191,7 +186,7 @@ test("two models with one name of a queue are refused", async () => {
 test("after a failed load, a request loads the model again, and then its predictions do", async () => {
   const file = dir.join("break");
   await Bun.write(file, "");
-  await using server = serve(["lab", "ten", "--admin-port", "0"], { env: { BREAK: file } });
+  await using server = serve(["lab", "ten", "--admin-port", "0"], { BREAK: file });
   const client = await clientOf(server);
   expect(await server.line("The model ten could not be loaded")).toContain("no weights today");
   expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);

@@ -1,0 +1,73 @@
+/** A front process that starts again answers for each model as far as the model works, and waits for none. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  // While the file that the variable BREAK names exists, the engine process dies in `setup`.
+  const setup = `async () => {
+    const isEngine = process.argv.some((each) => each.includes("[engine]"));
+    if (isEngine && (await Bun.file(process.env.BREAK ?? "/none").exists())) process.kill(process.pid, "SIGKILL");
+  }`;
+  const crashing = modelText({ name: '"crashing"', setup });
+  store = await storeWith("lab", await writeModel(dir, crashing, "crashing"));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (args: readonly string[], env: Readonly<Record<string, string>>): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], { env });
+
+async function predictAt(client: Client, model: string): Promise<PredictionBody> {
+  const headers = { "Content-Type": "application/json", Prefer: "wait", Connection: "close" };
+  const init = { method: "POST", headers, body: '[{"x": 1}]' };
+  return (await (await client.fetch(`/models/${model}/predictions`, init)).json()) as PredictionBody;
+}
+
+async function killFront(server: RunningCli): Promise<void> {
+  const [front = 0] = await inRole(server.pid, "front");
+  process.kill(front, "SIGKILL");
+  await server.line("front process is ready again");
+}
+
+test("while the engine process of one model dies at each start, a front that starts again answers for the other", async () => {
+  const mark = dir.join("break");
+  await using server = serve(["crashing", "lab"], { SCONCE_HOME: store.home, BREAK: mark });
+  const client = await clientOf(server);
+  expect((await predictAt(client, "crashing")).status).toBe("success");
+  const [first = 0] = await inRole(server.pid, "engine");
+  await Bun.write(mark, "");
+  process.kill(first, "SIGKILL");
+  await until(() => server.lines.filter((line) => line.includes("engine") && line.includes("SIGKILL")).length >= 2);
+  await killFront(server);
+  expect((await predictAt(client, "lab")).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.fetch("/health/ready")).status).toBe(200);
+  expect((await client.fetch("/models/crashing/health/ready")).status).toBe(503);
+  await Bun.file(mark).delete();
+  await until(async () => (await client.fetch("/models/crashing/health/ready")).status === 200);
+  expect((await predictAt(client, "crashing")).outputs).toMatchObject([{ y: 3 }]);
+}, 120_000);
+
+test("after sconce rm of one of two served models, a front that starts again answers for the other", async () => {
+  await using own = await storeWith("lab", "texts");
+  const env = { SCONCE_HOME: own.home };
+  await using server = serve(["texts", "lab"], env);
+  const client = await clientOf(server);
+  expect((await cli(["rm", "texts"], { env })).code).toBe(0);
+  await killFront(server);
+  expect((await predictAt(client, "lab")).outputs).toMatchObject([{ y: 3 }]);
+  const refused = await client.fetch("/models/texts/predictions", { method: "POST" });
+  expect([refused.status, refused.headers.get("content-type")]).toEqual([503, "application/problem+json"]);
+  expect((await client.fetch("/health/ready")).status).toBe(200);
+}, 60_000);
