@@ -94,7 +94,7 @@ test("with --take-over the new server ends the old one when it is ready, and fin
   await next.line("The earlier server has ended");
   gate.release("a");
   const ended = await Promise.all(
-    left.map(async ({ prediction_id: id }) => client.read(id, { ...close, Prefer: "wait" })),
+    left.map(({ prediction_id: id }) => client.until(id, ({ status }) => !status.endsWith("ing"))),
   );
   expect(ended.map(({ status, outputs }) => [status, outputs?.[0]?.y])).toEqual([
     ["success", 1003],
