@@ -46,10 +46,11 @@ test("while the engine process of one model dies at each start, a front that sta
   await using server = serve(["crashing", "lab"], { SCONCE_HOME: store.home, BREAK: mark });
   const client = await clientOf(server);
   expect((await predictAt(client, "crashing")).status).toBe("success");
-  const [first = 0] = await inRole(server.pid, "engine");
   await Bun.write(mark, "");
-  process.kill(first, "SIGKILL");
-  await until(() => server.lines.filter((line) => line.includes("engine") && line.includes("SIGKILL")).length >= 2);
+  for (const pid of await inRole(server.pid, "engine")) process.kill(pid, "SIGKILL");
+  await server.line("The engine process of lab is ready again");
+  const deaths = () => server.lines.filter((line) => line.includes("The engine process of crashing was ended"));
+  await until(() => deaths().length >= 2);
   await killFront(server);
   expect((await predictAt(client, "lab")).outputs).toMatchObject([{ y: 3 }]);
   expect((await client.fetch("/health/ready")).status).toBe(200);
