@@ -175,19 +175,6 @@ describe("a server", () => {
     expect(isRunning(engine)).toBe(false);
   });
 
-  test("that is killed after a client has read a large outcome has the outcome after its restart", async () => {
-    const place = ["--store", dir.join("large.sqlite")];
-    await using server = serve("large", ...place);
-    const client = await clientOf(server);
-    const { prediction_id: id } = await client.create([{ x: 3 }]);
-    await client.end(id);
-    server.kill("SIGKILL");
-    await server.exited;
-    await using next = serve("large", ...place);
-    const kept = await (await clientOf(next)).read(id);
-    expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
-  });
-
   test("names the function of the model that blocked the process, and for how long", async () => {
     await using server = serve("spin");
     const client = await clientOf(server);
