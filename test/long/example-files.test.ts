@@ -2,9 +2,8 @@
  * Unreachable files, and files that are no pictures, in inputs of the examples. Only the input with such a file fails,
  * with its index and a reason.
  */
-import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { AddressGuard } from "../../src/machine/network/address-guard.ts";
 import { Family, paths } from "../helpers/family.ts";
 import { hold } from "../helpers/hold.ts";
 import { notPictures } from "../helpers/not-pictures.ts";
@@ -155,26 +154,6 @@ describe.each(["digits", "upscale"])("%s", (name) => {
         expect(await reasonFor(url, strict)).toContain("has no public address");
       },
     );
-
-    test("fails for a file whose public address redirects to a private one", async () => {
-      const { resolveAll } = AddressGuard.prototype;
-      const target = await rawServer(() => {});
-      const front = await rawServer((socket) =>
-        socket.end(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:${target.port}/\r\nConnection: close\r\n\r\n`),
-      );
-      // Tests have only loopback addresses, so the guard treats the address of public.test as public.
-      const guard = spyOn(AddressGuard.prototype, "resolveAll").mockImplementation(function (this: AddressGuard, host) {
-        return host === "public.test" ? Promise.resolve(["127.0.0.1"]) : resolveAll.call(this, host);
-      });
-      try {
-        expect(await reasonFor(`http://public.test:${front.port}/`, strict)).toContain("has no public address");
-        expect({ front: front.connections, target: target.connections }).toEqual({ front: 1, target: 0 });
-      } finally {
-        guard.mockRestore();
-        await front[Symbol.asyncDispose]();
-        await target[Symbol.asyncDispose]();
-      }
-    });
 
     test.each(["white.png", "/etc/passwd", "file:///etc/passwd", "ftp://example.com/a.png", "data:image/png", ""])(
       "refuses %p, which is not a file URL",

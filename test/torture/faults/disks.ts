@@ -141,6 +141,7 @@ async function damage(server: TestedServer, { tally, random, isLong }: Injection
     await file.close();
     const before = server.lines.length;
     await server.started();
+    await server.line("begins anew");
     const told = server.lines.slice(before).filter((line) => line.includes("begins anew"));
     if (told.length !== 1 || told[0]?.includes(path) !== true)
       tally.problem(`a damaged store is not reported in one line:\n${server.lastLines}`);
