@@ -105,7 +105,8 @@ export class FrontModel implements AsyncDisposable {
   /** Gives new predictions to the opened build. The earlier build ends its predictions, and is closed. */
   switchToNext(): void {
     const [earlier, next] = [this.#current, this.#next];
-    if (next === undefined) throw new RangeError("no build is open beside the current one");
+    // A process that has started since then has opened the new build alone.
+    if (next === undefined) return;
     this.#next = undefined;
     this.#current = next;
     this.#follow();

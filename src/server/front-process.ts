@@ -132,6 +132,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return { failed: messageOf(error) };
       }
     };
+    const switchTo = async (served: ServedModels, model: FrontModelStart) => {
+      // This process has started since the build was opened in the others, with the list of before.
+      if (!links.has(model.number)) await open(served, model);
+      await served.switchToNext(model.name);
+    };
     const [first, ...others] = models.map((model) => optionsOf(model, wasReady));
     if (first === undefined) throw new RangeError("a front has a model");
     // The engine links must exist: messages that have arrived are handled at once.
@@ -144,7 +149,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return;
       }
       if ("open" in news) return opened.promise.then(({ models }) => open(models, news.open));
-      if ("switchTo" in news) return opened.promise.then(({ models }) => models.switchToNext(news.switchTo));
+      if ("switchTo" in news) return opened.promise.then(({ models }) => switchTo(models, news.switchTo));
       if ("earlierOf" in news) return opened.promise.then(({ models }) => models.earlierEnded(news.earlierOf));
       if ("close" in news) return opened.promise.then(({ models }) => models.closeNext(news.close));
       const engine = links.get(news.model);

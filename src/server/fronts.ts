@@ -195,7 +195,8 @@ export class Fronts implements Front {
   async switchBuild(slot: number, model: FrontsModel): Promise<void> {
     // A process that starts from now on opens the new build.
     this.#models[slot] = model;
-    await Promise.all(this.#fronts.map((front) => front.ask({ switchTo: model.name } satisfies BuildQuestion)));
+    const question = { switchTo: this.#startOf(model, slot) } satisfies BuildQuestion;
+    await Promise.all(this.#fronts.map((front) => front.ask(question)));
   }
 
   /** Resolves when the build that had a name before has ended its predictions. */

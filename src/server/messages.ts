@@ -66,8 +66,8 @@ export type FrontModelStart = z.infer<typeof frontModelStart>;
 const buildQuestion = z.union([
   // Opens a build beside the one that answers. Answer: `Opening`, once its engine process is connected.
   z.object({ open: frontModelStart }),
-  // Gives new predictions of a name to the build that was opened. Answers when requests reach this build.
-  z.object({ switchTo: z.string() }),
+  // Gives new predictions to a build, which a process that has just started opens first. Answers when requests reach it.
+  z.object({ switchTo: frontModelStart }),
   // Answers when the build that had the name before has ended its predictions, and is closed.
   z.object({ earlierOf: z.string() }),
   // Closes the build of a name that was opened, and has not answered requests.

@@ -16,6 +16,14 @@ export interface ReloadsOptions {
   readonly engineOf: (model: FrontsModel, events: ModelFronts) => ModelEngine;
 }
 
+/** A build that is open in all HTTP processes, and answers no requests yet. */
+interface OpenedBuild {
+  readonly slot: number;
+  readonly model: FrontsModel;
+  readonly events: ModelFronts;
+  readonly engine: ModelEngine;
+}
+
 export class Reloads {
   readonly #options: ReloadsOptions;
   /** The builds that answer, in the order of the models. */
@@ -33,8 +41,8 @@ export class Reloads {
   }
 
   /**
-   * Replaces each build whose reference names another build now. If one cannot start, its name and the later names keep
-   * their builds. Resolves when the new builds answer; the old ones then finish their predictions.
+   * Replaces each build whose reference names another build now; if one cannot start, nothing changes. Resolves when
+   * the new builds answer; the old ones then finish their predictions.
    */
   async reload(): Promise<Reload> {
     if (this.#isReloading) return { refused: "another reload is running; try again when it has ended" };
@@ -58,30 +66,41 @@ export class Reloads {
       return {
         refused: `the models to serve are ${names(found) || "none"} now, not ${names(this.#models)}: restart the server`,
       };
-    const switched: string[] = [];
+    const opened: OpenedBuild[] = [];
     for (const [slot, next] of found.entries()) {
-      const { packaged } = next;
       const current = this.#models[slot];
-      if (current === undefined || current.packaged.digest === packaged.digest) continue;
-      log.info(`${next.name}: ${packaged.byDigest} starts beside ${current.packaged.byDigest}`);
-      const failed = await this.#replace(slot, current, next);
-      if (failed !== undefined) {
-        log.error(`${next.name} keeps ${current.packaged.byDigest}: ${failed}`);
-        return { failed: `${packaged.byDigest} cannot be served: ${failed}` };
+      if (current === undefined || current.packaged.digest === next.packaged.digest) continue;
+      log.info(`${next.name}: ${next.packaged.byDigest} starts beside ${current.packaged.byDigest}`);
+      const build = await this.#open(slot, current, next, opened.length);
+      if (typeof build !== "string") {
+        opened.push(build);
+        continue;
       }
-      switched.push(packaged.byDigest);
+      log.error(`${next.name} keeps ${current.packaged.byDigest}: ${build}`);
+      await Promise.all(opened.map((each) => this.#close(each)));
+      return { failed: `${next.packaged.byDigest} cannot be served: ${build}` };
     }
-    return { switched };
+    for (const each of opened) await this.#switch(each);
+    return { switched: opened.map(({ model }) => model.packaged.byDigest) };
   }
 
-  /** Replaces a build. @returns why the new build cannot start; undefined once it answers */
-  async #replace(slot: number, current: FrontsModel, { packaged, config }: ServedOptions): Promise<string | undefined> {
-    const { fronts, loads, engineOf } = this.#options;
-    const number = Math.max(...this.#models.map((model) => model.number)) + 1;
+  /**
+   * Opens a build beside the build that answers.
+   * @param earlier number of builds that this reload has opened before
+   * @returns why the build cannot start, or the open build
+   */
+  async #open(
+    slot: number,
+    current: FrontsModel,
+    { packaged, config }: ServedOptions,
+    earlier: number,
+  ): Promise<string | OpenedBuild> {
+    const { fronts, engineOf } = this.#options;
+    const number = Math.max(...this.#models.map((model) => model.number)) + 1 + earlier;
     const model: FrontsModel = { ...current, packaged, config, number, isPreloaded: true };
     const events = fronts.addEngine(number, slot);
-    const engine = engineOf(model, events);
-    const starting = engine.start().then(
+    const build = { slot, model, events, engine: engineOf(model, events) };
+    const starting = build.engine.start().then(
       () => undefined,
       (error: unknown) => {
         events.failed(messageOf(error));
@@ -90,21 +109,31 @@ export class Reloads {
     );
     const failures = await Promise.all([starting, fronts.openBuild(slot, model)]);
     const failed = failures.find((each) => each !== undefined);
-    if (failed !== undefined) {
-      await fronts.closeBuild(model.name);
-      await engine.stop();
-      fronts.removeEngine(number);
-      return failed;
-    }
+    if (failed === undefined) return build;
+    await this.#close(build);
+    return failed;
+  }
+
+  async #close({ model, engine }: OpenedBuild): Promise<void> {
+    const { fronts } = this.#options;
+    await fronts.closeBuild(model.name);
+    await engine.stop();
+    fronts.removeEngine(model.number);
+  }
+
+  /** Gives new predictions to an open build. The earlier build ends later, with its last prediction. */
+  async #switch({ slot, model, events, engine }: OpenedBuild): Promise<void> {
+    const { fronts, loads } = this.#options;
+    const current = this.#models[slot];
     const earlier = loads.replace(slot, engine, events);
     this.#models[slot] = model;
     await fronts.switchBuild(slot, model);
-    log.info(`${model.name}: ${packaged.byDigest} answers now`);
+    log.info(`${model.name}: ${model.packaged.byDigest} answers now`);
     void fronts.earlierEnded(model.name).then(async () => {
       await earlier?.stop();
+      if (current === undefined) return;
       fronts.removeEngine(current.number);
       log.info(`${model.name}: ${current.packaged.byDigest} has finished`);
     });
-    return undefined;
   }
 }

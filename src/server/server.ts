@@ -180,14 +180,9 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
  */
 function takePlace(config: ServeConfig): { port: number; lock?: PortLock; older?: number } {
   const { host, takeOver } = config;
-  if (config.port === 0) {
-    for (;;) {
-      const port = freePort(config);
-      const lock = PortLock.take({ host, port });
-      if (typeof lock !== "number") return { port, lock };
-    }
-  }
   const { port } = config;
+  // No other server is started on a port that is picked at random.
+  if (port === 0) return { port: freePort(config) };
   const lock = PortLock.take({ host, port });
   if (typeof lock !== "number") {
     freePort(config);
