@@ -170,6 +170,17 @@ test("of several models, only the model whose tag has moved is loaded again", as
   expect((await inRole(cli.pid, "engine")).filter((pid) => engines.includes(pid))).toHaveLength(1);
 }, 60_000);
 
+test("of two changed models, one of which does not start, neither changes", async () => {
+  store.tag("second", "v1");
+  await using server = await serve("first", ["lab:second"], { BROKEN_BUILD: "v3" });
+  store.tag("second", "v3");
+  expect(await server.switchTo("v2")).toMatchObject({ status: 500, ...problem("reload_failed", "v3 is broken") });
+  expect(outputOf(await server.client.predict([{ x: 1 }]))).toBe(3);
+  store.tag("second", "v2");
+  expect(await reload(server.admin)).toEqual(switched(named("v2"), named("v2")));
+  expect(outputOf(await server.client.predict([{ x: 1 }]))).toBe(1003);
+}, 60_000);
+
 test("a front process that starts again after a reload has the new build", async () => {
   await using server = await serve("again");
   const { client, cli } = server;
