@@ -72,7 +72,8 @@ describe("a server", () => {
     ["/v2/rerank", `{"query":"a","documents":["${megabytes(9)}"]}`, 413, ofBytes],
     ["/classify", `{"input":"a","other":${many}}`, 413, ofValues],
     ["/classify", `{"input":"${megabytes(9)}"}`, 413, ofBytes],
-    ["/mcp", call(`{"text":"a","any":${many}}`), 413, ofValues],
+    ["/mcp", call(`{"text":"a","any":${many}}`), 413, `at most ${MAX_COST / 2} values`],
+    ["/predictions", `[{"text":"${megabytes(49)}"}]`, 422, "an input may have at most 50331648 bytes of JSON"],
     ["/mcp", call(`{"text":"${megabytes(9)}"}`), 413, ofBytes],
   ])("refuses a body that costs too much, by name (%s)", async (path, body, status, text) => {
     const [received, answer] = await post(path, body);
@@ -92,7 +93,7 @@ describe("a server", () => {
     [infer, tensor(`"${megabytes(7)}"`, `,"other":${list(90_000, "[]")}`)],
     ["/v1/embeddings", `{"input":"${megabytes(7)}","other":${list(90_000, "[]")}}`],
     ["/classify", `{"input":"${megabytes(7)}","other":${list(90_000, "[]")}}`],
-    ["/mcp", call(`{"text":"${megabytes(7)}","any":${list(90_000, "[]")}}`)],
+    ["/mcp", call(`{"text":"${megabytes(7)}","any":${list(45_000, "[]")}}`)],
   ])("takes a body of nearly this size and cost (%s)", async (path, body) => {
     const [status, answer] = await post(path, body, { Prefer: "wait" });
     expect([status, answer.slice(0, 200)]).toEqual([200, expect.any(String)]);

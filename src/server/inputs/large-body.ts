@@ -17,6 +17,11 @@ import { type ListScan, scanList } from "./json-text.ts";
 /** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
 const SPACE = 0x20;
+/**
+ * Most bytes of one input, which the event loop reads at once: 1 ms a MiB. A file of 32 MiB, the default limit of a field,
+ * fits as a data URI.
+ */
+const MAX_INPUT_BYTES = 48 * 2 ** 20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. */
 const MAX_WHOLE_BYTES = 2 ** 20;
 
@@ -52,8 +57,10 @@ export function* checkParts({ bytes, scan }: SplitBody, decoder: InputDecoder): 
   let mostBytes = 0;
   for (let part = 0; part < partCount(scan) && !faults.isFull; part++) {
     const { first, count } = partRange(scan, part);
-    const size = sizeOfJson(partText(bytes, scan, part));
+    const text = partText(bytes, scan, part);
+    const size = sizeOfJson(text);
     // Only the last element of a part can be large.
+    if (text.length > MAX_INPUT_BYTES) throw tooLong(first + count - 1);
     if (size.cost > MAX_COST) throw tooCostly(first + count - 1);
     // Refuses the part before parsing, since validation would overflow the stack.
     if (part === scan.deepPart) throw tooDeep();
@@ -64,6 +71,11 @@ export function* checkParts({ bytes, scan }: SplitBody, decoder: InputDecoder): 
   }
   faults.throwIfAny();
   return mostBytes;
+}
+
+function tooLong(index: number): SconceError {
+  const detail = `an input may have at most ${MAX_INPUT_BYTES} bytes of JSON; send a file by its URL`;
+  return inputsInvalid([{ pointer: `/${index}`, detail }]);
 }
 
 function tooCostly(index: number): SconceError {

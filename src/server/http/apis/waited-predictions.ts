@@ -127,20 +127,26 @@ export class WaitedPredictions {
  * Parses the JSON of a message in a turn of the event loop.
  * @param charge gets the memory of the values
  * @param read converts the value in the same turn
+ * @param maxCost most values, as `sizeOfJson` counts them
  * @throws ProblemError 413 for a message with too many values; SconceError `body_invalid`, `queue_full`; errors of `read`
  */
-export async function parseMessage<T>(bytes: Uint8Array, charge: Charge, read: (value: unknown) => T): Promise<T> {
+export async function parseMessage<T>(
+  bytes: Uint8Array,
+  charge: Charge,
+  read: (value: unknown) => T,
+  maxCost = MAX_COST,
+): Promise<T> {
   if (bytes.length <= TURN_BYTES) return read(parseJson(utf8(bytes)));
   if (bytes.length > MAX_MESSAGE_BYTES) throw messageTooLarge();
   const size = sizeOfJson(bytes);
-  if (size.cost > MAX_COST) throw tooManyValues();
+  if (size.cost > maxCost) throw tooManyValues(maxCost);
   charge.mustGrow(valueBytes(size, bytes.length));
   return inTurn(() => read(parseJson(utf8(bytes))));
 }
 
 /** The error for a message whose values the event loop would parse or check too long. */
-export function tooManyValues(): ProblemError {
-  const detail = `JSON may have at most ${MAX_COST} values here (${COST_RULE}); send fewer inputs at once, or arrays as bytes`;
+export function tooManyValues(maxCost = MAX_COST): ProblemError {
+  const detail = `JSON may have at most ${maxCost} values here (${COST_RULE}); send fewer inputs at once, or arrays as bytes`;
   return new ProblemError({ code: "body_too_large", detail });
 }
 

@@ -3,6 +3,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
+import { MAX_COST } from "../../../inputs/json-size.ts";
 import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
@@ -10,6 +11,9 @@ import { parseMessage } from "../waited-predictions.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";
+
+/** Most values of a message: the protocol's package checks each message again, which doubles its time. */
+const MAX_MESSAGE_COST = MAX_COST / 2;
 
 export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   const { predictions, refused } = options;
@@ -20,7 +24,7 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const { body, charge } = await predictions.readMessage(raw);
     // The message stays in memory until it is answered. The prediction counts the memory of its inputs.
     using _ = charge;
-    const message = await parseMessage(body, charge, messageOf);
+    const message = await parseMessage(body, charge, messageOf, MAX_MESSAGE_COST);
     // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
