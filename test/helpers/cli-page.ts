@@ -1,7 +1,7 @@
 /** Generates the sections of docs/cli.md from the definitions of the commands. */
 
 import type { Command } from "../../src/cli/command-line/command.ts";
-import { positionalName, variableName } from "../../src/cli/command-line/command.ts";
+import { flagName, positionalName, variableName } from "../../src/cli/command-line/command.ts";
 import { defaultText, flagText } from "../../src/cli/command-line/help.ts";
 import { commonOptions } from "../../src/server/config.ts";
 
@@ -12,21 +12,36 @@ interface NamedCommand {
 }
 
 export function cliPage(commands: readonly NamedCommand[]): string {
-  return commands.map(sectionOf).join("\n");
+  const serve = commands.find(({ name }) => name === "serve");
+  const served = new Map(serve === undefined ? [] : Object.entries(rowsOf(serve.command)));
+  return commands.map((each) => sectionOf(each, each === serve ? new Map() : served)).join("\n");
 }
 
-function sectionOf({ name, description, command }: NamedCommand): string {
-  const { positionals, options, groups = {}, details = "", example = "" } = command;
+/** A row for each option. The head of the page has the options that all commands share. */
+function rowsOf({ options }: Command): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(options).flatMap(([key, option]) => {
+      if (key in commonOptions) return [];
+      const from = variablesOf(option, variableName(key));
+      const flag = `\`${flagText(key, option)}\``;
+      return [[key, row([flag, marked(defaultText(option) ?? ""), `${marked(option.description)}${from}`])]];
+    }),
+  );
+}
+
+/** @param served rows of `serve`: other commands only name their options with an equal row */
+function sectionOf({ name, description, command }: NamedCommand, served: ReadonlyMap<string, string>): string {
+  const { positionals, groups = {}, details = "", example = "" } = command;
   const calls = positionals.map((each) => (each.required ? `<${positionalName(each)}>` : `[${positionalName(each)}]`));
   const argumentRows = positionals.map((each) => row([`\`${positionalName(each)}\``, "", each.description]));
-  const optionRows = Object.entries(options).flatMap(([key, option]) => {
-    // The head of the page has the options that all commands share.
-    if (key in commonOptions) return [];
-    const group = groups[key] === undefined ? [] : [row([`**${groups[key]}**`, "", ""])];
-    const from = variablesOf(option, variableName(key));
-    const flag = `\`${flagText(key, option)}\``;
-    return [...group, row([flag, marked(defaultText(option) ?? ""), `${marked(option.description)}${from}`])];
+  const rows = Object.entries(rowsOf(command));
+  const own = rows.filter(([key, text]) => served.get(key) !== text);
+  const shared = rows.filter(([key, text]) => served.get(key) === text).map(([key]) => `\`--${flagName(key)}\``);
+  const optionRows = own.flatMap(([key, text]) => {
+    const isHeaded = groups[key] !== undefined && shared.length === 0;
+    return isHeaded ? [row([`**${groups[key]}**`, "", ""]), text] : [text];
   });
+  if (shared.length > 0) optionRows.push(row([shared.join(", "), "", "As for [serve](#sconce-serve)"]));
   return `## sconce ${name}
 
 ${description}.

@@ -13,7 +13,7 @@ import { credentialsHelp, registryOptions } from "./registry/registry-options.ts
 import { abortable } from "./registry/registry-pull.ts";
 
 export const push = command({
-  details: `The command sends only missing files. If the registry supports it, a broken upload continues where it stopped. The pushed model has the same bytes and the same digest. The command prints the reference with the digest. This reference can be pulled, and never refers to another model.
+  details: `The command sends only missing files. After a broken connection, it sends the file again. The pushed model has the same bytes and the same digest. The command prints the reference with the digest. This reference can be pulled, and never refers to another model.
 
 ${credentialsHelp}`,
   example: `sconce push digits:v1 registry.example.com/team/digits
