@@ -92,7 +92,26 @@ test("a page of a named origin may send every method and header that the API acc
   expect(allowed(await send("GET", "/", { Origin: "https://page.example.evil" }))).toBeNull();
 });
 
-test.each(["page.example", "https://page.example/", "https://page.example,", "null", "ftp://a", ""])(
+test.each(["null", "tauri://localhost", "capacitor://localhost", "chrome-extension://abcdefghijklmnop", "app://-"])(
+  "an app or a file with the origin %s starts work if --cors-origin names it, else not",
+  async (origin) => {
+    const status = async (send: Awaited<ReturnType<typeof serve>>) =>
+      (await send("POST", "/predictions/none/cancel", { Origin: origin, "Sec-Fetch-Site": "cross-site" })).status;
+    const given = serveOptions.corsOrigin.parse.parse(`${page},${origin}`);
+    const send = await serve(given);
+    expect(await status(send)).toBe(404);
+    expect(allowed(await send("GET", "/", { Origin: origin }))).toBe(origin);
+    expect(await status(await serve([page]))).toBe(403);
+  },
+);
+
+test("an app whose origin has the host name of the server is no page of the server", async () => {
+  const send = await serve([page]);
+  const headers = { Origin: "tauri://models.example", Host: "models.example" };
+  expect((await send("POST", "/predictions/none/cancel", headers)).status).toBe(403);
+});
+
+test.each(["page.example", "https://page.example/", "https://page.example,", "ftp://a", "app:", "tauri://a/b", ""])(
   "%p is no origin",
   (given) => {
     expect(serveOptions.corsOrigin.parse.safeParse(given).success).toBe(false);

@@ -16,7 +16,7 @@ let lab: TestServer;
 let stage: TestServer;
 
 beforeAll(async () => {
-  store = await storeWith("lab", "stage");
+  store = await storeWith("lab", "stage", "parts");
   [lab, stage] = await Promise.all([store.serve("lab", { accessLog: false }), store.serve("stage")]);
 });
 
@@ -91,6 +91,23 @@ test("the demo route of a model without a demo sends outputs as they complete, t
     { index: 0, output: { y: 3 } },
   ]);
 });
+
+test.each(["words", "40,000 words"])(
+  "an event with %s has no character that some clients take for the end of a line",
+  async (amount) => {
+    await using parts = await store.serve("parts");
+    const words = ["a\u2028b", "c\u2029d", "\u0085", "\u2018quoted\u2019"];
+    if (amount !== "words") words.push(`${"\u2028\u0085é".repeat(13_000)}${"x\u2029".repeat(13_000)}`);
+    const { prediction_id: id } = await parts.client.create([{ x: 1, words }]);
+    const { outputs } = await parts.client.end(id);
+    const text = await (await watch(parts, `/predictions/${id}`)).text();
+    expect(text).not.toMatch(/[\u0085\u2028\u2029]/);
+    const events = text.split("\n\n").flatMap((event) => /^data: (.*)$/m.exec(event)?.[1] ?? []);
+    const sent = JSON.parse(events.at(-1) ?? "");
+    expect(sent.outputs).toEqual(outputs);
+    expect(sent.outputs[0].text).toContain("a\u2028b");
+  },
+);
 
 test("the id of an event says which outputs were sent, in any order; an impossible id is ignored", () => {
   const outputs = Array.from({ length: 6 }, () => "1");

@@ -99,6 +99,22 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(3);
   });
 
+  test("has another message id than an earlier prediction of another model, or one evicted, with the same chosen id", async () => {
+    await using to = receiver();
+    await using other = await store.serve("parts", signing);
+    const put = async ({ client: at }: Pick<TestServer, "client">, input: object) =>
+      at.fetch("/predictions/chosen-id-of-a-client", {
+        method: "PUT",
+        headers: { "Content-Type": "application/json", Prefer: "wait", ...told(to.url()) },
+        body: JSON.stringify([input]),
+      });
+    expect((await put({ client }, { x: 1 })).status).toBe(200);
+    expect((await put(other, { x: 1, words: [] })).status).toBe(200);
+    const ids = (await to.until(2)).map(({ id }) => id);
+    expect(new Set(ids).size).toBe(2);
+    await quiet();
+  });
+
   test("is signed with each secret, and sent again not before the time in Retry-After", async () => {
     await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
     const secrets = [`whsec_${"A".repeat(44)}`, secret];

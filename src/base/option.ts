@@ -124,10 +124,19 @@ export const origins = {
     .string()
     .transform((given) => given.split(","))
     .refine(
-      (given) => given.every((each) => each === "*" || (/^https?:/.test(each) && URL.parse(each)?.origin === each)),
-      "must be * or origins such as https://example.com, with commas between them",
+      (given) => given.every((each) => each === "*" || each === "null" || isOrigin(each)),
+      "must be *, null, or origins such as https://example.com and tauri://localhost, with commas between them",
     ),
 } as const;
+
+/**
+ * Whether a text is an origin as a browser or an app's web view sends it (RFC 6454): a scheme, a host, and a port other
+ * than the scheme's default. URL gives an origin only for the schemes of the web.
+ */
+function isOrigin(text: string): boolean {
+  if (/^(?:https?|wss?|ftp):/.test(text)) return /^https?:/.test(text) && URL.parse(text)?.origin === text;
+  return /^[a-z][a-z0-9+.-]*:\/\/[a-z0-9._-]+(?::\d+)?$/.test(text);
+}
 
 /** Settings of an option with a list of host names. `*.example` means all names below example, `*` all names. */
 export const hosts = {

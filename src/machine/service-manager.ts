@@ -8,7 +8,20 @@ const MSG_NOSIGNAL = 0x4000;
 /** Size of `sun_path`, the path in a Unix socket's address, in bytes. */
 const PATH_BYTES = 108;
 
+const CLOCK_MONOTONIC = 1;
+
 const { int, ptr: pointer, u64, i64 } = FFIType;
+
+/** Tells systemd that the server reads its models and files again. systemd matches the time with its own monotonic clock. */
+export function notifyReloading(): void {
+  if ((process.env.NOTIFY_SOCKET ?? "") === "") return;
+  const libc = dlopen("libc.so.6", { clock_gettime: { args: [int, pointer], returns: int } });
+  const time = new BigInt64Array(2);
+  libc.symbols.clock_gettime(CLOCK_MONOTONIC, ptr(time));
+  libc.close();
+  const [seconds = 0n, nanoseconds = 0n] = time;
+  notifyManager("RELOADING=1", `MONOTONIC_USEC=${seconds * 1_000_000n + nanoseconds / 1000n}`);
+}
 
 /**
  * Sends a state to systemd.

@@ -25,6 +25,12 @@ function serve(dir: TempDir): RunningCli {
   return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }));
 }
 
+/** The kernel's monotonic clock, as Python reads it. */
+function monotonicUsec(): number {
+  const { stdout } = Bun.spawnSync(["python3", "-c", "import time; print(time.monotonic_ns() // 1000)"]);
+  return Number(stdout.toString());
+}
+
 test("the service manager is told of the start, of a reload, and of the stop", async () => {
   await using dir = await tempDir();
   using datagrams = datagramsAt(dir.join("n"));
@@ -38,9 +44,14 @@ test("the service manager is told of the start, of a reload, and of the stop", a
   await hears("READY=1");
   expect(heard).toEqual([`MAINPID=${server.pid}\nREADY=1`]);
   heard.length = 0;
+  const before = monotonicUsec();
   server.kill("SIGHUP");
   await hears("READY=1");
   expect(heard).toEqual([expect.stringMatching(/^RELOADING=1\nMONOTONIC_USEC=\d+$/), "READY=1"]);
+  // systemd refuses a time of another clock.
+  const usec = Number(heard[0]?.split("=").at(-1));
+  expect(usec).toBeGreaterThan(before);
+  expect(usec).toBeLessThan(monotonicUsec());
   heard.length = 0;
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);

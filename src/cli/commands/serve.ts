@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import { notifyManager } from "../../machine/service-manager.ts";
+import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
@@ -62,7 +62,7 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
         await server?.stop();
       };
       stopOnSignals(stop, async () => {
-        notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
+        notifyReloading();
         logReload(await server?.reload());
         notifyManager("READY=1");
       });

@@ -7,8 +7,12 @@ import { changesServer, INDEX } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
-/** Paths that need no API key: health probes, the icon, the documentation page and static files. They reveal nothing about the model. */
-const openPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*)$/;
+/**
+ * Paths that need no API key: health probes, the icon, the documentation page, static files, and the well-known paths
+ * of other standards (RFC 8615), which do not exist here. They reveal nothing about the model.
+ */
+const openPath =
+  /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*|\.well-known\/.*)$/;
 
 export function requireKey(keys: ApiKeys): Check {
   return (c) => {

@@ -119,6 +119,7 @@ function isCrossSite(headers: Headers, origin: string | null): boolean {
   return origin !== null && hostOf(origin) !== headers.get("host");
 }
 
+/** The host of a page's origin; undefined for the origins of apps, such as tauri://localhost, whose host is no server. */
 function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
+  return /^https?:/.test(origin) ? URL.parse(origin)?.host : undefined;
 }

@@ -5,6 +5,7 @@ import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
+import { eventData, eventDataOf } from "./event-data.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
 
@@ -212,12 +213,12 @@ export class EventStream {
       return;
     }
     yield `event: ${name}\ndata: `;
-    for await (const bytes of this.#options.large.stream(path, json)) yield bytes;
+    yield* eventDataOf(this.#options.large.stream(path, json));
     yield `\nid: ${id}\n\n`;
   }
 
   #event(name: string, data: string, id = this.#id()): string {
-    return `event: ${name}\ndata: ${data}\nid: ${id}\n\n`;
+    return `event: ${name}\ndata: ${eventData(data)}\nid: ${id}\n\n`;
   }
 
   #id(): string {
