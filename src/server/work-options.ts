@@ -1,18 +1,7 @@
 /** Options of `serve` about batches, processes, stored predictions, limits, input files, webhooks and the access log. */
 import { z } from "zod";
 import { deviceText } from "../author/device.ts";
-import {
-  bytes,
-  choice,
-  count,
-  duration,
-  flagOff,
-  flagOn,
-  listOption,
-  openOption,
-  option,
-  someBytes,
-} from "../base/option.ts";
+import { bytes, choice, count, duration, flagOff, listOption, openOption, option, someBytes } from "../base/option.ts";
 import { webhookSecret } from "./webhooks/webhook.ts";
 
 const storeSyncs = ["normal", "full"] as const;
@@ -42,11 +31,6 @@ export const workOptions = {
     description: "CPU threads of each instance",
     described: "the model's, else measured during warm-up",
     ...count(1, 1024),
-  }),
-  packLayers: option({
-    description: "Rearrange weights for this processor at the start; --no-pack-layers is slower and uses only libtorch",
-    isAdvanced: true,
-    ...flagOn,
   }),
   maxQueueDelay: openOption<number>({
     description: "Milliseconds that a ready input may wait for a larger batch",

@@ -22,7 +22,6 @@ const ownOptions = [
   "device",
   "instances",
   "threads",
-  "packLayers",
   "maxQueueDelay",
   "latencyTarget",
   "batchTimeout",

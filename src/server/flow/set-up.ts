@@ -150,7 +150,6 @@ export function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
       device: config.device,
       instances: config.instances,
       threads: config.threads,
-      pack: config.packLayers,
     },
   } satisfies Partial<SetUpOptions>;
 }
