@@ -62,7 +62,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-files front-process fronts http/listener
-      http/tls-files http/request http/routes/health messages model-engine model-fronts roles serve-limits server server-control`,
+      http/tls-files http/with-context http/routes/health messages model-engine model-fronts roles serve-limits server server-control`,
   },
   cli: {
     imports: "base author machine engine package server",
@@ -86,7 +86,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/inputs": {
     imports: "server/memory",
-    doors: "bodies expected-kinds input-decoder input-list json-size large-bodies loop-turns",
+    doors: "bodies body expected-kinds input-decoder input-list json-size large-bodies loop-turns",
   },
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions server/telemetry",
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/apis app assets listener openapi/samples record-json request routes/health routes/models siblings tls-files uploads",
+      "apis/api apis/apis app assets listener openapi/samples record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
   },
   "server/page": {
     imports: "server/http",

@@ -85,7 +85,7 @@ test("networks give the same outputs as PyTorch, exported, scripted or traced, p
 }, 60_000);
 
 test("sconce folds the batch norms of a scripted file as those of a traced one: both give the same bits", async () => {
-  const network = networks["convolution"];
+  const network = networks.convolution;
   if (network === undefined) throw new Error("frozen.py has no convolution");
   const given = async (form: string) => {
     const file = network.files.find((each) => each.endsWith(form)) ?? "";

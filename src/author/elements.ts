@@ -1,7 +1,7 @@
 /** Conversion between tensor elements and JSON values, for each dtype. */
 
 import type { JsonSchema } from "../base/json-schema.ts";
-import type { DType } from "./tensor.ts";
+import type { DType } from "./dtype.ts";
 
 /** An element of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;

@@ -1,26 +1,9 @@
 /** Tensors as plain typed arrays with dtype and shape, and declarations of a model's tensors. */
 import { SconceError } from "../base/errors.ts";
+import { arrayTypes, type DType, isDType } from "./dtype.ts";
 import { elements, type Value } from "./elements.ts";
 
-/** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits; bool arrays hold 0 and 1. */
-export const arrayTypes = {
-  float32: Float32Array,
-  float64: Float64Array,
-  float16: Uint16Array,
-  bfloat16: Uint16Array,
-  int8: Int8Array,
-  int16: Int16Array,
-  int32: Int32Array,
-  int64: BigInt64Array,
-  uint8: Uint8Array,
-  bool: Uint8Array,
-} as const;
-
-export type DType = keyof typeof arrayTypes;
-
-export function isDType(name: string): name is DType {
-  return Object.hasOwn(arrayTypes, name);
-}
+export { arrayTypes, type DType, isDType };
 
 /**
  * Typed arrays over any kind of buffer, by dtype. `InstanceType<typeof Float32Array>` would allow only `ArrayBuffer`.

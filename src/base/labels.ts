@@ -1,5 +1,4 @@
 /** Label values of metrics. All values are fixed, so that every series exists when the server starts. */
-import type { ErrorCode } from "./errors.ts";
 
 /** Reasons why a prediction or an input failed. */
 export const failureReasons = [
@@ -20,25 +19,6 @@ export const failureReasons = [
   "store",
 ] as const;
 export type FailureReason = (typeof failureReasons)[number];
-
-/** Failure reasons by error code. All other codes count as `model`. */
-const reasons: Partial<Record<ErrorCode, FailureReason>> = {
-  canceled: "canceled",
-  timed_out: "timeout",
-  inputs_invalid: "input",
-  input_refused: "input",
-  file_refused: "file",
-  file_unavailable: "file",
-  file_too_large: "file",
-  file_invalid: "file",
-  out_of_memory: "memory",
-  engine_ended: "engine",
-  session_closed: "stop",
-};
-
-export function reasonOf(code: ErrorCode): FailureReason {
-  return reasons[code] ?? "model";
-}
 
 /** Reasons why a batch started. */
 export const batchCauses = [

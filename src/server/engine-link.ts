@@ -1,14 +1,18 @@
 /**
  * The connection of an HTTP process to the engine process, through restarts of the engine process.
  */
+import type { OpenedModel } from "../author/define.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { Fetcher } from "./flow/fetcher.ts";
+import type { Hooks } from "./flow/hooks.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
 import { type RunningModel, runSetup } from "./flow/set-up.ts";
-import type { FrontTools } from "./front-model-parts.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
 
 export interface EngineEvents {
@@ -37,6 +41,15 @@ export interface EngineLinkOptions {
   readonly wasReady?: boolean | undefined;
   /** Sends a request for a load or unload to the parent process. */
   readonly ask?: (move: EngineMove) => void;
+}
+
+/** Parts that the engine needs when it is opened. */
+export interface FrontTools {
+  readonly packaged: PackagedModel;
+  readonly model: OpenedModel;
+  readonly fetcher: Fetcher;
+  readonly metrics: Metrics;
+  readonly hooks: Hooks;
 }
 
 /** Longest wait, in milliseconds, of a client's request to load or unload a model. */

@@ -7,12 +7,13 @@ import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { FrontModel } from "./front-model.ts";
 import { maxInputsOf } from "./front-service.ts";
-import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
-import { createApp, type ServedModel } from "./http/app.ts";
+import type { BrokenModel, NamedModel } from "./http/apis/api.ts";
+import { createApp } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import type { Hindrance, Lifecycle } from "./http/routes/health.ts";
 import { createBrokenApp, workerRefusal } from "./http/routes/models.ts";
+import type { ServedModel } from "./http/served-model.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 

@@ -3,12 +3,11 @@ import type { OpenedModel } from "../author/define.ts";
 import type { SconceError } from "../base/errors.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
-import type { ServeConfig } from "./config.ts";
 import type { EngineLink } from "./engine-link.ts";
-import type { Fetcher } from "./flow/fetcher.ts";
 import { Hooks } from "./flow/hooks.ts";
 import { ItemFlow } from "./flow/item-flow.ts";
 import { type RunningModel, tearDown } from "./flow/set-up.ts";
+import type { FrontModelOptions } from "./front-options.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { familyOf, recordJson } from "./http/record-json.ts";
@@ -17,7 +16,6 @@ import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionRecord } from "./predictions/record.ts";
 import { RunningBuild } from "./predictions/running-build.ts";
@@ -25,32 +23,6 @@ import type { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
-
-/** Parts that the engine needs when it is opened. */
-export interface FrontTools {
-  readonly packaged: PackagedModel;
-  readonly model: OpenedModel;
-  readonly fetcher: Fetcher;
-  readonly metrics: Metrics;
-  readonly hooks: Hooks;
-}
-
-export interface FrontModelOptions {
-  readonly name: string;
-  /** Tag in the reference that the server was started with. Paths may name the model as `NAME:TAG`. */
-  readonly tag: string;
-  readonly version: ModelVersion;
-  /** Finds the package of the build. @throws SconceError if the store has it no more */
-  readonly resolve: () => Promise<PackagedModel>;
-  /** Options of the server, overridden by the model's own options. */
-  readonly config: ServeConfig;
-  /** Counters of this model in memory that all HTTP processes share. Default: the process's counters. */
-  readonly metrics?: Metrics;
-  readonly engine?: EngineLink | undefined;
-  /** Opens the engine, after the port. Undefined with --role front. */
-  readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
-  readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
-}
 
 /** The parts of one build of a model. Another build of the same name can replace them. */
 export interface Build {

@@ -4,7 +4,8 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { type Build, type FrontModelOptions, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
+import { type Build, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
+import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { Lifecycle } from "./http/routes/health.ts";
 import type { Predictions } from "./predictions/predictions.ts";

@@ -4,10 +4,10 @@
  */
 
 import type { ServeConfig } from "./config.ts";
-import type { FrontOptions } from "./front-shared.ts";
+import type { FrontOptions } from "./front-options.ts";
 import { type Fetch, Listener, type ListenOptions, type Peer } from "./http/listener.ts";
-import { withContext } from "./http/request.ts";
 import { createStartingApp, type Lifecycle } from "./http/routes/health.ts";
+import { withContext } from "./http/with-context.ts";
 
 /** Options of the admin port; undefined without an admin port. */
 export function adminListening(

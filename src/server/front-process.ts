@@ -12,7 +12,7 @@ import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
 import { HookCell, hookCall } from "./flow/hook-cell.ts";
 import { type OpenFront, openFront } from "./front.ts";
-import type { FrontModelOptions } from "./front-model-parts.ts";
+import type { FrontModelOptions } from "./front-options.ts";
 import {
   allDone,
   counterNames,

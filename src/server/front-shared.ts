@@ -1,75 +1,18 @@
 /** The parts that all models of an HTTP process share: the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
-import type { KeyCounts } from "./access/api-key.ts";
 import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
-import type { ServeConfig } from "./config.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
-import type { HookCall, HookCell } from "./flow/hook-cell.ts";
-import type { FrontModelOptions } from "./front-model-parts.ts";
+import type { FrontOptions } from "./front-options.ts";
 import { FrontPort } from "./front-port.ts";
-import type { ListenOptions } from "./http/listener.ts";
 import { Lifecycle } from "./http/routes/health.ts";
-import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
+import { Siblings } from "./http/siblings.ts";
 import { Uploads } from "./http/uploads.ts";
-import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
+import { MemoryAccount } from "./memory/memory-account.ts";
 import { Metrics } from "./metrics/metrics.ts";
-import type { Unfinished } from "./predictions/admission.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
-import type { ServerControl } from "./server-control.ts";
 import { telemetrySettings } from "./telemetry/settings.ts";
 import type { Spans } from "./telemetry/spans.ts";
-
-export interface FrontOptions {
-  /** The first model answers paths without a model name. */
-  readonly models: readonly [FrontModelOptions, ...FrontModelOptions[]];
-  readonly config: ServeConfig;
-  readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
-  readonly control: ServerControl;
-  /** Prefix of the ids of predictions that this process creates. */
-  readonly owner: string;
-  /**
-   * Whether this process continues the predictions of an owner (id prefix) after a restart; by default it continues
-   * all.
-   */
-  readonly isOwn?: (owner: string) => boolean;
-  /** Counters of requests and of the event loop, in memory that the HTTP processes share. */
-  readonly metrics?: Metrics;
-  /** Process ids of the server by their names in metrics; engine processes are not included. */
-  readonly processes: () => Readonly<Record<string, number>>;
-  /** Whether this process reports the size of the store. Only one of the processes that share a database reports it. */
-  readonly countsStore?: boolean;
-  /** Whether an earlier process with this index was ready. */
-  readonly wasReady?: boolean | undefined;
-  /** Whether to open the port only when this process is ready, because other processes already answer. */
-  readonly listensLate?: boolean;
-  readonly siblings?: SiblingsOptions;
-  /**
-   * Whether no other server runs predictions of the same store (default true). False until the server that
-   * --take-over replaces has ended.
-   */
-  readonly hasClaim?: boolean | undefined;
-  /**
-   * Called when this process has finished its accepted work. The promise resolves when all processes have, and this
-   * process then stops.
-   */
-  readonly othersDone?: () => Promise<void>;
-  /** Accepted, unfinished work of this process, in memory that other processes read. */
-  readonly unfinished?: Unfinished;
-  /** Sums of the accepted, unfinished work of the other HTTP processes. */
-  readonly others?: () => Readonly<Unfinished>;
-  /** Counters of the API keys, in memory that the HTTP processes share. Default: counters of this process alone. */
-  readonly keyCounts?: KeyCounts;
-  readonly memory?: MemoryAccountOptions["siblings"];
-  /** Called when all models are set up, before predictions of an earlier process continue. */
-  readonly onSetUp?: () => void;
-  /** Names the running call of a hook to the supervisor; undefined without a supervisor. */
-  readonly hookCell?: HookCell | undefined;
-  /** Calls of hooks that blocked earlier processes. */
-  readonly guilty?: readonly HookCall[] | undefined;
-  /** Set if the last process was blocked: by one of these calls, or by an unknown call. */
-  readonly blocked?: "by guilty" | "by unknown" | undefined;
-}
 
 export interface FrontShared {
   readonly options: FrontOptions;

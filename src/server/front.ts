@@ -1,8 +1,9 @@
 /** An HTTP process (front): opens the port, sets up the models, accepts predictions, and drains when it stops. */
 import { until } from "../base/until.ts";
+import type { FrontOptions } from "./front-options.ts";
 import type { FrontPort } from "./front-port.ts";
-import { type FrontOptions, openShared } from "./front-shared.ts";
-import { withContext } from "./http/request.ts";
+import { openShared } from "./front-shared.ts";
+import { withContext } from "./http/with-context.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import { ServedModels } from "./served-models.ts";
 

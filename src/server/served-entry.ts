@@ -6,12 +6,12 @@ import { reasonForClients } from "./broken-model.ts";
 import { hindranceOf, servedModel } from "./front-app.ts";
 import { gaugesOf } from "./front-gauges.ts";
 import { FrontModel } from "./front-model.ts";
-import type { FrontModelOptions } from "./front-model-parts.ts";
+import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
-import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
-import type { ServedModel } from "./http/app.ts";
+import type { BrokenModel, NamedModel } from "./http/apis/api.ts";
 import type { RequestContext } from "./http/request.ts";
 import { brokenModel } from "./http/routes/models.ts";
+import type { ServedModel } from "./http/served-model.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 

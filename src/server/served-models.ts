@@ -2,7 +2,7 @@
 import { generatedTag } from "../package/store/reference.ts";
 import { appOf, hindranceOf, servedModel } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
-import type { FrontModelOptions } from "./front-model-parts.ts";
+import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { takesModelNames } from "./http/apis/apis.ts";
 import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";

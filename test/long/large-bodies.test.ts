@@ -6,7 +6,7 @@ import { image, z } from "../../src/index.ts";
 import type { PackagedModel } from "../../src/package/store/packaged-model.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { problemOf as problemFor } from "../../src/server/http/problem.ts";
-import type { DecodedBody } from "../../src/server/inputs/bodies.ts";
+import type { DecodedBody } from "../../src/server/inputs/body.ts";
 import { InputDecoder } from "../../src/server/inputs/input-decoder.ts";
 import { LazyInputs, toArray } from "../../src/server/inputs/input-list.ts";
 import { MAX_COST } from "../../src/server/inputs/json-size.ts";

@@ -19,7 +19,7 @@ import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { ItemTimes } from "./item-times.ts";
 import { Quarantine, type Sender } from "./quarantine.ts";
-import { bytesOf, RowFinisher } from "./row-finisher.ts";
+import { bytesOf, RowFinisher, type StageObserver } from "./row-finisher.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
@@ -32,10 +32,6 @@ export interface ItemFlowLimits {
   readonly pollShare: number;
   /** Gets the time of each stage of an input. */
   readonly observer?: StageObserver;
-}
-
-export interface StageObserver {
-  took(stage: Stage, ms: number): void;
 }
 
 const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };

@@ -11,7 +11,7 @@ import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { BatchSpan, PredictionSpan } from "../telemetry/spans.ts";
 import type { InputPlace } from "./hook-cell.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
-import type { Encoded } from "./output-encoder.ts";
+import type { Encoded, TextForm } from "./output-encoder.ts";
 import type { Sender } from "./quarantine.ts";
 
 /**
@@ -34,14 +34,6 @@ export interface ItemListOptions {
   /** Tracing span of the prediction; undefined without tracing. */
   readonly span?: PredictionSpan | undefined;
 }
-
-/** How the JSON text of an output shows arrays. */
-export interface TextForm {
-  /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
-  readonly byteFields: readonly string[];
-}
-
-export const listForm: TextForm = { byteFields: [] };
 
 /** Receives the result of each input exactly once, until the prediction ends. */
 export interface OutputReceiver {

@@ -17,8 +17,7 @@ import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
 import type { InputPlace } from "./hook-cell.ts";
 import { Hooks } from "./hooks.ts";
-import type { TextForm } from "./item-list.ts";
-import { type Encoded, OutputEncoder } from "./output-encoder.ts";
+import { type Encoded, OutputEncoder, type TextForm } from "./output-encoder.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 

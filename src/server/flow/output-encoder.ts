@@ -9,11 +9,18 @@ import { withoutUnions } from "../../author/zod-issues.ts";
 import { SconceError } from "../../base/errors.ts";
 import { isObject } from "../../base/json.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
-import { listForm, type TextForm } from "./item-list.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 
 /** Most faults that an error names. A large array can have a fault for each element. */
 const MAX_OUTPUT_FAULTS = 10;
+
+/** How the JSON text of an output shows arrays. */
+export interface TextForm {
+  /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
+  readonly byteFields: readonly string[];
+}
+
+export const listForm: TextForm = { byteFields: [] };
 
 /** JSON text as a string; large JSON as UTF-8 in pieces. */
 export type Encoded = string | readonly Uint8Array[];

@@ -8,8 +8,9 @@ import { SconceError } from "../../base/errors.ts";
 import { ReadyInputs } from "../inputs/input-list.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
-import { ItemList, listForm } from "./item-list.ts";
+import { ItemList } from "./item-list.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
+import { listForm } from "./output-encoder.ts";
 
 export interface PredictAllOptions {
   /** Fires to cancel the unfinished inputs. */

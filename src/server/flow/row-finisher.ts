@@ -1,12 +1,17 @@
 /** Calls `postprocess` for output rows, in several turns of the event loop so that a large batch does not block it. */
 
 import { codedError, type SconceError } from "../../base/errors.ts";
+import type { Stage } from "../../base/labels.ts";
 import { LoopWork } from "../../base/loop-work.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
-import type { StageObserver } from "./item-flow.ts";
 import type { ItemList, ItemParts, ListItem } from "./item-list.ts";
 import type { ItemPipeline, PartReceiver, Tensors } from "./item-pipeline.ts";
+
+/** Gets the time of each stage of an input. */
+export interface StageObserver {
+  took(stage: Stage, ms: number): void;
+}
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;

@@ -3,8 +3,6 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
-import type { OpenAi } from "../../author/openai.ts";
-import type { JsonSchema } from "../../base/json-schema.ts";
 import { isLogged, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
@@ -15,7 +13,8 @@ import type { Predictions } from "../predictions/predictions.ts";
 import type { ServerControl } from "../server-control.ts";
 import { requireKey } from "./access.ts";
 import { addControlRoutes, separatePorts } from "./admin.ts";
-import { addApis, type BrokenModel, type NamedModel } from "./apis/apis.ts";
+import type { BrokenModel, NamedModel } from "./apis/api.ts";
+import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
@@ -29,29 +28,7 @@ import type { Lifecycle } from "./routes/health.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
-
-export interface ServedModel {
-  readonly name: string;
-  readonly tag: string;
-  readonly digest: string;
-  readonly description: string;
-  readonly batchSize: number;
-  readonly maxInputs: number;
-  readonly inputSchema: JsonSchema;
-  readonly outputSchema: JsonSchema;
-  /** Schema of the parts of an output, which the model yields before the whole output; undefined if it yields none. */
-  readonly partSchema?: JsonSchema | undefined;
-  readonly demoOutputSchema: JsonSchema;
-  readonly examples: readonly unknown[];
-  /** Time when the model was packaged, in seconds since 1970; 0 if unknown. */
-  readonly createdS: number;
-  readonly openai: OpenAi;
-  /**
-   * An example input for the OpenAPI document. Its large pictures are shrunk, and a short text replaces other large files, to keep the document
-   * short.
-   */
-  readonly shortExample: unknown;
-}
+import type { ServedModel } from "./served-model.ts";
 
 export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOptions {
   readonly model: ServedModel;

@@ -1,5 +1,5 @@
 /** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
-import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
+import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/body.ts";
 import { anything } from "../inputs/expected-kinds.ts";
 import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
 import { TURN_BYTES } from "../inputs/loop-turns.ts";

@@ -4,7 +4,7 @@ import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
 import type { SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
 import { Turn } from "../../base/turn.ts";
-import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
+import { type Body, LARGE_BYTES } from "../inputs/body.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";

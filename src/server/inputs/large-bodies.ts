@@ -5,7 +5,7 @@ import { log } from "../../base/log.ts";
 import { threadTimeMs } from "../../machine/processes/thread-time.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
-import { type DecodedBody, type Take, valueBytes } from "./bodies.ts";
+import { type DecodedBody, type Take, valueBytes } from "./body.ts";
 import type { InputDecoder } from "./input-decoder.ts";
 import { LazyInputs } from "./input-list.ts";
 import type { ListScan } from "./json-text.ts";

@@ -1,14 +1,28 @@
 /** Bytes that one owner holds in the memory account until it disposes the charge. */
 import { SconceError } from "../../base/errors.ts";
-import type { MemoryAccount, Part } from "./memory-account.ts";
+
+/**
+ * Uses of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures
+ * that are being decoded or encoded. tensors: input tensors before their batch, and output rows before `postprocess`.
+ * outputs: outputs and logs of unfinished predictions. results: retained results, and undelivered webhooks. answers:
+ * answers that are being sent.
+ */
+export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
+export type Part = (typeof parts)[number];
+
+/** Counts the bytes of all charges. */
+export interface Account {
+  count(part: Part, bytes: number): void;
+  hasRoom(part: "bodies", bytes: number, heldBytes: number): boolean;
+}
 
 export class Charge implements Disposable {
-  readonly #account: MemoryAccount;
+  readonly #account: Account;
   readonly #part: Part;
   #bytes = 0;
   #isDisposed = false;
 
-  constructor(account: MemoryAccount, part: Part) {
+  constructor(account: Account, part: Part) {
     this.#account = account;
     this.#part = part;
   }

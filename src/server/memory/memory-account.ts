@@ -2,16 +2,7 @@
 import { gcAndSweep } from "bun:jsc";
 import type { PictureBudget } from "../../author/decoding-gate.ts";
 import type { SharedCounter } from "../../machine/processes/shared-counters.ts";
-import { Charge } from "./charge.ts";
-
-/**
- * Uses of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures
- * that are being decoded or encoded. tensors: input tensors before their batch, and output rows before `postprocess`.
- * outputs: outputs and logs of unfinished predictions. results: retained results, and undelivered webhooks. answers:
- * answers that are being sent.
- */
-export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
-export type Part = (typeof parts)[number];
+import { type Account, Charge, type Part } from "./charge.ts";
 
 /** Fraction of the limit that pictures may always use. The limits of other uses do not count pictures. */
 const PICTURES = 0.35;
@@ -81,7 +72,7 @@ const POLL_MS = 50;
 /** Least garbage, in bytes, for a garbage collection, which takes milliseconds. */
 const MIN_GARBAGE = 16 * 2 ** 20;
 
-export class MemoryAccount {
+export class MemoryAccount implements Account {
   readonly maxBytes: number;
   readonly #held: Counter;
   readonly #pictures: Counter;

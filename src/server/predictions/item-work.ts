@@ -1,18 +1,12 @@
 /** Runs the inputs of one prediction, and collects the outputs. */
 import type { SconceError } from "../../base/errors.ts";
-import { type FailureReason, reasonOf } from "../../base/labels.ts";
+import { reasonOf } from "../../base/failure-reason.ts";
+import type { FailureReason } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
-import {
-  ItemList,
-  type ItemListOptions,
-  listForm,
-  type OutputReceiver,
-  type Refusal,
-  type TextForm,
-} from "../flow/item-list.ts";
+import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../flow/item-list.ts";
 import type { PartsReceiver } from "../flow/item-pipeline.ts";
-import type { Encoded } from "../flow/output-encoder.ts";
+import { type Encoded, listForm, type TextForm } from "../flow/output-encoder.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";

@@ -2,7 +2,7 @@
 
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
-import { reasonOf } from "../../base/labels.ts";
+import { reasonOf } from "../../base/failure-reason.ts";
 import { isLogged } from "../../base/log.ts";
 import { until } from "../../base/until.ts";
 import type { ApiKeys } from "../access/api-keys.ts";

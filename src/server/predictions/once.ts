@@ -1,7 +1,7 @@
 /** Predictions whose id the client chooses. A repeated request with the same id creates no second prediction. */
 import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
-import type { Body } from "../inputs/bodies.ts";
+import type { Body } from "../inputs/body.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 

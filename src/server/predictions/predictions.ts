@@ -1,7 +1,7 @@
 /** The interface through which HTTP routes create, read and cancel predictions. */
 
 import type { Sender } from "../flow/quarantine.ts";
-import type { Body } from "../inputs/bodies.ts";
+import type { Body } from "../inputs/body.ts";
 import type { InputValues } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { SpanIds } from "../telemetry/spans.ts";

@@ -1,7 +1,7 @@
 /** Creates, reads, cancels and resumes the predictions of this process. Independent of HTTP. */
 import { codedError, SconceError } from "../../base/errors.ts";
 import { isLogged, log } from "../../base/log.ts";
-import { type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
+import { type DecodedBody, HELD_PER_BYTE } from "../inputs/body.ts";
 import { noInputs } from "../inputs/input-list.ts";
 import { admitWebhook } from "../webhooks/webhooks.ts";
 import { newId } from "./ids.ts";

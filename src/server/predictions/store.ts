@@ -1,6 +1,6 @@
 /** The interface of stores of predictions: memory, an SQLite database, or the Redis queue of several replicas. */
 import { z } from "zod";
-import type { DecodedBody } from "../inputs/bodies.ts";
+import type { DecodedBody } from "../inputs/body.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
 import type { ModelVersion } from "./model-version.ts";
 import type { Origin } from "./predictions.ts";

@@ -1,5 +1,5 @@
 /** Parses answers of Redis. */
-import { LARGE_BYTES } from "../inputs/bodies.ts";
+import { LARGE_BYTES } from "../inputs/body.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
 import { kindOf, type PredictionRecord } from "../predictions/record.ts";
 import { originOf, type UnfinishedRequest } from "../predictions/store.ts";

@@ -1,8 +1,8 @@
 /** The port of `sconce dev`. It stays open while HTTP processes are replaced, so clients never see a closed port. */
 import type { ServeConfig } from "../../../server/config.ts";
 import { Listener } from "../../../server/http/listener.ts";
-import { withContext } from "../../../server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../../../server/http/routes/health.ts";
+import { withContext } from "../../../server/http/with-context.ts";
 
 /** Forwards requests to an HTTP process. */
 export class FrontDoor {

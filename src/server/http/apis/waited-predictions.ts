@@ -2,7 +2,7 @@
 import type { Context } from "hono";
 import type { ServeConfig } from "../../config.ts";
 import type { ItemFault } from "../../flow/item-fault.ts";
-import { type Body, HELD_PER_BYTE, LARGE_BYTES, valueBytes } from "../../inputs/bodies.ts";
+import { type Body, HELD_PER_BYTE, LARGE_BYTES, valueBytes } from "../../inputs/body.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
 import { parseJson, utf8 } from "../../inputs/input-decoder.ts";
 import { COST_RULE, MAX_COST, sizeOfJson } from "../../inputs/json-size.ts";

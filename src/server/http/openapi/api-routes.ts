@@ -6,8 +6,8 @@ import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
 import { classifyRequest, embeddingRequest, rerankRequest } from "../apis/openai/requests.ts";
 import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../apis/v2/tensors.ts";
-import type { ServedModel } from "../app.ts";
 import type { ProblemStatus } from "../problem.ts";
+import type { ServedModel } from "../served-model.ts";
 import { failsWith } from "./answers.ts";
 import { answered, modelHeader, text, traced } from "./headers.ts";
 

@@ -8,10 +8,11 @@ import { listPage, prefersHtml } from "../../page/page.ts";
 import { addControlRoutes, type ControlOptions, INDEX } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
-import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
+import { type GuardOptions, guard, logRefusal } from "../app.ts";
 import type { OnHold } from "../client.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
+import type { ServedModel } from "../served-model.ts";
 import type { Siblings } from "../siblings.ts";
 import { addHealthRoutes, addMetricsRoute } from "./health.ts";
 

@@ -1,7 +1,6 @@
 /** Writes a batch of changes within a transaction, and counts the retained predictions. */
-import type { Totals } from "./prediction-database.ts";
 import type { Statements } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Row } from "./rows.ts";
+import type { CreateRow, EndRow, Row, Totals } from "./rows.ts";
 
 interface WriteOptions {
   /** Time on the clock of the database, in milliseconds. */

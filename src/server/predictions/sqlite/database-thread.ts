@@ -1,7 +1,8 @@
 /** Calls the database on its thread, and starts a new thread if the thread dies. */
 import { OpenMap, spread } from "../../../base/collections/open-map.ts";
 import { messageOf } from "../../../base/errors.ts";
-import type { Aside, DatabaseOptions, PredictionDatabase, Totals } from "./prediction-database.ts";
+import type { Aside, DatabaseOptions, PredictionDatabase } from "./prediction-database.ts";
+import type { Totals } from "./rows.ts";
 
 type Methods = Pick<
   PredictionDatabase,

@@ -8,16 +8,12 @@ import { BatchWrite } from "./batch-write.ts";
 import { moveAside } from "./damaged-files.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
-import { connect, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
+import { connect, type FileOptions, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
 import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Row } from "./rows.ts";
+import type { RequestSource, Row, StoredRecord, StoredRequest, Totals } from "./rows.ts";
 import { ValueFiles } from "./value-files.ts";
 
-export interface DatabaseOptions extends RetentionLimits {
-  readonly path: string;
-  readonly sync: "normal" | "full";
-  /** Whether nobody else has the database open. Opening it then moves a damaged file aside, and removes files without a row. */
-  readonly isMain: boolean;
+export interface DatabaseOptions extends RetentionLimits, FileOptions {
   /** Name of this process's server, which is stored with its requests. */
   readonly server: string;
   /** Wall-clock time in milliseconds since 1970. */
@@ -31,23 +27,10 @@ export interface WriteBatch {
   readonly wallMs: number;
 }
 
-/** Number of ended predictions in the database, and the bytes counted for them. */
-export type Totals = { readonly totalCount: number; readonly totalBytes: number };
-
 export type Written = Totals & {
   /** Ids of outcomes that were not written because the database had one already, separated by spaces. */
   readonly refused: string;
 };
-
-/** Where unfinished predictions come from. */
-export interface RequestSource {
-  /** First character of their ids, which stands for an HTTP process. */
-  readonly owner: string;
-  /** Name of the server that accepted them; empty in rows of old releases. */
-  readonly server: string;
-  /** Version of the model that accepted them, `repository@sha256:…`; empty in rows of old releases. */
-  readonly model: string;
-}
 
 export interface Sources {
   readonly sources: readonly RequestSource[];
@@ -61,20 +44,6 @@ export interface Selection {
   readonly sources: string;
   readonly after: number;
   readonly upTo: number;
-}
-
-export interface StoredRecord extends Omit<EndRow, "op" | "ageMs" | "bytes" | "finishedAtMs" | "status"> {
-  /** Null for an unfinished prediction. */
-  readonly finishedAtMs: number | null;
-  /** Null for an unfinished prediction. */
-  readonly status: string | null;
-}
-
-export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAtMs"> {
-  readonly row: number;
-  /** Milliseconds until the time limit. */
-  readonly leftMs: number;
-  readonly deaths: number;
 }
 
 /** A file that the server could not read, and has moved. */

@@ -2,7 +2,13 @@
 import { Database } from "bun:sqlite";
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import { codeOf } from "../../../base/errors.ts";
-import type { DatabaseOptions } from "./prediction-database.ts";
+
+export interface FileOptions {
+  readonly path: string;
+  readonly sync: "normal" | "full";
+  /** Whether nobody else has the database open. Opening it then moves a damaged file aside, and removes files without a row. */
+  readonly isMain: boolean;
+}
 
 /** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
 const BUSY_TIMEOUT_MS = 10_000;
@@ -49,7 +55,7 @@ export class UnreadableFile extends Error {}
  * @param options.isMain whether to check the file for damage
  * @throws UnreadableFile, an error of SQLite or the disk, or an Error whose message continues a sentence
  */
-export function connect({ path, sync, isMain }: Pick<DatabaseOptions, "path" | "sync" | "isMain">): Database {
+export function connect({ path, sync, isMain }: FileOptions): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });
   try {

@@ -1,8 +1,7 @@
 /** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
-import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
-import type { CreateRow, EndRow } from "./rows.ts";
+import type { CreateRow, EndRow, RequestSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
 
 /** One of the oldest ended predictions. */
 export interface Oldest {

@@ -56,6 +56,33 @@ export type Row =
   | { readonly op: "begun"; readonly id: string; readonly begunAtMs: number | null }
   | { readonly op: "drop"; readonly id: string };
 
+export interface StoredRecord extends Omit<EndRow, "op" | "ageMs" | "bytes" | "finishedAtMs" | "status"> {
+  /** Null for an unfinished prediction. */
+  readonly finishedAtMs: number | null;
+  /** Null for an unfinished prediction. */
+  readonly status: string | null;
+}
+
+export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAtMs"> {
+  readonly row: number;
+  /** Milliseconds until the time limit. */
+  readonly leftMs: number;
+  readonly deaths: number;
+}
+
+/** Where unfinished predictions come from. */
+export interface RequestSource {
+  /** First character of their ids, which stands for an HTTP process. */
+  readonly owner: string;
+  /** Name of the server that accepted them; empty in rows of old releases. */
+  readonly server: string;
+  /** Version of the model that accepted them, `repository@sha256:…`; empty in rows of old releases. */
+  readonly model: string;
+}
+
+/** Number of ended predictions in the database, and the bytes counted for them. */
+export type Totals = { readonly totalCount: number; readonly totalBytes: number };
+
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** @param nowMs milliseconds of `performance.now()`, from which the ages of changes are measured */

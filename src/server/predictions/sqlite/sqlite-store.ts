@@ -23,7 +23,8 @@ import {
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
-import type { DatabaseOptions, StoredRecord } from "./prediction-database.ts";
+import type { DatabaseOptions } from "./prediction-database.ts";
+import type { StoredRecord } from "./rows.ts";
 import { SqliteWebhooks } from "./sqlite-webhooks.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";

@@ -10,8 +10,7 @@ import type { RetentionLimits } from "../store.ts";
 import { type Change, ChangeQueue, type CreateChange, type EndChange } from "./change-queue.ts";
 import { databaseFault, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
-import type { Totals } from "./prediction-database.ts";
-import { rowOf } from "./rows.ts";
+import { rowOf, type Totals } from "./rows.ts";
 import type { ValueFiles } from "./value-files.ts";
 
 /** Milliseconds until a failed write is repeated: `first`, then twice as long each time, up to `last`. */

@@ -8,7 +8,7 @@ import {
   Server,
 } from "@modelcontextprotocol/server";
 import { type Problem, problemStatus } from "../../problem.ts";
-import type { ApiOptions } from "../apis.ts";
+import type { ApiOptions } from "../api.ts";
 import type { Ended } from "../waited-predictions.ts";
 import type { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";

@@ -6,7 +6,7 @@ import { isObject } from "../../../../base/json.ts";
 import { MAX_COST } from "../../../inputs/json-size.ts";
 import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
-import type { ApiOptions, ErrorForm } from "../apis.ts";
+import type { ApiOptions, ErrorForm } from "../api.ts";
 import { parseMessage } from "../waited-predictions.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ModelTool } from "./model-tool.ts";

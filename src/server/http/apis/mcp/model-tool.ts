@@ -3,8 +3,8 @@ import type { AudioContent, CallToolResult, ImageContent, TextContent, Tool } fr
 import { isObject } from "../../../../base/json.ts";
 import type { JsonSchema } from "../../../../base/json-schema.ts";
 import { checkDepth } from "../../../inputs/input-decoder.ts";
-import type { ServedModel } from "../../app.ts";
 import type { Problem } from "../../problem.ts";
+import type { ServedModel } from "../../served-model.ts";
 import type { Ended } from "../waited-predictions.ts";
 
 /** Maximum length of a tool's name. Language models also allow only letters, digits, `_` and `-` in the name. */

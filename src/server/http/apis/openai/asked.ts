@@ -3,10 +3,10 @@ import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { Turn } from "../../../../base/turn.ts";
-import type { ServedModel } from "../../app.ts";
 import type { ReadBody, ReadBytes } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
-import type { BrokenModel } from "../apis.ts";
+import type { ServedModel } from "../../served-model.ts";
+import type { BrokenModel } from "../api.ts";
 import { type Ended, parseMessage, type WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 

@@ -2,9 +2,9 @@
 import type { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { OpenAi } from "../../../../author/openai.ts";
-import type { ServedModel } from "../../app.ts";
 import { contextOf } from "../../request.ts";
-import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "../apis.ts";
+import type { ServedModel } from "../../served-model.ts";
+import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "../api.ts";
 import { type AskedOptions, modelNamed, readRequest } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { vectorSize } from "../../../../author/openai.ts";
 import { SchemaNode } from "../../../../base/json-schema.ts";
-import type { ServedModel } from "../../app.ts";
+import type { ServedModel } from "../../served-model.ts";
 import { RequestFault } from "./errors.ts";
 
 /** Maximum number of inputs in one request, as on OpenAI's servers. */

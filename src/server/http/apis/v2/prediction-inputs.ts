@@ -1,7 +1,7 @@
 /** Converts the tensors of an inference request to inputs of a prediction: each row becomes one input. */
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../../author/tensor.ts";
-import { HELD_PER_BYTE, LARGE_BYTES } from "../../../inputs/bodies.ts";
+import { HELD_PER_BYTE, LARGE_BYTES } from "../../../inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../inputs/input-decoder.ts";
 import { MAX_COST, sizeOfJson } from "../../../inputs/json-size.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";

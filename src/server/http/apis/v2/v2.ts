@@ -4,11 +4,11 @@
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
+import { HELD_PER_BYTE } from "../../../inputs/body.ts";
 import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
-import type { ApiOptions, ErrorForm } from "../apis.ts";
+import type { ApiOptions, ErrorForm } from "../api.ts";
 import { compressedAnswer } from "./compressed-answer.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
