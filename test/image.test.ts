@@ -1,9 +1,11 @@
 /** OCI images with a small program: their content, and the layers that several images share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { mkdir, readdir } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { refNameKey } from "../src/package/image/documents.ts";
 import { ImageLayout } from "../src/package/image/layout.ts";
+import { imagePlatform } from "../src/package/image/platform.ts";
 import { ModelStore } from "../src/package/store/store.ts";
+import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { platform, type ReadImage, readImage, smallImage, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
@@ -185,5 +187,34 @@ describe("in one layout", () => {
       "gone: cannot open shared object file",
     );
     expect(await contentOf(images)).toEqual(before);
+  });
+});
+
+describe("refused is", () => {
+  test("a folder with other content, such as a model store", async () => {
+    await using dir = await tempDir();
+    await writeFile(dir.join("file"), "text");
+    const open = (path: string) => failure(() => ImageLayout.openOrCreate(path));
+    expect(await open(dir.path)).toContain("has files and is not an OCI image layout; expected a new or empty folder");
+    expect(await open(dir.join("file"))).toContain("is not a folder");
+    expect(await open(home.path)).toContain("is a store of models, whose names an image would take");
+  });
+
+  test("a machine whose libraries cannot be in an image", async () => {
+    expect(imagePlatform("linux", "x64")).toEqual({ os: "linux", architecture: "amd64" });
+    expect(imagePlatform("linux", "arm64")).toEqual({ os: "linux", architecture: "arm64" });
+    expect(await failure(() => imagePlatform("darwin", "arm64"))).toContain("which is darwin arm64; expected linux");
+    expect(await failure(() => imagePlatform("linux", "ia32"))).toContain("which is linux ia32");
+  });
+
+  test.each([
+    [["digits"], "missing --output DIR"],
+    [["digits", "-o", "images", "--tag", "a b"], "--tag must be letters and digits"],
+    [["digits", "-o", "images", "--source-date-epoch", "-1"], "must be a whole number from 0 to 8589934591"],
+    [["digits", "-o", "package.json"], "package.json is not a folder"],
+  ])("wrong usage: %j", async (args, part) => {
+    const result = await cli(["image", ...args], { env: { SCONCE_HOME: home.path } });
+    expect(result).toMatchObject({ code: 2, stdout: "" });
+    expect(result.stderr).toContain(part);
   });
 });

@@ -1,9 +1,8 @@
-/** Writes small OCI images and base images, and reads images of an OCI layout. */
+/** Writes small OCI images, and reads images of an OCI layout. */
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
 import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/package/image/documents.ts";
 import { type ImageOptions, type WrittenImage, writeImage } from "../../src/package/image/image.ts";
-import { layerDescriptor, stageLayer } from "../../src/package/image/layer.ts";
 import { ImageLayout } from "../../src/package/image/layout.ts";
 import { imagePlatform } from "../../src/package/image/platform.ts";
 import { runtimeLibraries } from "../../src/package/image/runtime-libraries.ts";
@@ -27,45 +26,6 @@ export async function smallImage(
     seconds: 0,
     ...change,
   });
-}
-
-export interface BaseOptions {
-  readonly name?: string;
-  /** Content of the file `/etc/base` in the only layer. */
-  readonly text?: string;
-  readonly architecture?: string;
-  readonly execution?: Readonly<Record<string, unknown>>;
-}
-
-/** Writes a base image with one layer, in the format that other tools write. */
-export async function writeBase(folder: string, options: BaseOptions = {}): Promise<{ digest: string }> {
-  const { name = "base", text = "a base", architecture = platform.architecture, execution = {} } = options;
-  const layout = ImageLayout.openOrCreate(folder);
-  using workspace = layout.openWorkspace();
-  const source = new TextEncoder().encode(text);
-  const entries = [{ kind: "file", path: "etc/base", mode: 0o644, source }] as const;
-  const layer = await stageLayer({ title: "base", entries, mtime: 1 }, workspace.folder, {});
-  const stage = (content: unknown) =>
-    layout.blobs.stage(new TextEncoder().encode(JSON.stringify(content)), workspace.folder, { reuse: true });
-  const config = await stage({
-    created: "2001-02-03T04:05:06Z",
-    architecture,
-    os: "linux",
-    config: execution,
-    rootfs: { type: "layers", diff_ids: [layer.diffId] },
-    history: [{ created_by: "base" }],
-  });
-  const type = "application/vnd.oci.image";
-  const manifest = await stage({
-    schemaVersion: 2,
-    mediaType: `${type}.manifest.v1+json`,
-    config: { mediaType: `${type}.config.v1+json`, digest: config.digest, size: config.size },
-    layers: [layerDescriptor(layer)],
-  });
-  const { digest, size } = manifest;
-  const descriptor = { mediaType: `${type}.manifest.v1+json`, digest, size };
-  layout.commit({ name, manifest: descriptor, blobs: [layer, config, manifest] }, workspace);
-  return { digest };
 }
 
 export interface ReadImage {

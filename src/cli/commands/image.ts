@@ -4,7 +4,6 @@ import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { count, folderPath, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
-import { openBase } from "../../package/image/base-image.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
 import { ImageLayout } from "../../package/image/layout.ts";
 import { imagePlatform } from "../../package/image/platform.ts";
@@ -42,12 +41,6 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       described: "repo:tag",
       parse: z.string().regex(refName, `must be ${allowed}`),
     }),
-    base: openOption<string>({
-      description: "Base image in another layout, instead of this machine's C and C++ runtime",
-      valueHint: "dir[:name]",
-      described: "none",
-      parse: z.string().min(1, "must be a layout"),
-    }),
     sourceDateEpoch: option({
       description: "Time of all files in the image, in seconds since 1970",
       variable: "SOURCE_DATE_EPOCH",
@@ -68,7 +61,6 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
     if (!refName.test(name)) {
       throw usage(`${name} can't be an image's name, which is ${allowed}; give one with --tag`);
     }
-    const base = options.base === undefined ? undefined : openBase(options.base, platform);
     const progress = new Progress({ verb: "Writing" });
     try {
       const layout = ImageLayout.openOrCreate(folder);
@@ -83,7 +75,6 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
         home: store.home,
         program,
         platform,
-        base,
         name,
         seconds: options.sourceDateEpoch,
         onProgress: (step) => progress.update(step),

@@ -19,7 +19,7 @@ export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/h
 const programFolder = "opt/sconce";
 export const entrypoint = `/${programFolder}/server`;
 
-/** Tar entries for an image without a base image: system libraries, a user and writable folders. There is no shell. */
+/** Tar entries of the lowest layer: system libraries, a user and writable folders. There is no shell. */
 export function runtimeEntries(libraries: readonly RuntimeLibrary[]): TarEntry[] {
   const { name, uid, gid, home } = containerUser;
   const text = (path: string, lines: readonly string[]): TarEntry => ({

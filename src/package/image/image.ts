@@ -2,7 +2,6 @@
 import type { StagedBlob } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
-import { type BaseImage, stageBase } from "./base-image.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
 import { type Descriptor, imageConfigType } from "./documents.ts";
 import { imageConfig, imageLabels } from "./image-config.ts";
@@ -17,8 +16,6 @@ export interface ImageOptions extends LayerOptions {
   readonly home: string;
   readonly program: ImageProgram;
   readonly platform: Platform;
-  /** Image that provides the lowest layers. By default, the lowest layer has runtime libraries of this machine. */
-  readonly base?: BaseImage | undefined;
   /** Name of the image in the OCI layout's index.json. */
   readonly name: string;
   /** Timestamp of all files, in seconds since 1970. */
@@ -42,10 +39,10 @@ export interface WrittenImage {
 /**
  * Adds the image to the layout, or replaces the image with the same name. Existing layers are reused. Equal options
  * give equal bytes. Safe against kills at any moment and against concurrent runs.
- * @throws SconceError `image_invalid` when a file is missing or changes while it is read, or the base image is damaged
+ * @throws SconceError `image_invalid` when a file is missing or changes while it is read
  */
 export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
-  const { model, base, platform, seconds, onProgress } = options;
+  const { model, platform, seconds } = options;
   using workspace = layout.openWorkspace();
   const known = layout.layers();
   const staged: StagedBlob[] = [];
@@ -55,17 +52,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
     staged.push(blob);
     return { mediaType, digest: blob.digest, size: blob.size };
   };
-  const lower: { written: WrittenLayer; descriptor: Descriptor }[] = [];
-  if (base !== undefined) {
-    const blobs = await stageBase(base, layout, workspace.folder, onProgress);
-    staged.push(...blobs);
-    for (const [i, descriptor] of base.manifest.layers.entries()) {
-      const { digest, size } = descriptor;
-      const isShared = blobs[i]?.stagedPath === undefined;
-      lower.push({ written: { title: "base image", digest, size, isShared }, descriptor });
-    }
-  }
-  const upper: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
+  const layers: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
   for (const files of await layersOf(options)) {
     // Looks for an existing layer by its uncompressed digest, because hashing is far quicker than compressing.
     const knownId = known.size === 0 ? undefined : await diffIdOf(files);
@@ -74,47 +61,44 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
     if (knownId !== undefined && shared !== undefined) {
       const { mediaType, digest, size } = shared;
       const written = { title, digest, size, isShared: true };
-      upper.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
+      layers.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
       staged.push({ digest, size });
       continue;
     }
     const blob = await stageLayer(files, workspace.folder, options);
     staged.push(blob);
     const { digest, size, diffId } = blob;
-    upper.push({ title, diffId, descriptor: layerDescriptor(blob), written: { title, digest, size, isShared: false } });
+    layers.push({
+      title,
+      diffId,
+      descriptor: layerDescriptor(blob),
+      written: { title, digest, size, isShared: false },
+    });
   }
-  const config = await stageJson(imageConfig({ model, platform, base, layers: upper, seconds }), imageConfigType);
-  const labels = imageLabels(model);
-  const layers = [...lower, ...upper].map(({ descriptor }) => descriptor);
+  const config = await stageJson(imageConfig({ model, platform, layers, seconds }), imageConfigType);
   const manifest = await stageJson(
     {
       schemaVersion: 2,
       mediaType: mediaTypes.manifest,
       config,
-      layers,
-      annotations: base === undefined ? labels : { ...labels, [baseDigestKey]: base.descriptor.digest },
+      layers: layers.map(({ descriptor }) => descriptor),
+      annotations: imageLabels(model),
     },
     mediaTypes.manifest,
   );
   const described = { ...manifest, platform: { ...platform } };
   layout.commit({ name: options.name, manifest: described, blobs: staged }, workspace);
-  return { digest: manifest.digest, layers: [...lower, ...upper].map(({ written }) => written) };
+  return { digest: manifest.digest, layers: layers.map(({ written }) => written) };
 }
 
-const baseDigestKey = "org.opencontainers.image.base.digest";
-
 /**
- * The layers above the base image, the lowest first. Runtime libraries and server come before the model, so that images
+ * The layers, the lowest first. Runtime libraries and server come before the model, so that images
  * of different models share them.
  */
-async function layersOf({ model, home, program, base, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
+async function layersOf({ model, home, program, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
-  const runtime =
-    base === undefined
-      ? [{ title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)), mtime }]
-      : [];
   return [
-    ...runtime,
+    { title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)), mtime },
     { title: "libtorch and server", entries: programEntries(program), mtime },
     { title: "model", entries: modelEntries(model, home), mtime },
   ];

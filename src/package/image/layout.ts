@@ -117,11 +117,6 @@ export class ImageLayout {
     throw this.#damaged(descriptor.digest, "names another number of layers than its config");
   }
 
-  /** Reads the blob that lists the manifests of a multi-platform image. */
-  indexAt(descriptor: Descriptor): ImageIndex {
-    return this.#document(imageIndexSchema, descriptor);
-  }
-
   /** Layers of all readable images in the layout, by the digest of the uncompressed layer. */
   layers(): ReadonlyMap<string, Descriptor> {
     const found = new Map<string, Descriptor>();
