@@ -11,8 +11,8 @@ import { Workspace } from "../src/package/store/workspace.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { type Answer, type Content, fakeRegistry } from "./helpers/fake-registry.ts";
 import { modelConfig } from "./helpers/model-content.ts";
-import { rawServer } from "./helpers/raw-server.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -103,29 +103,6 @@ describe.skipIf(!hasRegistry)("data that changes on the way from a registry (Deb
   });
 });
 
-/** What a malicious registry sends: a manifest, and for each requested digest the blob. */
-interface Content {
-  readonly manifest: string;
-  readonly blobs?: ReadonlyMap<string, string>;
-}
-
-/** A malicious registry. It sends everything in chunks without a length, which the protocol forbids. */
-function fakeRegistry({ manifest, blobs = new Map() }: Content) {
-  const asked: string[] = [];
-  const served = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch({ url }) {
-      const { pathname } = new URL(url);
-      asked.push(pathname);
-      const text = /manifests/.test(pathname) ? manifest : blobs.get(pathname.split("/").at(-1) ?? "");
-      if (text === undefined) return pathname === "/v2/" ? Response.json({}) : new Response(null, { status: 404 });
-      return new Response(new Blob([text]).stream());
-    },
-  });
-  return { host: `127.0.0.1:${served.port}`, asked, [Symbol.asyncDispose]: () => served.stop(true) };
-}
-
 const blob = (text: string) => ({ digest: digestOf(Buffer.from(text)), size: Buffer.byteLength(text) });
 const layer = (text: string, title: string, mediaType: string = mediaTypes.weights) => ({
   mediaType,
@@ -151,7 +128,7 @@ function content(options: { config?: unknown; layers?: readonly object[]; manife
 
 describe("a model from a registry", () => {
   test("is accepted if answers lack any optional part", async () => {
-    await using registry = fakeRegistry(content());
+    await using registry = await fakeRegistry({ content: content() });
     const store = emptyStore();
     await pullFrom(store, `${registry.host}/digits:v1`);
     await store.verify(await store.resolve("digits:v1"));
@@ -221,7 +198,7 @@ describe("a model from a registry", () => {
       "expected JSON of a few kilobytes",
     ],
   ])("%s is refused", async (_, sent, part) => {
-    await using registry = fakeRegistry(sent);
+    await using registry = await fakeRegistry({ content: sent });
     const store = emptyStore();
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
     expect(message).toContain("model_invalid: ");
@@ -232,7 +209,8 @@ describe("a model from a registry", () => {
 
   test("is accepted with unknown entries in the manifest, and without files of unknown types", async () => {
     const absent = { mediaType: mediaTypes.index, digest: `sha256:${"0".repeat(64)}` };
-    await using registry = fakeRegistry(content({ manifest: { manifests: [absent, 5] } }));
+    const odd = content({ manifest: { manifests: [absent, 5] } });
+    await using registry = await fakeRegistry({ content: odd });
     const store = emptyStore();
     await pullFrom(store, `${registry.host}/digits:v2`);
     const { reference } = await putModel(store, "other", 50_000);
@@ -242,14 +220,14 @@ describe("a model from a registry", () => {
 
   test("is not read beyond the size that the manifest states", async () => {
     const short = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3 }] });
-    await using registry = fakeRegistry(short);
+    await using registry = await fakeRegistry({ content: short });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
   test("evicts no other download as long as the disk has space for all downloads in progress", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3e12 }] });
-    await using registry = fakeRegistry(vast);
+    await using registry = await fakeRegistry({ content: vast });
     const store = emptyStore();
     const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
     await Bun.write(begun, "of another model");
@@ -264,7 +242,7 @@ describe("a model from a registry", () => {
 
   test("is not requested if the disk lacks space for its size, and evicts no other download", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
-    await using registry = fakeRegistry(vast);
+    await using registry = await fakeRegistry({ content: vast });
     const store = emptyStore();
     const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
     await Bun.write(begun, "of another model");
@@ -272,12 +250,12 @@ describe("a model from a registry", () => {
     expect(await begun.exists()).toBe(true);
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
     expect(message).toEndWith("but 909.5 TiB are needed; make room, or remove models with `sconce rm`");
-    expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
+    expect(registry.requests.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 
   test("that ends early is requested again a few times", async () => {
     const long = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 30 }] });
-    await using registry = fakeRegistry(long);
+    await using registry = await fakeRegistry({ content: long });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("sent only a part of a blob");
     expect(message).toContain("(tried 5 times)");
@@ -285,7 +263,7 @@ describe("a model from a registry", () => {
 
   test("is reported if a file of it does not exist", async () => {
     const { manifest } = content();
-    await using registry = fakeRegistry({ manifest });
+    await using registry = await fakeRegistry({ content: { manifest } });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("model_not_found: ");
     expect(message).toContain(`no longer has blob sha256:`);
@@ -293,17 +271,16 @@ describe("a model from a registry", () => {
 });
 
 describe("a host that is no registry", () => {
+  const page: Answer = { body: "<!doctype html>", headers: { "Content-Type": "text/html" } };
+
   test("is recognized, even if it answers every request with 200", async () => {
-    const pages: (request: Request) => Response = () =>
-      new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
-    const empty: (request: Request) => Response = () => new Response("nothing", { status: 404 });
-    for (const [answer, part] of [
-      [pages, "answers with a web page; it is not a registry"],
-      [empty, "is not a registry: it has no /v2/; check the name and the port"],
+    for (const [always, part] of [
+      [page, "answers with a web page; it is not a registry"],
+      [{ status: 404, body: "nothing" }, "is not a registry: it has no /v2/; check the name and the port"],
     ] as const) {
-      await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: answer });
-      const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`));
-      expect(message).toContain(`registry_refused: 127.0.0.1:${site.port}`);
+      await using site = await fakeRegistry({ always });
+      const message = await failure(pullFrom(emptyStore(), `${site.host}/digits:v1`));
+      expect(message).toContain(`registry_refused: ${site.host}`);
       expect(message).toContain(part);
     }
   });
@@ -311,47 +288,41 @@ describe("a host that is no registry", () => {
   test("is never reported as a successful push, whatever it answers", async () => {
     const store = emptyStore();
     await putModel(store, "one");
-    for (const answer of [
-      () => new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } }),
-      () => Response.json({}),
-      () => new Response(),
-    ]) {
-      await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: answer });
-      const message = await failure(pushTo(store, "digits:v1", `127.0.0.1:${site.port}/digits:v1`));
+    for (const always of [page, { body: "{}" }, {}]) {
+      await using site = await fakeRegistry({ always });
+      const message = await failure(pushTo(store, "digits:v1", `${site.host}/digits:v1`));
       expect(message).toStartWith("registry_refused: ");
     }
   });
 
   test("prints only text to a terminal, no control characters", async () => {
     const artifactType = `evil\u001b]0;owned\u0007\u001b[31m\u202e${"x".repeat(5000)}`;
-    await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ artifactType }) });
+    await using site = await fakeRegistry({ always: { body: JSON.stringify({ artifactType }) } });
     const env = { SCONCE_HOME: dir.join(crypto.randomUUID()) };
-    const { code, stderr } = await cli(["pull", `127.0.0.1:${site.port}/digits:v1`], { env });
+    const { code, stderr } = await cli(["pull", `${site.host}/digits:v1`], { env });
     expect(code).toBe(1);
     expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
 
   test("whose login challenge is one long word is reported as unknown", async () => {
-    const challenge = "a".repeat(200_000);
-    await using site = await rawServer((socket) => {
-      socket.end(`HTTP/1.1 401 \r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 0\r\n\r\n`);
-    });
-    const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`));
+    const headers = { "WWW-Authenticate": "a".repeat(200_000) };
+    await using site = await fakeRegistry({ always: { status: 401, headers } });
+    const message = await failure(pullFrom(emptyStore(), `${site.host}/digits:v1`));
     expect(message).toContain("(401 without a challenge that sconce knows: Basic or Bearer)");
   }, 20_000);
 
   test("that refuses or closes connections is reported in one line with the fix", async () => {
-    const closed = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-    const host = `127.0.0.1:${closed.port}`;
-    await closed.stop(true);
+    const closed = await fakeRegistry();
+    const { host } = closed;
+    await closed[Symbol.asyncDispose]();
     expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`))).toBe(
       `registry_unavailable: ${host} refuses connections; check the name and the port, and that the registry runs`,
     );
   });
 
   test("without TLS is reported with the option that helps", async () => {
-    await using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-    const host = `127.0.0.1:${plain.port}`;
+    await using plain = await fakeRegistry();
+    const { host } = plain;
     expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`, { isPlain: false }))).toBe(
       `registry_unavailable: ${host} does not speak TLS; if the registry has no TLS and you trust the network, add --plain-http`,
     );
@@ -359,8 +330,8 @@ describe("a host that is no registry", () => {
 
   test.skipIf(Bun.which("openssl") === null)("with an unknown certificate is reported", async () => {
     const { key, cert } = await makeCertificates(dir);
-    await using tls = Bun.serve({ port: 0, hostname: "127.0.0.1", tls: { key, cert }, fetch: () => new Response() });
-    const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${tls.port}/digits:v1`, { isPlain: false }));
+    await using secured = await fakeRegistry({ tls: { key, cert } });
+    const message = await failure(pullFrom(emptyStore(), `${secured.host}/digits:v1`, { isPlain: false }));
     expect(message).toContain("has a certificate that is not trusted (");
     expect(message).toContain("name the authority's file in NODE_EXTRA_CA_CERTS");
   });
@@ -370,12 +341,8 @@ describe("a host that is no registry", () => {
       ["/v2/digits/manifests/v1", "redirects more than 5 times"],
       ["file:///etc/passwd", "redirects to a URL without https"],
     ] as const) {
-      await using site = Bun.serve({
-        port: 0,
-        hostname: "127.0.0.1",
-        fetch: () => new Response(null, { status: 302, headers: { Location: location } }),
-      });
-      expect(await failure(pullFrom(emptyStore(), `127.0.0.1:${site.port}/digits:v1`))).toContain(part);
+      await using site = await fakeRegistry({ always: { status: 302, headers: { Location: location } } });
+      expect(await failure(pullFrom(emptyStore(), `${site.host}/digits:v1`))).toContain(part);
     }
   });
 });

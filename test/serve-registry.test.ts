@@ -8,7 +8,7 @@ import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registr
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
+import { pushTo, putModel } from "./helpers/transfer.ts";
 
 const weightBytes = 50_000;
 let registry: TestRegistry;
@@ -89,14 +89,6 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     );
     expect(await Promise.all(digests)).toEqual([built, first, second]);
     expect(await failure(store.resolve("bob/digits"))).toContain(`did you mean "${registry.host}/bob/digits"?`);
-  });
-
-  test("a store of an earlier release, which named models by their last part only, works without the registry", async () => {
-    const store = emptyStore();
-    await using proxy = await registryProxy(registry.port);
-    await pullFrom(store, `${proxy.host}/team/digits:v1`);
-    await proxy[Symbol.asyncDispose]();
-    expect((await pulledModel(store, `${proxy.host}/team/digits:v1`, {})).digest).toBe(first);
   });
 
   test("a stored model that is named by its digest needs no registry", async () => {

@@ -1,5 +1,11 @@
 /** A simulated registry in this process. A table of behaviours makes it answer as a product does, or fail. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { pull } from "../../src/package/registry/pull.ts";
+import { Registry } from "../../src/package/registry/registry.ts";
+import { parseRemoteReference } from "../../src/package/registry/remote-reference.ts";
+import type { ModelStore } from "../../src/package/store/store.ts";
+import { failure } from "./failure.ts";
 
 /** A fault of a request that sends a large blob. */
 export type UploadFault =
@@ -19,10 +25,29 @@ export interface RegistryBehaviour {
   readonly missing?: { readonly status: number; readonly code: string };
   /** The fault of each request that sends a large blob, in order; undefined for none. */
   readonly faults?: readonly (UploadFault | undefined)[];
+  /** What the registry has from the start. Its manifest answers for every tag and digest. */
+  readonly content?: Content;
+  /** The answer to every request, in place of all other behaviours. */
+  readonly always?: Answer;
+  /** Key and certificate of a registry that speaks TLS. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+}
+
+export interface Content {
+  readonly manifest: string;
+  /** Texts by digest. */
+  readonly blobs?: ReadonlyMap<string, string>;
+}
+
+export interface Answer {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
 }
 
 export interface FakeRegistry extends AsyncDisposable {
   readonly host: string;
+  readonly port: number;
   /** Method and path of each request with a token. */
   readonly requests: readonly string[];
   /** Scopes of the tokens. */
@@ -38,12 +63,15 @@ export interface FakeRegistry extends AsyncDisposable {
 /** Fewest bytes of a large blob. */
 const LARGE_BYTES = 5000;
 
-export async function fakeRegistry({ service, missing, faults = [] }: RegistryBehaviour = {}): Promise<FakeRegistry> {
+export async function fakeRegistry(behaviour: RegistryBehaviour = {}): Promise<FakeRegistry> {
+  const { service, missing, faults = [], content, always, tls } = behaviour;
   const left = [...faults];
   const requests: string[] = [];
   const scopes: string[] = [];
   const uploads = new Set<string>();
-  const blobs = new Map<string, Buffer>();
+  const blobs = new Map<string, Buffer>(
+    [...(content?.blobs ?? [])].map(([digest, text]) => [digest, Buffer.from(text)]),
+  );
   const manifests = new Map<string, Buffer>();
   let largeUploads = 0;
 
@@ -83,6 +111,11 @@ export async function fakeRegistry({ service, missing, faults = [] }: RegistryBe
       return void response.writeHead(401, { "WWW-Authenticate": challenge }).end();
     }
     requests.push(`${method} ${url.pathname}`);
+    if (always !== undefined) {
+      request.resume();
+      return void response.writeHead(always.status ?? 200, always.headers).end(always.body);
+    }
+    if (url.pathname === "/v2/") return void response.writeHead(200).end("{}");
     if (missing !== undefined) return refuse(response, missing.status, missing.code, "no such repository");
     if (method === "POST") {
       const id = crypto.randomUUID();
@@ -96,12 +129,17 @@ export async function fakeRegistry({ service, missing, faults = [] }: RegistryBe
       manifests.set(name, await bodyOf(request));
       return void response.writeHead(201).end();
     }
-    const found = (isManifest ? manifests : blobs).get(name);
+    const held = content && Buffer.from(content.manifest);
+    const found = isManifest ? (manifests.get(name) ?? held) : blobs.get(name);
     if (found === undefined) return void response.writeHead(404).end();
-    response.writeHead(200, { "Content-Length": found.length }).end(method === "HEAD" ? undefined : found);
+    if (method === "HEAD") return void response.writeHead(200, { "Content-Length": found.length }).end();
+    // Without a length, the answer is sent in chunks, as the protocol permits to no registry.
+    response.writeHead(200).write(found);
+    response.end();
   }
 
-  const server = createServer((request, response) => void answer(request, response));
+  const listener = (request: IncomingMessage, response: ServerResponse) => void answer(request, response);
+  const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener);
   const listening = Promise.withResolvers<void>();
   server.listen(0, "127.0.0.1", listening.resolve);
   await listening.promise;
@@ -109,6 +147,7 @@ export async function fakeRegistry({ service, missing, faults = [] }: RegistryBe
   if (address === null || typeof address === "string") throw new Error("the server has no port");
   return {
     host: `127.0.0.1:${address.port}`,
+    port: address.port,
     requests,
     scopes,
     get largeUploads() {
@@ -123,6 +162,31 @@ export async function fakeRegistry({ service, missing, faults = [] }: RegistryBe
       await closed.promise;
     },
   };
+}
+
+/**
+ * Pulls from a registry at `address` that sends the client to another server on 127.0.0.1: by a redirect, or for a
+ * token. A look-up of names in place of the system's gives the registry its address.
+ */
+export async function pullFromLeading(
+  store: ModelStore,
+  address: string,
+  lead: "redirect" | "realm",
+): Promise<{ readonly message: string; readonly reached: number }> {
+  await using inner = await fakeRegistry();
+  const target = `http://${inner.host}/x`;
+  const headers = lead === "redirect" ? { Location: target } : { "WWW-Authenticate": `Bearer realm="${target}"` };
+  await using outer = await fakeRegistry({ always: { status: lead === "redirect" ? 307 : 401, headers } });
+  const registry = new Registry({
+    remote: parseRemoteReference(`localhost:${outer.port}/digits:v1`),
+    actions: "pull",
+    isPlain: true,
+    env: { HOME: "/nonexistent" },
+    signal: new AbortController().signal,
+    resolver: async (name) => (name === "localhost" ? [address] : ["10.0.0.7"]),
+  });
+  const message = await failure(pull({ registry, store, repository: "digits", tags: ["v1"] }));
+  return { message, reached: inner.requests.length };
 }
 
 function refuse(response: ServerResponse, status: number, code: string, message: string): void {

@@ -6,7 +6,6 @@ import { z } from "zod";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
-import { productOfService, type RegistryProduct } from "./products.ts";
 
 export interface AuthorizationOptions {
   readonly host: string;
@@ -15,7 +14,6 @@ export interface AuthorizationOptions {
   readonly actions: string;
   /** Environment variables with the paths of credential files, such as DOCKER_CONFIG. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  readonly product: RegistryProduct;
   /** Whether the registry uses http. Only then may its token server use http. */
   readonly isPlain: boolean;
   /**
@@ -43,11 +41,9 @@ export class Authorization {
   /** The user name in error messages; undefined if no credentials were found. */
   #user: string | undefined;
   #credentialFiles: readonly string[] = [];
-  #product: RegistryProduct;
 
   constructor(options: AuthorizationOptions) {
     this.#options = options;
-    this.#product = options.product;
   }
 
   /** The header for the next request; undefined until the registry answers 401 for the first time. */
@@ -74,50 +70,35 @@ export class Authorization {
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
     const verb = actions.includes("push") ? "push to" : "pull";
-    const { name, hidesMissing, createFirst = "the name" } = this.#product;
-    const hint = hidesMissing ? `${name} gives the same answer if ${repository} does not exist: ` : "";
-    const checked = hidesMissing && actions.includes("push") ? createFirst.replace(/:.*/, "") : "the name";
     if (this.#user !== undefined) {
-      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); ${hint}check ${checked}, or log in as another user: docker login ${host}`;
+      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); check the name and that the repository exists, or log in as another user: docker login ${host}`;
       return new SconceError("registry_denied", message);
     }
     const files = this.#credentialFiles;
     const where = files.length === 0 ? "" : `; none was found in ${files.join(", ")}`;
-    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: ${hint}check ${checked}, or log in: docker login ${host}`;
+    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: check the name and that the repository exists, or log in: docker login ${host}`;
     return new SconceError("registry_denied", message);
   }
 
   async #login(text: string): Promise<void> {
     const challenges = parseChallenges(text);
-    const { host, repository, env } = this.#options;
-    const { found, files } = await findCredentials({ host, repository }, env);
+    const { host, env } = this.#options;
+    const { found, files } = await findCredentials(host, env);
     this.#credentialFiles = files;
-    this.#user = found && (found.kind === "password" ? found.username : "the user of the saved token");
+    this.#user = found?.username;
     const bearer = challenges.find(({ scheme }) => scheme === "bearer");
-    this.#product = productOfService(bearer?.parameters.service) ?? this.#product;
     const basic = challenges.find(({ scheme }) => scheme === "basic");
     if (bearer) this.#header = `Bearer ${await this.#fetchToken(bearer, found)}`;
-    else if (basic && found?.kind === "password") this.#header = basicHeader(found);
+    else if (basic && found) this.#header = basicHeader(found);
     else throw this.denied(basic ? "401" : "401 without a challenge that sconce knows: Basic or Bearer");
   }
 
   async #fetchToken({ parameters }: Challenge, found: Credentials | undefined): Promise<string> {
     const { host, repository, actions, send } = this.#options;
     const url = this.#tokenServer(parameters.realm);
-    const scope = `repository:${repository}:${actions}`;
-    const service = parameters.service === undefined ? {} : { service: parameters.service };
-    let answer: Response;
-    if (found?.kind === "identity") {
-      const form = { grant_type: "refresh_token", client_id: "sconce", refresh_token: found.token };
-      answer = await send(url, {
-        method: "POST",
-        body: new URLSearchParams({ ...form, ...service, scope }),
-      });
-    } else {
-      for (const [name, value] of Object.entries(service)) url.searchParams.set(name, value);
-      url.searchParams.append("scope", scope);
-      answer = await send(url, { headers: found ? { Authorization: basicHeader(found) } : {} });
-    }
+    if (parameters.service !== undefined) url.searchParams.set("service", parameters.service);
+    url.searchParams.append("scope", `repository:${repository}:${actions}`);
+    const answer = await send(url, { headers: found ? { Authorization: basicHeader(found) } : {} });
     if (answer.status === 401 || answer.status === 403) {
       await answer.body?.cancel();
       throw this.denied(`${answer.status} from its token server`);
@@ -144,7 +125,7 @@ export class Authorization {
   }
 }
 
-function basicHeader({ username, password }: { readonly username: string; readonly password: string }): string {
+function basicHeader({ username, password }: Credentials): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 

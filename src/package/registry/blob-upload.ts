@@ -50,9 +50,8 @@ function hasSize({ status, headers }: RegistryAnswer, size: number): boolean {
   return status === 200 && Number(headers.get("content-length") ?? size) === size;
 }
 
-function beginning({ remote: { host, repository }, product }: Registry): RegistryRequest {
-  const first = product.createFirst ?? "it";
-  const missing = `${host} has no repository ${repository}, and a push does not create it; create ${first} first`;
+function beginning({ remote: { host, repository } }: Registry): RegistryRequest {
+  const missing = `${host} has no repository ${repository}, and a push does not create it; create it first`;
   return { method: "POST", target: "blobs/uploads/", expected: [202], missing };
 }
 

@@ -8,12 +8,12 @@ import { join } from "node:path";
 import { z } from "zod";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { parsedJson } from "../../base/json.ts";
-import { productOf } from "./products.ts";
+import { loginKeys } from "./docker-hub.ts";
 
-/** A user name and password, or a refresh token for the registry's token server. */
-export type Credentials =
-  | { readonly kind: "password"; readonly username: string; readonly password: string }
-  | { readonly kind: "identity"; readonly token: string };
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+}
 
 export interface CredentialsLookup {
   readonly found: Credentials | undefined;
@@ -58,14 +58,14 @@ const tokenUser = "<token>";
  * @throws SconceError `registry_denied` when a file is invalid or a helper fails; the message has no secrets
  */
 export async function findCredentials(
-  remote: { readonly host: string; readonly repository: string },
+  host: string,
   env: Environment = process.env,
   timeoutMs = HELPER_TIMEOUT_MS,
 ): Promise<CredentialsLookup> {
   const files = credentialFiles(env);
   for (const file of files) {
     const config = await readConfig(file);
-    const found = config && (await lookUp(config, remote, { file, env, timeoutMs }));
+    const found = config && (await lookUp(config, host, { file, env, timeoutMs }));
     if (found) return { found, files };
   }
   return { found: undefined, files };
@@ -103,14 +103,10 @@ async function readConfig(file: string): Promise<Config | undefined> {
   throw denied(`${file} is not a Docker configuration: ${where} is invalid; log in again, or correct it`);
 }
 
-async function lookUp(
-  config: Config,
-  { host, repository }: { readonly host: string; readonly repository: string },
-  context: LookupContext,
-): Promise<Credentials | undefined> {
-  const { loginKeys = [host] } = productOf(host);
-  const hosts = loginKeys.map(withoutScheme);
-  const [server = host] = loginKeys;
+async function lookUp(config: Config, host: string, context: LookupContext): Promise<Credentials | undefined> {
+  const keys = loginKeys(host);
+  const hosts = keys.map(withoutScheme);
+  const [server = host] = keys;
   const helper = Object.entries(config.credHelpers ?? {}).find(([key]) => hosts.includes(withoutScheme(key)))?.[1];
   if (helper !== undefined) return askHelper(helper, server, context);
   if (config.credsStore) {
@@ -118,7 +114,7 @@ async function lookUp(
     if (found) return found;
   }
   const auths = Object.entries(config.auths ?? {});
-  for (const name of hosts.flatMap((each) => entryNames(each, repository))) {
+  for (const name of hosts) {
     const entry = auths.find(([key]) => withoutScheme(key) === name)?.[1];
     const found = entry && fromEntry(entry, context.file);
     if (found) return found;
@@ -126,27 +122,24 @@ async function lookUp(
   return undefined;
 }
 
-/** Keys under `auths` that match a repository, the most specific first: `host/team/digits`, `host/team`, `host`. */
-function entryNames(host: string, repository: string): string[] {
-  const parts = repository.split("/");
-  return [...parts.map((_, index) => [host, ...parts.slice(0, parts.length - index)].join("/")), host];
-}
-
-/** Reduces a key such as `https://registry.example.com/v1/`, which older Docker versions wrote, to host and path. */
+/** Reduces a key such as `https://registry.example.com/v1/`, which older Docker versions wrote, to the host. */
 function withoutScheme(key: string): string {
   return key.replace(/^https?:\/\//, "").replace(/\/(v[12]\/?)?$/, "");
 }
 
-function fromEntry({ auth, username, password, identitytoken }: z.infer<typeof authSchema>, file: string) {
-  if (identitytoken) return { kind: "identity", token: identitytoken } as const;
+function fromEntry(
+  { auth, username, password, identitytoken }: z.infer<typeof authSchema>,
+  file: string,
+): Credentials | undefined {
+  if (identitytoken) throw identityToken(file);
   if (auth) {
     const decoded = Buffer.from(auth, "base64").toString();
     const colon = decoded.indexOf(":");
     if (colon < 0) throw denied(`${file} has an "auth" that is not name and password; log in again`);
     const secret = decoded.slice(colon + 1).replace(/\0+$/, "");
-    return { kind: "password", username: decoded.slice(0, colon), password: secret } as const;
+    return { username: decoded.slice(0, colon), password: secret };
   }
-  return username ? ({ kind: "password", username, password: password ?? "" } as const) : undefined;
+  return username ? { username, password: password ?? "" } : undefined;
 }
 
 /**
@@ -183,9 +176,8 @@ async function askHelper(
   const answer = helperAnswerSchema.safeParse(parsedJson(output));
   if (!answer.success) throw denied(`${program} did not print Username and Secret as JSON`);
   const { Username: username, Secret: secret } = answer.data;
-  return username === tokenUser
-    ? { kind: "identity", token: secret }
-    : { kind: "password", username, password: secret };
+  if (username === tokenUser) throw identityToken(program);
+  return { username, password: secret };
 }
 
 /** Kills a credential helper and its child processes. */
@@ -193,6 +185,10 @@ function killGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {}
+}
+
+function identityToken(where: string): SconceError {
+  return denied(`${where} has an identity token; log in with a name and a password or an access token`);
 }
 
 function denied(message: string, cause?: unknown): SconceError {

@@ -1,6 +1,5 @@
 /** Copies a model from the store to a registry. */
-import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
-import { log } from "../../base/log.ts";
+import { oneLine, SconceError } from "../../base/errors.ts";
 import { inParallel } from "../../base/parallel.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
@@ -8,7 +7,6 @@ import { type ReceiveProgress, Tally } from "../store/receiving.ts";
 import type { ModelStore } from "../store/store.ts";
 import { uploadBlob } from "./blob-upload.ts";
 import type { Registry } from "./registry.ts";
-import { formatRemote } from "./remote-reference.ts";
 
 export interface PushOptions {
   readonly registry: Registry;
@@ -51,12 +49,6 @@ export async function push({ registry, store, model, tag, onProgress }: PushOpti
     if (wasSent) sent.push(blob);
   });
   await putManifest({ registry, store, model, tag });
-  try {
-    store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
-  } catch (error) {
-    // A read-only store does not fail the push. Without the record, `serve` does not find this copy when the registry is unreachable.
-    log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
-  }
   return {
     sentBlobs: sent.length,
     sentBytes: sent.reduce((bytes, { size }) => bytes + size, 0),

@@ -3,9 +3,9 @@ import { isNoFile, SconceError } from "../../base/errors.ts";
 import type { Resolver } from "../../machine/network/name-resolver.ts";
 import { AllowedHosts } from "./allowed-hosts.ts";
 import { Authorization } from "./authorization.ts";
+import { apiHostOf } from "./docker-hub.ts";
 import { Exchange, fetchPlain } from "./exchange.ts";
 import { connectionError, type RegistryFault, readFault } from "./fault.ts";
-import { productOf, type RegistryProduct } from "./products.ts";
 import type { RemoteReference } from "./remote-reference.ts";
 import { Interruption, Retry } from "./retry.ts";
 
@@ -22,8 +22,8 @@ export interface RegistryOptions {
   readonly retryDelayMs?: number;
   /** Longest time without a byte sent or received, in milliseconds. Default: 60 000. */
   readonly silenceMs?: number;
-  /** The registry's product, such as Harbor. Default: recognized by the host. */
-  readonly product?: RegistryProduct;
+  /** Host that serves the API. Default: the host of the reference, for Docker Hub the host of its API. */
+  readonly apiHost?: string;
   /**
    * Resolves host names, to refuse URLs of a registry that lead to a private network. Default: the system's resolver.
    */
@@ -61,7 +61,6 @@ const maxLogins = 2;
 export class Registry {
   readonly remote: RemoteReference;
   readonly signal: AbortSignal;
-  readonly product: RegistryProduct;
   readonly #base: URL;
   readonly #isPlain: boolean;
   readonly #authorization: Authorization;
@@ -74,9 +73,9 @@ export class Registry {
     const { host, repository } = options.remote;
     this.remote = options.remote;
     this.signal = options.signal;
-    this.product = options.product ?? productOf(host);
     this.#isPlain = options.isPlain;
-    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${this.product.apiHost ?? host}/v2/${repository}/`);
+    const apiHost = options.apiHost ?? apiHostOf(host);
+    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${apiHost}/v2/${repository}/`);
     this.#allowedHosts = new AllowedHosts(this.#base.hostname, options.resolver);
     this.#retryDelayMs = options.retryDelayMs ?? 500;
     this.#silenceMs = options.silenceMs ?? 60_000;
@@ -85,7 +84,6 @@ export class Registry {
       repository,
       actions: options.actions,
       env: options.env,
-      product: this.product,
       isPlain: this.#isPlain,
       send: (url, init) => this.#sendForToken(url, init),
     });

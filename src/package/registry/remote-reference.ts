@@ -1,6 +1,6 @@
 /** References to models in registries: `HOST[:PORT]/repository[:tag]` or `HOST[:PORT]/repository@sha256:…`. */
 import { hostPattern, misspelled, parseReference, type Reference } from "../store/reference.ts";
-import { canonicalHost, productOf } from "./products.ts";
+import { apiRepository, canonicalHost } from "./docker-hub.ts";
 
 export interface RemoteReference {
   /** Host name, with `:PORT` if the user gave one. */
@@ -36,11 +36,9 @@ export function parseRemoteReference(text: string): RemoteReference {
   const rest = text.slice(slash + 1);
   const reference: Reference = parseReference(rest);
   const canonical = canonicalHost(host);
-  const { officialOwner } = productOf(canonical);
-  const isOfficial = officialOwner !== undefined && !reference.repository.includes("/");
   return {
     host: canonical,
-    repository: isOfficial ? `${officialOwner}/${reference.repository}` : reference.repository,
+    repository: apiRepository(canonical, reference.repository),
     tag: "tag" in reference && rest !== reference.repository ? reference.tag : undefined,
     digest: "digest" in reference ? reference.digest : undefined,
   };

@@ -20,8 +20,6 @@ const indexSchema = z.looseObject({
   manifests: z.array(descriptorSchema),
 });
 
-const maxCopies = 4;
-
 export type IndexDescriptor = z.infer<typeof descriptorSchema>;
 type IndexContent = z.infer<typeof indexSchema>;
 
@@ -34,8 +32,8 @@ export interface IndexEntry {
   /** Size of the manifest in bytes. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Where the model was pushed to or pulled from, as `host/repository`, the most recent first. */
-  readonly copies?: readonly string[];
+  /** Where the model was pulled from, as `host/repository`; undefined for a model that was built here. */
+  readonly source?: string | undefined;
   /**
    * SHA-256 of the path of the folder from which the model was built; undefined if the name comes from a pull or
    * `sconce tag`.
@@ -91,7 +89,7 @@ export class IndexFile {
         digest: descriptor.digest,
         size: descriptor.size,
         created: Number.isNaN(created.getTime()) ? undefined : created,
-        copies: descriptor.annotations?.[annotations.copies]?.split(" ") ?? [],
+        source: descriptor.annotations?.[annotations.source],
         folder: descriptor.annotations?.[annotations.folder],
       };
     });
@@ -107,7 +105,7 @@ export class IndexFile {
       size: entry.size,
       annotations: {
         ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
-        ...(entry.copies?.length && { [annotations.copies]: entry.copies.slice(0, maxCopies).join(" ") }),
+        ...(entry.source !== undefined && { [annotations.source]: entry.source }),
         ...(entry.folder !== undefined && { [annotations.folder]: entry.folder }),
         [annotations.refName]: `${entry.repository}:${entry.tag}`,
       },

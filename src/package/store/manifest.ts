@@ -47,11 +47,8 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
-  /**
-   * In index.json only: repositories (`host/repository`) to which the model was pushed or from which it was pulled,
-   * separated by blanks.
-   */
-  copies: "vnd.sconce.copies",
+  /** In index.json only: the repository (`host/repository`) from which the model was pulled. */
+  source: "vnd.sconce.source",
   /** In index.json only: SHA-256 of the path of the folder from which the model was built. */
   folder: "vnd.sconce.folder",
 } as const;

@@ -18,7 +18,7 @@ type PackagedModelInit = Pick<
   PackagedModel,
   "repository" | "tag" | "digest" | "created" | "size" | "manifest" | "config" | "layers"
 > &
-  Partial<Pick<PackagedModel, "home" | "copies" | "missingLayers">>;
+  Partial<Pick<PackagedModel, "home" | "missingLayers">>;
 
 export class PackagedModel {
   /** Folder of the store that has the model; undefined for a model inside an executable. */
@@ -32,8 +32,6 @@ export class PackagedModel {
   readonly created: Date | undefined;
   /** Total size of manifest, config and layers in bytes. */
   readonly size: number;
-  /** Where the model was pushed to or pulled from, as `host/repository`, the most recent first. */
-  readonly copies: readonly string[];
   readonly manifest: Manifest;
   readonly config: ModelConfig;
   /** Layers in the manifest's order, which is by title, including `missingLayers`. */
@@ -48,7 +46,6 @@ export class PackagedModel {
     this.digest = init.digest;
     this.created = init.created;
     this.size = init.size;
-    this.copies = init.copies ?? [];
     this.manifest = init.manifest;
     this.config = init.config;
     this.layers = init.layers;

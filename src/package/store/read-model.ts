@@ -75,22 +75,22 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
 }
 
 /**
- * Layers for running the model, such as weights, whose files the store lacks. Empty for a model that was never pulled
- * or pushed: only a pull can leave out files.
+ * Layers for running the model, such as weights, whose files the store lacks. Empty for a model that was built here:
+ * only a pull can leave out files.
  */
 export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
-  { copies = [] }: Pick<IndexEntry, "copies">,
+  { source }: Pick<IndexEntry, "source">,
   layers: readonly L[],
 ): readonly L[] {
-  return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
+  return source === undefined ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
 }
 
 /** The error when weights are needed, but the model was pulled without weights. */
-export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
+export function withoutWeights({ repository, tag, digest, source }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",
-    `${repository}:${tag} is in the store without weights, enough only for --role front; fetch the rest with "${programName} pull ${copy}@${digest}"`,
+    `${repository}:${tag} is in the store without weights, enough only for --role front; fetch the rest with "${programName} pull ${source}@${digest}"`,
   );
 }
 

@@ -51,7 +51,7 @@ interface TaggedModel {
   readonly repository: string;
   readonly tags: readonly string[];
   readonly tagsIfAbsent: readonly string[];
-  readonly copies?: readonly string[];
+  readonly source?: string | undefined;
   readonly folder?: string | undefined;
 }
 
@@ -122,7 +122,7 @@ export class ModelStore {
       repository: options.repository,
       tags: options.tags,
       tagsIfAbsent: [latestTag],
-      copies: [options.source],
+      source: options.source,
     });
   }
 
@@ -132,20 +132,6 @@ export class ModelStore {
    */
   manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
     return this.#blobs.read(this.#find(`${repository}@${digest}`));
-  }
-
-  /**
-   * Records in the index that a registry has the model.
-   * @param copy `host/repository` in the registry
-   */
-  noteCopy({ repository, digest }: PackagedModel, copy: string): void {
-    using _lock = this.#lock();
-    const index = IndexFile.read(this.home);
-    for (const entry of index.entries()) {
-      if (entry.repository !== repository || entry.digest !== digest) continue;
-      index.set({ ...entry, copies: [copy, ...(entry.copies ?? []).filter((other) => other !== copy)] });
-    }
-    index.write();
   }
 
   blobPath(digest: string): string {
@@ -307,7 +293,7 @@ export class ModelStore {
     workspace: Workspace,
     { verb, stage, ...model }: TaggedModel & { verb: string; stage: (reuse: boolean) => Promise<StagedPackage> },
   ): Promise<PutResult> {
-    const { repository, copies = [], folder } = model;
+    const { repository, source, folder } = model;
     // Another process may remove a blob of the store before the index needs it. So the second attempt writes copies of
     // all blobs.
     for (const reuse of [true, false]) {
@@ -322,7 +308,7 @@ export class ModelStore {
       const absent = model.tagsIfAbsent.filter((tag) => !existing.some((entry) => entry.tag === tag));
       const generated = generatedTag(manifest.digest);
       for (const tag of [generated, ...model.tags, ...absent]) {
-        index.set({ repository, tag, created, copies, folder, ...manifest });
+        index.set({ repository, tag, created, source, folder, ...manifest });
       }
       index.write();
       workspace.finish();

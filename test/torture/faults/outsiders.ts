@@ -4,8 +4,7 @@
  */
 import { ModelStore } from "../../../src/package/store/store.ts";
 import { eventsOf } from "../../helpers/events.ts";
-import { failure } from "../../helpers/failure.ts";
-import { leadingRegistry } from "../../helpers/leading-registry.ts";
+import { pullFromLeading } from "../../helpers/fake-registry.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
@@ -64,10 +63,9 @@ async function documentation({ tally }: Injection, url: URL): Promise<void> {
 async function registries({ tally }: Injection): Promise<void> {
   await using dir = await tempDir();
   for (const lead of ["redirect", "realm"] as const) {
-    await using registry = leadingRegistry({ address: "8.8.8.8", lead });
-    const message = await failure(registry.pullInto(new ModelStore(dir.join(lead))));
+    const { message, reached } = await pullFromLeading(new ModelStore(dir.join(lead)), "8.8.8.8", lead);
     if (!message.includes("in a private network")) tally.problem(`a ${lead} to loopback: ${message}`);
-    if (registry.reached > 0) tally.found("leaked", `a ${lead} of a registry reached loopback`);
+    if (reached > 0) tally.found("leaked", `a ${lead} of a registry reached loopback`);
   }
 }
 

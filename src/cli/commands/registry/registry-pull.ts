@@ -77,14 +77,11 @@ export async function pulledModel(
   const remote = parseRemoteReference(reference);
   const name = localName(remote);
   const weights = !withoutWeights;
-  const find = (repository: string) => {
-    const local = remote.digest === undefined ? `${repository}:${name.tag}` : `${repository}@${remote.digest}`;
-    return store.resolve(local, { weights }).catch((error: unknown) => {
-      if (error instanceof SconceError) return undefined;
-      throw error;
-    });
-  };
-  const stored = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
+  const local = remote.digest === undefined ? `${name.repository}:${name.tag}` : `${name.repository}@${remote.digest}`;
+  const stored = await store.resolve(local, { weights }).catch((error: unknown) => {
+    if (error instanceof SconceError) return undefined;
+    throw error;
+  });
   // A digest always means the same model, so the registry is not needed.
   if (stored !== undefined && remote.digest !== undefined) return stored;
   try {
@@ -95,15 +92,6 @@ export async function pulledModel(
     log.warn(`Serving the store's copy ${stored.reference} (${stored.digest}): ${messageOf(error)}`);
     return stored;
   }
-}
-
-/** Finds a model that an earlier version of sconce pulled, under the last part of the repository's name. */
-async function formerlyNamed(
-  { host, repository }: RemoteReference,
-  find: (repository: string) => Promise<PackagedModel | undefined>,
-): Promise<PackagedModel | undefined> {
-  const found = await find(repository.split("/").at(-1) ?? repository);
-  return found?.copies.includes(`${host}/${repository}`) ? found : undefined;
 }
 
 /**
