@@ -35,7 +35,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once files/temporary-folder
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
-      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
+      libtorch/linked-libraries libtorch/native-location libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/port-lock
       processes/program processes/program-name processes/run-folder processes/shared-counters processes/supervised
@@ -45,7 +45,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine",
     doors: `
       device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
-      native/addon native/archive native/binding native/program native/program-buffers native/program-guards native/program-schema native/weights-kind
+      native/archive native/binding native/program native/program-buffers native/program-guards native/program-schema native/weights-kind
       open-runners remote/engine-server remote/frame remote/remote-engine rows runner warm-up`,
   },
   package: {
@@ -77,8 +77,8 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: "charge file-memory memory-account",
   },
   "server/metrics": {
-    imports: "",
-    doors: "counts metrics prometheus-text server-metrics",
+    imports: "server/http server/predictions",
+    doors: "counts metrics server-metrics",
   },
   "server/telemetry": {
     imports: "server/metrics",
@@ -98,7 +98,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
-      admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
+      admission ids large-text live live-predictions model-version observed once open-store metrics options outcome-list part-log predictions record
       running-build sent-outputs service store waits`,
   },
   "server/webhooks": {
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/api apis/apis app assets listener openapi/samples record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
+      "apis/api apis/apis app assets listener metrics openapi/samples options record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
   },
   "server/page": {
     imports: "server/http",

@@ -357,7 +357,8 @@ test("an invalid number of threads is refused", async () => {
 test("importing the binding loads no addon, and a missing addon is reported with a fix", async () => {
   const script = `
     import { readFileSync } from "node:fs";
-    import { openSession, setNativeLocation } from "./src/engine/native/binding.ts";
+    import { openSession } from "./src/engine/native/binding.ts";
+    import { setNativeLocation } from "./src/machine/libtorch/native-location.ts";
     if (readFileSync("/proc/self/maps", "utf8").includes("libtorch")) throw new Error("libtorch is loaded already");
     setNativeLocation({ path: "/absent/sconce.node", fix: "run it again" });
     const options = { path: "", device: "cpu", threads: 1, inputs: {}, outputs: {} };

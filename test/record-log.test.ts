@@ -3,7 +3,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { hashOf, newId } from "../src/server/predictions/ids.ts";
+import { hashOf } from "../src/base/id-hash.ts";
+import { newId } from "../src/server/predictions/ids.ts";
 import { LargeText } from "../src/server/predictions/large-text.ts";
 import { ModelVersion } from "../src/server/predictions/model-version.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";

@@ -1,7 +1,7 @@
 /** Runs the tests with another addon and its libtorch. The test processes load this file first (`--preload`). */
 import { join } from "node:path";
-import { setNativeLocation } from "../../src/engine/native/binding.ts";
 import { loadLibtorch } from "../../src/machine/libtorch/external-libtorch.ts";
+import { setNativeLocation } from "../../src/machine/libtorch/native-location.ts";
 import { run } from "../setup/command.ts";
 import { root } from "../setup/step.ts";
 

@@ -4,8 +4,6 @@ import { choice, type OptionValues, option } from "../base/option.ts";
 import { servingOptions } from "./serving-options.ts";
 import { workOptions } from "./work-options.ts";
 
-export type { ApiName } from "./serving-options.ts";
-
 export const commonOptions = {
   logLevel: option<LogLevel>({
     description: `Lowest level of the log: ${logLevels.join(", ")}`,

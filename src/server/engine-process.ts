@@ -6,9 +6,11 @@ import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
+import type { ServeConfig } from "./config.ts";
 import { logShrink } from "./engine-link.ts";
-import { logFacts, packagedSetUp, tearDown, warmModel } from "./flow/set-up.ts";
+import { logFacts, type SetUpOptions, tearDown, warmModel } from "./flow/set-up.ts";
 import { modelStart, roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
@@ -64,4 +66,22 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     await server.close();
     await tearDown(model);
   };
+}
+
+/** The set-up options of a packaged model with the operator's settings. */
+function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
+  return {
+    pathOf: (name: string) => packaged.layer(name).path,
+    example: packaged.config.example,
+    // Parameters (`--param`) may change outputs, so only a server without parameters compares them with the build's.
+    golden: config.param.length === 0 ? packaged.golden : undefined,
+    settings: {
+      batchSize: config.batchSize,
+      maxQueueDelayMs: config.maxQueueDelay,
+      latencyTargetMs: config.latencyTarget,
+      device: config.device,
+      instances: config.instances,
+      threads: config.threads,
+    },
+  } satisfies Partial<SetUpOptions>;
 }

@@ -4,7 +4,7 @@ import { unreadyReasons } from "../base/labels.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import { batchSizeOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
-import type { Family, Labels } from "./metrics/counts.ts";
+import type { Family, Labels } from "./http/metrics.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 import type { Replica } from "./queue/replica.ts";
 

@@ -12,10 +12,7 @@ import {
   option,
   origins,
 } from "../base/option.ts";
-
-const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
-/** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
-export type ApiName = (typeof apiNames)[number];
+import { type ApiName, apiNames } from "./http/options.ts";
 
 /** The options in the order in which `--help` lists them. */
 export const servingOptions = {

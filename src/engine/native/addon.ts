@@ -11,7 +11,7 @@ import {
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
-import type { LibraryPack } from "../../machine/libtorch/pack.ts";
+import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
 import type { Program } from "./program.ts";
 import type { ProgramGuards } from "./program-guards.ts";
 
@@ -124,29 +124,9 @@ export interface NativeBatch {
 /** A typed array for each declared tensor, then the shape of each tensor with named sizes. */
 export type NativeTensors = (TensorData | number[])[];
 
-/** Path of the addon, and advice for the error message if the addon cannot be loaded. */
-export interface NativeLocation {
-  readonly path: string;
-  readonly fix: string;
-  /**
-   * Only in an executable that can compile other executables: version of torch, and archive of the native libraries.
-   */
-  readonly unpacked?: { readonly torch: string; readonly pack: LibraryPack };
-}
-
-/** Overrides the addon's location. Compiled executables call this before the addon is loaded. */
-export function setNativeLocation(elsewhere: NativeLocation): void {
-  location = elsewhere;
-}
-
-export function nativeLocation(): NativeLocation | undefined {
-  return location;
-}
-
 /** Loads the addon and libtorch on the first call; throws `native_unavailable` with a fix. */
 export function loadNative(): Addon {
-  location ??= locate();
-  loaded ??= load(location);
+  loaded ??= load(location());
   return loaded;
 }
 
@@ -154,13 +134,18 @@ export function loadNative(): Addon {
 export function otherVersion(): SconceError {
   return new SconceError(
     "native_unavailable",
-    `the native addon is of another version of sconce: ${location?.fix ?? reinstall}`,
+    `the native addon is of another version of sconce: ${nativeLocation()?.fix ?? reinstall}`,
   );
 }
 
 const reinstall = "install sconce again";
-let location: NativeLocation | undefined;
 let loaded: Addon | undefined;
+
+function location(): NativeLocation {
+  const known = nativeLocation() ?? locate();
+  setNativeLocation(known);
+  return known;
+}
 
 function locate(): NativeLocation {
   const { path, libtorch, isLinked } = findAddon();

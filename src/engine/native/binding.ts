@@ -12,8 +12,6 @@ import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 import { readPackage, readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
 
-export { type NativeLocation, nativeLocation, setNativeLocation } from "./addon.ts";
-
 export interface SessionOptions {
   /** Path of the weights, which may be inside this executable. The addon detects the format by content. */
   readonly path: string;

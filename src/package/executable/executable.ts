@@ -5,9 +5,9 @@ import { chmodSync, renameSync, statfsSync, statSync, writeFileSync } from "node
 import { basename, dirname, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
-import { nativeLocation } from "../../engine/native/addon.ts";
 import { type TemporaryFolder, temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { cacheLocation, secureFolder } from "../../machine/libtorch/cache-folder.ts";
+import { nativeLocation } from "../../machine/libtorch/native-location.ts";
 import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";

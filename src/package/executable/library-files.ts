@@ -2,10 +2,10 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
-import { type NativeLocation, nativeLocation } from "../../engine/native/addon.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
 import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
+import { type NativeLocation, nativeLocation } from "../../machine/libtorch/native-location.ts";
 import { addonName } from "../../machine/libtorch/pack.ts";
 
 export interface LibraryFile {

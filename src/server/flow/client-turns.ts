@@ -7,7 +7,7 @@
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
-import { hashOf } from "../predictions/ids.ts";
+import { hashOf } from "../../base/id-hash.ts";
 import type { ItemList } from "./item-list.ts";
 import { keyOf, type Sender } from "./quarantine.ts";
 

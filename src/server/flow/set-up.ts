@@ -19,8 +19,6 @@ import { batchSizeFor, openRunners } from "../../engine/open-runners.ts";
 import type { EngineInfo } from "../../engine/remote/frame.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { warmUp } from "../../engine/warm-up.ts";
-import type { PackagedModel } from "../../package/store/packaged-model.ts";
-import type { ServeConfig } from "../config.ts";
 import type { Fetcher } from "./fetcher.ts";
 import { compareGolden, decodeGolden } from "./golden.ts";
 import { ItemFlow } from "./item-flow.ts";
@@ -134,24 +132,6 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
     await Promise.all(runners.map((runner) => runner.dispose()));
     throw error;
   }
-}
-
-/** The set-up options of a packaged model with the operator's settings. */
-export function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
-  return {
-    pathOf: (name: string) => packaged.layer(name).path,
-    example: packaged.config.example,
-    // Parameters (`--param`) may change outputs, so only a server without parameters compares them with the build's.
-    golden: config.param.length === 0 ? packaged.golden : undefined,
-    settings: {
-      batchSize: config.batchSize,
-      maxQueueDelayMs: config.maxQueueDelay,
-      latencyTargetMs: config.latencyTarget,
-      device: config.device,
-      instances: config.instances,
-      threads: config.threads,
-    },
-  } satisfies Partial<SetUpOptions>;
 }
 
 /** Logs the devices, the settings and the times that the warm-up found. */

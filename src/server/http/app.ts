@@ -6,8 +6,6 @@ import { METHOD_NAME_ALL } from "hono/router";
 import { isLogged, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
-import type { ServeConfig } from "../config.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { ServerControl } from "../server-control.ts";
@@ -17,10 +15,12 @@ import type { BrokenModel, NamedModel } from "./apis/api.ts";
 import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
+import type { MetricsText, RequestMetrics } from "./metrics.ts";
 import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { describedModels } from "./openapi/model-routes.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
+import type { HttpOptions } from "./options.ts";
 import { type Problem, ProblemError, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
 import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
 import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
@@ -32,9 +32,9 @@ import type { ServedModel } from "./served-model.ts";
 
 export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOptions {
   readonly model: ServedModel;
-  readonly metrics: Metrics;
+  readonly metrics: RequestMetrics;
   /** The metrics of all models, for GET /metrics. */
-  readonly allMetrics: Pick<Metrics, "text">;
+  readonly allMetrics: MetricsText;
   /** The models that requests to the OpenAI API may name; by default only this model. */
   readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models; undefined with one model. */
@@ -144,7 +144,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
 }
 
 export interface GuardOptions {
-  readonly config: ServeConfig;
+  readonly config: HttpOptions;
   readonly keys?: ApiKeys | undefined;
 }
 

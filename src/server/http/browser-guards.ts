@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { isLoopback } from "../../machine/network/loopback.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
-import type { ServeConfig } from "../config.ts";
+import type { HttpOptions } from "./options.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
@@ -15,7 +15,7 @@ import { type Check, contextOf } from "./request.ts";
  * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and
  * none if it has API keys.
  */
-export function refuseOtherHosts({ allowedHosts, host, adminHost }: ServeConfig, keys: ApiKeys | undefined): Check {
+export function refuseOtherHosts({ allowedHosts, host, adminHost }: HttpOptions, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
   // Nearly all requests have the same Host header, so the last name is cached.

@@ -2,13 +2,13 @@
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import type { ServeConfig } from "../config.ts";
+import type { PortOptions, TlsPaths } from "./options.ts";
 import { originalOf } from "./request.ts";
-import { TlsFiles, type TlsPaths } from "./tls-files.ts";
+import { TlsFiles } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
-export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
+export interface ListenOptions extends PortOptions, TlsPaths {
   /** Whether several processes of the server listen on the same port. */
   readonly isShared?: boolean;
   /** The option that sets the port, for error messages. */

@@ -3,11 +3,11 @@ import type { Context } from "hono";
 import { getPathNoStrict } from "hono/utils/url";
 import { LogFields } from "../../base/log.ts";
 import type { ApiKey } from "../access/api-key.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { Status } from "../predictions/record.ts";
+import type { RequestMetrics } from "./metrics.ts";
 
 /** Valid `X-Request-Id`: 1 to 128 printable ASCII characters. */
 const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
@@ -31,7 +31,7 @@ export class RequestContext implements Origin {
   /** `/models/NAME` if the path names a model, else empty. */
   modelPath = "";
   /** Counts the answer in the metrics of the request's model. If undefined, the server's metrics count it. */
-  metrics: Pick<Metrics, "answered"> | undefined = undefined;
+  metrics: Pick<RequestMetrics, "answered"> | undefined = undefined;
   /** Whether another HTTP process of this server forwarded the request. */
   isForwarded = false;
   /** Whether the request came through --admin-port. */

@@ -5,11 +5,10 @@
 import { rmSync } from "node:fs";
 import { z } from "zod";
 import { codeOf, SconceError } from "../../base/errors.ts";
-import { type Family, familySchema } from "../metrics/counts.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
 import { predictionStatuses, type Status } from "../predictions/record.ts";
 import type { Fetch } from "./listener.ts";
+import { type Family, familySchema } from "./metrics.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
 export interface SiblingsOptions {
@@ -91,7 +90,7 @@ export class Siblings {
   }
 
   /** Listens on this process's Unix socket for requests that other HTTP processes forward. */
-  listen(fetch: Fetch, metrics: Pick<Metrics, "gauges">): AsyncDisposable {
+  listen(fetch: Fetch, metrics: { gauges(): readonly Family[] }): AsyncDisposable {
     const { index, socketOf } = this.#options;
     const path = socketOf(index);
     // A process with this index that was killed leaves the file of its socket.

@@ -3,9 +3,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
-import type { ServeConfig } from "../config.ts";
-
-export type TlsPaths = Partial<Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">>;
+import type { TlsPaths } from "./options.ts";
 
 type CheckedPaths = TlsPaths & { readonly tlsCert: string; readonly tlsKey: string };
 

@@ -1,18 +1,18 @@
 /** Gives each request a context, and counts and logs each answer. */
 import { routeOf } from "../../base/labels.ts";
 import { isLogged } from "../../base/log.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import type { RequestSpan, Spans } from "../telemetry/spans.ts";
 import { logAccess, probePath } from "./access-log.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
+import type { RequestMetrics } from "./metrics.ts";
 import { HeadAsGet, RequestContext, urlOf } from "./request.ts";
 
 export interface ContextOptions {
   /** Starts a span for each request except health probes and scrapes of metrics; undefined for forwarded requests. */
   readonly tracing?: Spans | undefined;
   /** Counts each request; undefined for forwarded requests, because the forwarding process counts them. */
-  readonly metrics?: Metrics | undefined;
+  readonly metrics?: Pick<RequestMetrics, "answered"> | undefined;
   /** Logs each request except health probes at the level `info`. If false, and for probes, the level is `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;

@@ -2,7 +2,6 @@
  * Counters and histograms as numbers in shared memory. Each HTTP process has a row, and their parent process the last
  * one, so the counts of a killed process remain.
  */
-import { z } from "zod";
 import {
   batchCauses,
   failureReasons,
@@ -15,21 +14,7 @@ import {
   statuses,
   webhookResults,
 } from "../../base/labels.ts";
-
-export type Labels = Readonly<Record<string, string>>;
-
-/** A metric with its series. HTTP processes send their gauges to each other in this form, as JSON. */
-export const familySchema = z.object({
-  name: z.string(),
-  help: z.string(),
-  type: z.enum(["counter", "gauge", "histogram"]),
-  /** How equal series of several HTTP processes are merged. */
-  aggregator: z.enum(["sum", "max", "first"]),
-  values: z
-    .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
-    .readonly(),
-});
-export type Family = z.infer<typeof familySchema>;
+import type { Family, Labels } from "../http/metrics.ts";
 
 interface Declared {
   readonly name: string;

@@ -18,18 +18,9 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import {
-  add,
-  type Family,
-  familiesOf,
-  type Labels,
-  observe,
-  places,
-  SECONDS_STRIDE,
-  seconds,
-  sizes,
-  slots,
-} from "./counts.ts";
+import type { Family, Labels, MetricsText, RequestMetrics } from "../http/metrics.ts";
+import type { EndedPrediction, PredictionMetrics } from "../predictions/metrics.ts";
+import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
@@ -47,15 +38,7 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-export interface EndedPrediction {
-  readonly count: number;
-  readonly itemsSucceeded: number;
-  readonly itemsFailed: ReadonlyMap<FailureReason, number> | undefined;
-  /** Why the prediction failed; undefined after success. */
-  readonly failedFor: FailureReason | undefined;
-}
-
-export class Metrics implements BatchObserver {
+export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics, MetricsText {
   readonly #own: Float64Array;
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;

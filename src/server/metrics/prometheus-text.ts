@@ -1,7 +1,5 @@
 /** Writes metrics as Prometheus text: https://prometheus.io/docs/instrumenting/exposition_formats/ */
-import type { Family, Labels } from "./counts.ts";
-
-export const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
+import type { Family, Labels } from "../http/metrics.ts";
 
 /** Formats metrics as text. @param families metrics of one or more processes; equal series are aggregated */
 export function prometheusText(families: readonly Family[]): string {

@@ -1,5 +1,5 @@
 /** The metrics of a server with several models. Metrics of a model get the label `model`. */
-import type { Family } from "./counts.ts";
+import type { Family } from "../http/metrics.ts";
 import { type Metrics, machineFamilies, ofServer } from "./metrics.ts";
 import { prometheusText } from "./prometheus-text.ts";
 

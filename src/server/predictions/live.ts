@@ -1,7 +1,6 @@
 /** A prediction that this process runs, from its acceptance to its end. */
 import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
-import type { ApiKey } from "../access/api-key.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { PredictionSpan } from "../telemetry/spans.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
@@ -28,6 +27,12 @@ export interface LiveOptions {
   /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
   readonly parts?: PartLog | undefined;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
+}
+
+/** Counts the unfinished predictions of an API key. */
+export interface UnfinishedCount {
+  begun(): void;
+  ended(): void;
 }
 
 /** Operations on the running inputs, or the running demo, of a prediction. */
@@ -58,7 +63,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
   /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
-  key: ApiKey | undefined;
+  key: UnfinishedCount | undefined;
   span: PredictionSpan | undefined;
   /** Whether the request was given to the store. */
   isStored = false;

@@ -1,7 +1,8 @@
 /** Keeps ended predictions in memory, up to limits of count, age and bytes. Unfinished requests are not stored. */
+
+import { hashOf } from "../../base/id-hash.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
-import { hashOf } from "./ids.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { storeLocation } from "../../machine/files/location.ts";
-import type { ServeConfig } from "../config.ts";
 import { MemoryStore } from "./memory-store.ts";
+import type { StoreOptions } from "./options.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
 import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
@@ -19,7 +19,7 @@ import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
  */
 export function storePath(
   name: string,
-  { store, port }: Pick<ServeConfig, "store" | "port">,
+  { store, port }: { readonly store: string | undefined; readonly port: number },
   isOneOfSeveral = false,
 ): string | undefined {
   const file = encodeURIComponent(name).replaceAll("%3A", ":");
@@ -65,7 +65,7 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
  */
 export async function openStore(
   path: string | undefined,
-  config: Pick<ServeConfig, "retainCount" | "retainAge" | "retainBytes" | "storeSync">,
+  config: StoreOptions,
   role: StoreRole,
   options: Pick<SqliteOptions, "memory" | "server" | "signal"> = {},
 ): Promise<PredictionStore> {

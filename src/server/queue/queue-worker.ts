@@ -7,7 +7,7 @@ import { log } from "../../base/log.ts";
 import { until } from "../../base/until.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics/metrics.ts";
+import type { PredictionMetrics } from "../predictions/metrics.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Claim, ClaimedPredictions } from "./claimed-predictions.ts";
 import type { Mailbox } from "./mailbox.ts";
@@ -26,7 +26,7 @@ export interface QueueWorkerOptions {
   /** Number of fronts of this server. Each front claims an equal share of the predictions that the engine can run. */
   readonly fronts: number;
   readonly memory: MemoryAccount;
-  readonly metrics: Metrics;
+  readonly metrics: PredictionMetrics;
 }
 
 /** Milliseconds to wait after a failure, or while the engine is not ready. */

@@ -3,8 +3,8 @@ import { SconceError } from "../../base/errors.ts";
 import { until } from "../../base/until.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
+import type { PredictionMetrics } from "../predictions/metrics.ts";
 import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
@@ -24,7 +24,7 @@ export interface QueuedPredictionsOptions {
   readonly mailbox: Mailbox;
   readonly state: QueueState;
   readonly bodies: Bodies;
-  readonly metrics: Metrics;
+  readonly metrics: PredictionMetrics;
   readonly memory: MemoryAccount;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;

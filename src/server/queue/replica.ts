@@ -1,10 +1,10 @@
 /** This server as a replica: its connections to the Redis queue, the interface for clients, and the worker that runs predictions. */
 
 import type { Engine } from "../../engine/engine.ts";
-import type { ServeConfig } from "../config.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
+import type { PredictionMetrics } from "../predictions/metrics.ts";
+import type { QueueOptions } from "../predictions/options.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { ClaimedPredictions } from "./claimed-predictions.ts";
@@ -19,7 +19,7 @@ import { parseRedisAddress } from "./redis-address.ts";
 import { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 
 export interface ReplicaOptions {
-  readonly config: ServeConfig;
+  readonly config: QueueOptions;
   /** The address in `--queue`. */
   readonly url: string;
   /** Name of the queue. */
@@ -29,7 +29,7 @@ export interface ReplicaOptions {
   /** Number of fronts of this server. */
   readonly fronts: number;
   readonly memory: MemoryAccount;
-  readonly metrics: Metrics;
+  readonly metrics: PredictionMetrics;
 }
 
 /** Seconds for which the queue's entry in the directory outlasts the predictions. */

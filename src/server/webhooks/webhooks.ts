@@ -11,12 +11,11 @@ import { logLimit } from "../../base/log-limit.ts";
 import { until } from "../../base/until.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
-import type { ServeConfig } from "../config.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { LivePrediction } from "../predictions/live.ts";
+import type { PredictionMetrics } from "../predictions/metrics.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import type { PredictionStore } from "../predictions/store.ts";
 import { Progress } from "./progress.ts";
@@ -32,7 +31,7 @@ export interface WebhooksOptions {
   readonly json: (record: PredictionRecord) => string;
   /** Refuses hosts that webhooks must not reach. @throws SconceError */
   readonly check: (hostname: string) => void;
-  readonly metrics: Pick<Metrics, "webhook">;
+  readonly metrics: Pick<PredictionMetrics, "webhook">;
   readonly memory: MemoryAccount;
 }
 
@@ -48,6 +47,12 @@ const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
 const EXPIRED = "the prediction is kept no longer";
 
+/** The options of `serve` for webhooks. */
+interface WebhookOptions {
+  readonly webhookSecret: readonly string[];
+  readonly allowPrivateUrls: boolean;
+}
+
 /** A webhook of an ended prediction, whose last message is not delivered. */
 interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
@@ -58,7 +63,7 @@ interface Waiting extends WebhookKey {
  * Opens the webhooks of a server; undefined without --webhook-secret, because receivers cannot trust unsigned messages.
  */
 export function openWebhooks(
-  { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: ServeConfig,
+  { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: WebhookOptions,
   { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
 ): Webhooks | undefined {
   if (secrets.length === 0) return undefined;

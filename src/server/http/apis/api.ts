@@ -1,7 +1,7 @@
 /** Options of an API of other servers, and the models that its requests may name. */
 import type { Context } from "hono";
-import type { ServeConfig } from "../../config.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { RequestMetrics } from "../metrics.ts";
+import type { HttpOptions } from "../options.ts";
 import type { Problem } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import type { ServedModel } from "../served-model.ts";
@@ -10,7 +10,7 @@ import type { WaitedPredictions } from "./waited-predictions.ts";
 export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
-  readonly metrics: Metrics;
+  readonly metrics: RequestMetrics;
 }
 
 /** A model that could not be opened. Requests that name it get the error `refusal`. */
@@ -28,8 +28,8 @@ export interface ApiOptions {
   /** Whether a client has unloaded the model. Default: false. */
   readonly isUnloadedByClient?: (() => boolean) | undefined;
   readonly predictions: WaitedPredictions;
-  readonly metrics: Metrics;
-  readonly config: ServeConfig;
+  readonly metrics: RequestMetrics;
+  readonly config: HttpOptions;
   /**
    * Counts and logs an error.
    * @returns its problem details

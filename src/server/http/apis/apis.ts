@@ -1,8 +1,8 @@
 /** Adds the routes of OpenAI's API, the Open Inference Protocol (v2) and MCP. Each subfolder translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { ApiName } from "../../config.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
+import type { ApiName } from "../options.ts";
 import type { Problem } from "../problem.ts";
 import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "./api.ts";
 import { addMcp } from "./mcp/mcp.ts";

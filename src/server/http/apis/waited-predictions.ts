@@ -1,6 +1,5 @@
 /** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end of the prediction. */
 import type { Context } from "hono";
-import type { ServeConfig } from "../../config.ts";
 import type { ItemFault } from "../../flow/item-fault.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES, valueBytes } from "../../inputs/body.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
@@ -23,6 +22,7 @@ import {
   readBytes,
 } from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
+import type { HttpOptions } from "../options.ts";
 import { ProblemError } from "../problem.ts";
 import { contextOf } from "../request.ts";
 import type { Uploads } from "../uploads.ts";
@@ -31,7 +31,7 @@ export interface WaitedOptions extends ClientOptions {
   readonly predictions: Predictions;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  readonly config: ServeConfig;
+  readonly config: HttpOptions;
 }
 
 /** The inputs of a request, and the memory that is counted for them. */

@@ -3,9 +3,9 @@
  */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isObject } from "../../../base/json.ts";
-import type { ApiName } from "../../config.ts";
 import { classifyRequest, embeddingRequest, rerankRequest } from "../apis/openai/requests.ts";
 import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../apis/v2/tensors.ts";
+import type { ApiName } from "../options.ts";
 import type { ProblemStatus } from "../problem.ts";
 import type { ServedModel } from "../served-model.ts";
 import { failsWith } from "./answers.ts";

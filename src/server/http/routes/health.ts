@@ -1,13 +1,14 @@
 import { Hono } from "hono";
 import type { Refusal, Unready } from "../../../base/labels.ts";
-import type { ServeConfig } from "../../config.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
-import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import { addStartingV2 } from "../apis/v2/starting.ts";
+import type { MetricsText } from "../metrics.ts";
+import type { ApiName } from "../options.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
+
+const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
 /**
  * Phase of the server, for health checks. In `draining`, it only finishes accepted requests.
@@ -50,11 +51,7 @@ export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): v
   });
 }
 
-export function addMetricsRoute(
-  app: Pick<Hono, "get">,
-  metrics: Pick<Metrics, "text">,
-  siblings: Siblings | undefined,
-): void {
+export function addMetricsRoute(app: Pick<Hono, "get">, metrics: MetricsText, siblings: Siblings | undefined): void {
   app.get("/metrics", async (c) => {
     const text = metrics.text((await siblings?.metrics()) ?? []);
     return c.body(text, 200, { "Content-Type": prometheusType });
@@ -66,7 +63,7 @@ export interface StartingOptions {
   readonly name?: string | undefined;
   readonly basePath?: string;
   /** Served APIs of other servers, whose clients expect another format of errors. */
-  readonly api?: ServeConfig["api"];
+  readonly api?: readonly ApiName[];
 }
 
 /** The app until the model is loaded: health checks, a page that waits for the model, and 503 for other requests. */

@@ -3,13 +3,13 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
 import type { ModelState } from "../../../base/labels.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
 import { addControlRoutes, type ControlOptions, INDEX } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal } from "../app.ts";
 import type { OnHold } from "../client.ts";
+import type { MetricsText, RequestMetrics } from "../metrics.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
@@ -22,7 +22,7 @@ export interface ListedModel {
   readonly state: ModelState;
   /** Why the model could not be opened or loaded; undefined without an error. */
   readonly reason: string | undefined;
-  readonly metrics: Metrics;
+  readonly metrics: RequestMetrics;
   /** Data of the model for clients; undefined if the model could not be opened. */
   readonly served: ServedModel | undefined;
   readonly tag: string;
@@ -32,7 +32,7 @@ export interface ListedModel {
 export interface BrokenAppOptions extends GuardOptions {
   readonly basePath: string;
   /** Counts the requests that the app refuses. */
-  readonly metrics: Pick<Metrics, "rejected">;
+  readonly metrics: Pick<RequestMetrics, "rejected">;
 }
 
 /** Loads a model into memory, and unloads it. */
@@ -50,7 +50,7 @@ export interface ModelsAppOptions extends BrokenAppOptions {
 
 /** Options of the routes of the whole server: health checks, metrics, and stopping or upgrading the server. */
 export interface ServerRoutes extends ControlOptions {
-  readonly allMetrics: Pick<Metrics, "text">;
+  readonly allMetrics: MetricsText;
   readonly siblings: Siblings | undefined;
 }
 

@@ -1,6 +1,5 @@
 /** The routes of predictions and demo predictions. Translates between HTTP and the interface `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { ServeConfig } from "../../config.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import { memoryFull } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
@@ -11,6 +10,7 @@ import { announcedBytes, readBody } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
+import type { HttpOptions } from "../options.ts";
 import { unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
 import { contextOf, type RequestContext } from "../request.ts";
@@ -22,7 +22,7 @@ export interface PredictionRoutes {
   readonly predictions: Predictions;
   /** Forwards requests to the server's other HTTP processes, since each prediction belongs to one process. */
   readonly siblings?: Siblings | undefined;
-  readonly config: ServeConfig;
+  readonly config: HttpOptions;
   /** Path before the routes, for `Location` headers: --base-path, and `/models/NAME` if the request names a model. */
   readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;

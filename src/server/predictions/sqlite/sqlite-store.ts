@@ -3,10 +3,10 @@
 import { Gate } from "../../../base/collections/gate.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
+import { hashOf } from "../../../base/id-hash.ts";
 import { log } from "../../../base/log.ts";
 import type { FileLock } from "../../../machine/files/lock.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
-import { hashOf } from "../ids.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";

@@ -1,6 +1,6 @@
 /** Converts the server's metrics of a model to the statistics of the Open Inference Protocol. */
 import type { Stage } from "../../../../base/labels.ts";
-import type { Metrics } from "../../../metrics/metrics.ts";
+import type { RequestMetrics } from "../../metrics.ts";
 
 /** A second name of the model's only version. Triton's perf_analyzer exits if a version is not a number. */
 export const NUMBERED_VERSION = "1";
@@ -10,7 +10,7 @@ export const NUMBERED_VERSION = "1";
  * so a request counts the mean time of its inputs.
  * @param version the version that the request's path names
  */
-export function statisticsOf(metrics: Metrics, name: string, version = NUMBERED_VERSION) {
+export function statisticsOf(metrics: Pick<RequestMetrics, "reader">, name: string, version = NUMBERED_VERSION) {
   const read = metrics.reader();
   const requests = read("sconce_predictions_total", { status: "success" });
   const inputs = read("sconce_items_total", { status: "success" });
