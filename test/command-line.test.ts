@@ -143,6 +143,13 @@ describe("a flag", () => {
     expect(await faultHere([], { PORT: "y" })).toContain("PORT must be a whole number");
   });
 
+  test("a Kubernetes service named sconce sets no option: its links have the names of variables of options", async () => {
+    const link = "tcp://10.0.0.1:3000";
+    const { stderr } = await runHere(["serve", "none"], { SCONCE_PORT: link, PORT: link, SCONCE_ADMIN_PORT: link });
+    expect(stderr).toContain("none");
+    expect(await faultHere([], { SCONCE_PORT: link, PORT: "y" })).toContain("PORT must be a whole number");
+  });
+
   test("--log-level debug adds the stack to an error", async () => {
     expect((await run(["serve", "none"])).stderr.split("\n").length).toBe(2);
     expect((await run(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);

@@ -284,6 +284,15 @@ describe("an inference", () => {
     ]);
     expect(bytes.get("mean")).toEqual(bytesOf(Float64Array.of(255, 255, 255)));
     expect(Buffer.from(bytes.get("swatch")?.subarray(5, 8) ?? []).toString()).toBe("PNG");
+    // A string in JSON cannot be the bytes of a picture, and base64 without a media type could be any text.
+    for (const parameters of [undefined, { content_type: "base64" }]) {
+      const input = { name: "image", datatype: "BYTES", shape: [1], data: [white.toBase64()], parameters };
+      const refused = await post(picture, "/v2/models/picture/infer", JSON.stringify({ inputs: [input] }));
+      expect([refused.status, await refused.text()]).toEqual([
+        400,
+        expect.stringMatching(/'image', row 0: expected a file as .*data:image\/png;base64,/),
+      ]);
+    }
   });
 
   test("with a large body is the same as with a small one", async () => {

@@ -104,6 +104,20 @@ describe("a server with three models", () => {
     expect(await own.text()).toContain("<title>team/ten</title>");
   });
 
+  test.each([
+    ["/models/team%2Ften%3Alatest/health/ready", "/models/team/ten:latest/health/ready"],
+    ["/models/team%2Ften/examples", "/models/team/ten/examples"],
+    ["/v2/models/team%2Ften/ready", "/v2/models/team/ten/ready"],
+    ["/v2/models/lab/versions/sha256%3A0", "/v2/models/lab/versions/sha256:0"],
+    ["/models/100%25", "/models/100%"],
+    ["/models/%zz", "/models/%25zz"],
+  ])("a client may escape characters in a path: %s", async (escaped, plain) => {
+    const answers = await Promise.all([escaped, plain].map((path) => client.fetch(path)));
+    const [first, second] = await Promise.all(answers.map(async (answer) => [answer.status, await answer.json()]));
+    expect(first).toEqual(second);
+    expect(answers[0]?.status).toBe(/ready|examples/.test(plain) ? 200 : 404);
+  });
+
   test("has all routes of a model below its name, and Locations that a client can read", async () => {
     for (const path of ["", "/docs", "/demo", "/examples", "/health/ready", "/metrics", "/v2", "/v1/models"]) {
       expect([path, (await client.fetch(`/models/team/ten${path}`)).status]).toEqual([path, 200]);

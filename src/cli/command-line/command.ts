@@ -213,7 +213,7 @@ function readOption(
   { file, onFault = refuse }: ReadOptions,
 ): ReadOption {
   const flag = flagText(given, flagName(key), option);
-  const variable = [variableName(key, option), option.otherVariable].find((name) => name && process.env[name]);
+  const variable = [variableName(key, option), option.otherVariable].find((name) => name && isSet(process.env[name]));
   const entry = file?.find(flagName(key));
   const unset = { value: option.default, text: undefined, origin: "default" };
   const text = flag ?? (variable && process.env[variable]) ?? entry?.text;
@@ -225,6 +225,14 @@ function readOption(
   const name = origin === entry?.origin ? `${origin}: ${flagName(key)}` : origin;
   onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
   return unset;
+}
+
+/**
+ * Whether a variable has a value for an option. Kubernetes sets SCONCE_PORT to `tcp://ADDRESS:PORT` in all pods if a
+ * service has the name sconce.
+ */
+function isSet(value: string | undefined): boolean {
+  return value !== undefined && value !== "" && !/^(?:tcp|udp|sctp):\/\//.test(value);
 }
 
 /**

@@ -131,7 +131,18 @@ export function pathsBelow(basePath: string): GetPath {
 /** The decoded path of a request, without a slash at its end. */
 export function pathOf(request: Request): string {
   const url = urlOf(request);
-  return getPathNoStrict(url === request.url ? request : new Request(url));
+  const path = getPathNoStrict(url === request.url ? request : new Request(url));
+  return url.includes("%") ? (decodedPath(url) ?? path) : path;
+}
+
+/** Hono leaves the escapes of `:`, `/`, `@` and the like, which clients write in the name of a model. */
+function decodedPath(url: string): string | undefined {
+  const { pathname } = new URL(url);
+  try {
+    return decodeURIComponent(pathname).replace(/(?<=.)\/$/, "");
+  } catch {
+    return undefined;
+  }
 }
 
 export function withoutPrefix(path: string, prefix: string): string {

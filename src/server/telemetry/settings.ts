@@ -1,5 +1,8 @@
-/** Reads the standard variables of OpenTelemetry that its exporters do not read. */
-import { SconceError } from "../../base/errors.ts";
+/**
+ * Reads the standard variables of OpenTelemetry that its exporters do not read. A cluster sets them for all its
+ * programs, so a value that is unknown here is ignored with a warning, as OpenTelemetry's specification requires.
+ */
+import { log } from "../../base/log.ts";
 
 const protocols = ["http/protobuf", "http/json"] as const;
 export type Protocol = (typeof protocols)[number];
@@ -28,11 +31,7 @@ export interface TelemetrySettings {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/**
- * Reads the variables.
- * @returns undefined if no spans are exported
- * @throws SconceError `usage` for an unknown value
- */
+/** Reads the variables. @returns undefined if no spans are exported */
 export function telemetrySettings(env: Variables): TelemetrySettings | undefined {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
   if (!isExported(env)) return undefined;
@@ -50,10 +49,13 @@ export function telemetrySettings(env: Variables): TelemetrySettings | undefined
   };
 }
 
-/** Whether spans are exported. An endpoint alone is enough, unless the exporter is `none`. */
+/** Whether spans are exported. An endpoint alone is enough, unless the list of exporters lacks `otlp`. */
 function isExported(env: Variables): boolean {
-  const exporter = oneOf(["otlp", "none"], env, "OTEL_TRACES_EXPORTER");
-  if (exporter !== undefined) return exporter === "otlp";
+  const name = "OTEL_TRACES_EXPORTER";
+  const exporters = (env[name] ?? "").split(",").flatMap((each) => each.trim().toLowerCase() || []);
+  const others = exporters.filter((each) => each !== "otlp" && each !== "none");
+  if (others.length > 0) ignored(name, env[name], "spans go to otlp or to none");
+  if (exporters.length > 0) return exporters.includes("otlp");
   const endpoints = [env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, env.OTEL_EXPORTER_OTLP_ENDPOINT];
   return endpoints.some((endpoint) => endpoint !== undefined && endpoint !== "");
 }
@@ -68,7 +70,8 @@ function oneOf<T extends string>(known: readonly T[], env: Variables, name: stri
   if (value === undefined || value === "") return undefined;
   const found = known.find((each) => each === value.toLowerCase());
   if (found !== undefined) return found;
-  throw new SconceError("usage", `${name} must be one of ${known.join(", ")}, and is ${JSON.stringify(value)}`);
+  ignored(name, value, `known values are ${known.join(", ")}`);
+  return undefined;
 }
 
 function numberOf(env: Variables, name: string, fallback: number): number {
@@ -76,5 +79,10 @@ function numberOf(env: Variables, name: string, fallback: number): number {
   if (text === undefined || text === "") return fallback;
   const value = Number(text);
   if (value >= 0 && Number.isFinite(value)) return value;
-  throw new SconceError("usage", `${name} must be a number from 0 on, and is ${JSON.stringify(text)}`);
+  ignored(name, text, "it must be a number from 0 on");
+  return fallback;
+}
+
+function ignored(name: string, value: string | undefined, why: string): void {
+  log.warn(`Ignored: ${name} is ${JSON.stringify(value)}; ${why}`);
 }

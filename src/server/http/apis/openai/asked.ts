@@ -34,8 +34,9 @@ export async function readRequest(
   return { given, bytes, charge };
 }
 
+/** The members of a body. Some clients write null for a member that their caller leaves out. */
 function objectOf(value: unknown): Readonly<Record<string, unknown>> {
-  if (isObject(value)) return value;
+  if (isObject(value)) return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
   throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
 }
 

@@ -131,7 +131,7 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
     refuseParameters(`input '${name}'`, parameters);
     const shape = checkedShape(field, { shape: shapeGiven, datatype }, model);
     const size = parameters?.binary_data_size;
-    if (size === undefined) {
+    if (size === undefined || size === null) {
       if (!data) throw unfit(`input '${name}' must have 'data' or 'binary_data_size'`);
       return { field, shape, data: { form: "json", list: data } };
     }

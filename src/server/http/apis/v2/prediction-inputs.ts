@@ -126,9 +126,11 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
   const count = countOf(shape);
   const elementAt = data.form === "json" ? listElements(name, data.list, shape) : elementsIn(name, data, count);
   const { kind } = values;
+  const isBinary = kind === "file" && values.takesText !== true;
   const fail = (row: number, message: string) => unfit(`input '${name}', row ${row}: ${message}`);
   const checkedAt = (row: number): string | Uint8Array => {
     const element = elementAt(row);
+    if (isBinary && typeof element === "string" && !urlPattern.test(element)) throw fail(row, FILE_FORMS);
     if (typeof element === "string" || element instanceof Uint8Array) return element;
     throw fail(row, "expected a string");
   };
@@ -174,16 +176,15 @@ function jsonOf(text: string): unknown {
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
+const FILE_FORMS =
+  "expected a file as a URL (https://…, or data:image/png;base64,… with the media type of the file), or its bytes as binary data";
 
 /** The URL of a file: text that is a URL stays, other content becomes a data URI. */
 function urlOf(element: string | Uint8Array): string {
-  const start = typeof element === "string" ? element : Buffer.from(element.subarray(0, 8)).toString("latin1");
-  if (urlPattern.test(start)) {
-    const url = typeof element === "string" ? element : utf8Of(element);
-    if (url !== undefined) return url;
-  }
   const bytes = typeof element === "string" ? Buffer.from(element) : element;
-  return `data:application/octet-stream;base64,${bytes.toBase64()}`;
+  const isUrl = urlPattern.test(Buffer.from(bytes.subarray(0, 8)).toString("latin1"));
+  const url = isUrl ? utf8Of(bytes) : undefined;
+  return url ?? `data:application/octet-stream;base64,${bytes.toBase64()}`;
 }
 
 function utf8Of(bytes: Uint8Array): string | undefined {

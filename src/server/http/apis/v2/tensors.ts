@@ -30,6 +30,8 @@ export interface NumberValues {
 /** Elements of the datatype BYTES: the bytes of a file, a text, or JSON text. */
 interface ByteValues {
   readonly kind: "file" | "text" | "json";
+  /** Whether a file may be text. The files of `image()` and `audio()` are not. */
+  readonly takesText?: boolean;
 }
 
 export interface TensorField {
@@ -67,7 +69,11 @@ function valuesOf(node: SchemaNode): TensorField["values"] {
     const dims = Array.isArray(mark.shape) ? mark.shape.map(sizeOf) : [];
     return { kind: "numbers", dtype: dtypeOf(mark.dtype), dims, takesBytes: true };
   }
-  if (hasType(node, "string")) return { kind: node.file === undefined ? "text" : "file" };
+  if (hasType(node, "string")) {
+    const { mediaTypes } = node.file ?? {};
+    if (mediaTypes === undefined) return { kind: "text" };
+    return { kind: "file", takesText: mediaTypes.length === 0 || !mediaTypes.every((type) => binaryType.test(type)) };
+  }
   const dims: number[] = [];
   let inner = node;
   while (hasType(inner, "array") && inner.first === undefined) {
@@ -79,6 +85,8 @@ function valuesOf(node: SchemaNode): TensorField["values"] {
   const dtype = numberTypes.find(([type]) => hasType(inner, type))?.[1];
   return dtype === undefined ? { kind: "json" } : { kind: "numbers", dtype, dims, takesBytes: false };
 }
+
+const binaryType = /^(?:image|audio|video)\//;
 
 const numberTypes: readonly (readonly [JsonType, DType])[] = [
   ["number", "float64"],
