@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "graph.h"
-#include "ranks.h"
 
 namespace sconce {
 namespace {
@@ -56,39 +55,51 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   return Norm{scale, shift, type};
 }
 
-/** A layer before a batch norm, with constant weights. Dimension 0 of the weights is the output channel. */
-struct NormedLayer {
+/** A convolution before a batch norm, with constant weights. Dimension 0 of the weights is the output channel. */
+struct NormedConvolution {
   Node* node;
   at::Tensor weight;
   std::optional<at::Tensor> bias;
 };
 
-bool is_layer(const Node* node) {
+/** Whether a node refuses an input with fewer dimensions than its weights. */
+bool needs_batch(const Node* node) { return node->kind() == c10::aten::convolution || node->kind() == c10::aten::_convolution; }
+
+/** Whether a node is a convolution whose output channels are dimension 0 of the weights. */
+bool is_foldable(const Node* node) {
   switch (node->kind()) {
     case c10::aten::conv1d:
     case c10::aten::conv2d:
-    case c10::aten::conv3d:
-    case c10::aten::linear: return true;
-    case c10::aten::convolution:
-    case c10::aten::_convolution: return is_false(node, "transposed");
-    default: return false;
+    case c10::aten::conv3d: return node->namedInput("padding")->type()->kind() != c10::TypeKind::StringType;
+    default: return needs_batch(node) && is_false(node, "transposed");
   }
 }
 
-std::optional<NormedLayer> layer_of(Node* node) {
-  if (!is_layer(node)) return std::nullopt;
+/** Whether a convolution may have weights of this many dimensions. */
+bool takes_weights_of(const Node* node, int64_t dimensions) {
+  switch (node->kind()) {
+    case c10::aten::conv1d: return dimensions == 3;
+    case c10::aten::conv2d: return dimensions == 4;
+    case c10::aten::conv3d: return dimensions == 5;
+    default: return dimensions > 2;
+  }
+}
+
+std::optional<NormedConvolution> convolution_before(const Node* norm) {
+  Node* const node = norm->input(0)->node();
+  if (!is_foldable(node)) return std::nullopt;
   const auto weight = constant_argument(node, "weight");
   const auto bias = constant_argument(node, "bias");
   if (!weight || !weight->isTensor() || !bias || !(bias->isNone() || bias->isTensor())) return std::nullopt;
   const at::Tensor& given = weight->toTensor();
   const auto type = given.scalar_type();
-  if (given.layout() != at::kStrided || given.dim() < 2 || (type != at::kFloat && type != at::kDouble)) return std::nullopt;
-  if (bias->isNone()) return NormedLayer{node, given, std::nullopt};
+  if (given.layout() != at::kStrided || !takes_weights_of(node, given.dim()) || (type != at::kFloat && type != at::kDouble)) return std::nullopt;
+  if (bias->isNone()) return NormedConvolution{node, given, std::nullopt};
   if (!is_by_channel(bias, given.size(0), type)) return std::nullopt;
-  return NormedLayer{node, given, bias->toTensor()};
+  return NormedConvolution{node, given, bias->toTensor()};
 }
 
-/** Whether only the batch norm reads the elements of a layer's output. Other nodes may read its sizes. */
+/** Whether only the batch norm reads the elements of a convolution's output. Other nodes may read its sizes. */
 bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   const auto& uses = output->uses();
   return std::all_of(uses.begin(), uses.end(), [&](const auto& use) {
@@ -96,7 +107,7 @@ bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   });
 }
 
-/** Whether only the first result of the batch norm is used, so that a layer can replace it. */
+/** Whether only the first result of the batch norm is used, so that a convolution can replace it. */
 bool gives_one(const Node* norm) {
   const auto outputs = norm->outputs();
   return std::all_of(outputs.begin() + 1, outputs.end(), [](const torch::jit::Value* output) { return !output->hasUses(); });
@@ -104,37 +115,57 @@ bool gives_one(const Node* norm) {
 
 bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<bool>(); }
 
-void fold_into_layer(Node* norm, Ranks& ranks) {
-  const auto layer = layer_of(norm->input(0)->node());
-  if (!layer || !is_read_by(layer->node->output(), norm) || !gives_one(norm)) return;
-  // The batch norm scales dimension 1, which has the channels only if output and weights have equal ranks.
-  if (ranks.of(layer->node->output()) != layer->weight.dim()) return;
-  const auto found = norm_of(norm, layer->weight.size(0), layer->weight.scalar_type());
-  if (!found) return;
-  std::vector<int64_t> by_output(static_cast<size_t>(layer->weight.dim()), 1);
+/**
+ * Replaces `conv2d` and the like, which accept an input without a batch dimension, by `convolution`, which refuses it.
+ * The batch norm scales dimension 1, which has the channels only with a batch dimension.
+ */
+Node* with_batch(const NormedConvolution& convolution) {
+  Node* const node = convolution.node;
+  if (needs_batch(node)) return node;
+  auto* const graph = node->owningGraph();
+  const torch::jit::WithInsertPoint after(node->next());
+  std::vector<torch::jit::Value*> inputs;
+  for (const char* name : {"input", "weight", "bias", "stride", "padding", "dilation"}) inputs.push_back(node->namedInput(name));
+  const std::vector<int64_t> output_padding(static_cast<size_t>(convolution.weight.dim()) - 2, 0);
+  inputs.push_back(graph->insertConstant(false));  // transposed
+  inputs.push_back(graph->insertConstant(output_padding));
+  inputs.push_back(node->namedInput("groups"));
+  auto* const made = graph->insertNode(graph->create(c10::aten::convolution, inputs));
+  made->copyMetadata(node);
+  node->output()->replaceAllUsesWith(made->output());
+  node->destroy();
+  return made;
+}
+
+void fold_into_convolution(Node* norm) {
+  const auto found = convolution_before(norm);
+  if (!found || !is_read_by(found->node->output(), norm) || !gives_one(norm)) return;
+  const auto by = norm_of(norm, found->weight.size(0), found->weight.scalar_type());
+  if (!by) return;
+  std::vector<int64_t> by_output(static_cast<size_t>(found->weight.dim()), 1);
   by_output[0] = -1;
-  const auto format = layer->weight.suggest_memory_format();
-  const auto weight = layer->weight.to(at::kDouble).mul(found->scale.view(by_output)).to(found->type).contiguous(format);
-  auto bias = found->shift;
-  if (layer->bias) bias = bias.add(layer->bias->to(at::kDouble).mul(found->scale));
-  bias = bias.to(found->type);
+  const auto format = found->weight.suggest_memory_format();
+  const auto weight = found->weight.to(at::kDouble).mul(by->scale.view(by_output)).to(by->type).contiguous(format);
+  auto bias = by->shift;
+  if (found->bias) bias = bias.add(found->bias->to(at::kDouble).mul(by->scale));
+  bias = bias.to(by->type);
   if (!is_finite(weight) || !is_finite(bias)) return;
   auto* const graph = norm->owningGraph();
-  const torch::jit::WithInsertPoint before(layer->node);
-  const auto replace = [&](const char* name, const at::Tensor& by) {
-    layer->node->replaceInput(*layer->node->schema().argumentIndexWithName(name), graph->insertConstant(by));
+  auto* const convolution = with_batch(*found);
+  const torch::jit::WithInsertPoint before(convolution);
+  const auto replace = [&](const char* name, const at::Tensor& tensor) {
+    convolution->replaceInput(*convolution->schema().argumentIndexWithName(name), graph->insertConstant(tensor));
   };
   replace("weight", weight);
   replace("bias", bias);
-  norm->output(0)->replaceAllUsesWith(layer->node->output());
+  norm->output(0)->replaceAllUsesWith(convolution->output());
 }
 
 }  // namespace
 
-void fold_batch_norms(const std::shared_ptr<Graph>& graph, const std::vector<std::optional<int64_t>>& input_ranks) {
-  Ranks ranks(*graph, input_ranks);
+void fold_batch_norms(const std::shared_ptr<Graph>& graph) {
   for (auto* node : nodes_of(graph->block())) {
-    if (is_batch_norm(node)) fold_into_layer(node, ranks);
+    if (is_batch_norm(node)) fold_into_convolution(node);
   }
   torch::jit::EliminateDeadCode(graph);
 }

@@ -187,7 +187,6 @@ void Session::load() {
     wanted.guards = std::move(options_.guards);
     wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
-    for (const auto& input : options_.inputs) wanted.input_ranks.push_back(static_cast<int64_t>(input.dims.size()) + 1);
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
     wanted.instances = options_.instances * transport_->depth();

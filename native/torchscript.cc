@@ -119,36 +119,23 @@ bool is_all_constant(const torch::jit::Module& module) {
   return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
 }
 
-using InputRanks = std::vector<std::optional<int64_t>>;
-
-/** Ranks of the arguments of `forward`; none for an argument whose rank is not known. */
-InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
-  InputRanks ranks = {std::nullopt};  // the rank of `self`
-  if (options.callable) return ranks;
-  for (const auto& argument : match_arguments(schema, options.inputs)) {
-    ranks.push_back(argument.input ? std::optional(options.input_ranks[*argument.input]) : std::nullopt);
-  }
-  return ranks;
-}
-
 struct Loaded {
   torch::jit::Module module;
   bool is_frozen = false;
   size_t packed_layers = 0;
-  InputRanks ranks;
 };
 
 /**
  * Optimizes `forward` for inference. Results stay equal apart from rounding. A module that cannot be frozen stays
  * unchanged.
  */
-Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
-  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
+Loaded prepare(torch::jit::Module module, const WeightsOptions& options) {
+  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0};
   auto frozen = freeze_weights(module);
-  if (!frozen) return Loaded{std::move(module), false, 0, {}};
-  Loaded loaded{std::move(*frozen), true, 0, ranks_of(*schema, options)};
+  if (!frozen) return Loaded{std::move(module), false, 0};
+  Loaded loaded{std::move(*frozen), true, 0};
   module = torch::jit::Module();
-  fold_batch_norms(loaded.module.get_method("forward").graph(), loaded.ranks);
+  fold_batch_norms(loaded.module.get_method("forward").graph());
   if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
   return loaded;
 }
@@ -162,8 +149,7 @@ class TorchScript final : public Weights {
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
-        outputs_(options.outputs),
-        ranks_(std::move(loaded.ranks)) {
+        outputs_(options.outputs) {
     if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
     // Runs the interpreter directly, because libtorch's executor changes values: for example, it treats -0.0 as 0.0. On
     // a GPU, TorchScript files still use the executor, which fuses small kernels.
@@ -204,7 +190,6 @@ class TorchScript final : public Weights {
       }
     }
     if (name == "forward") {
-      require_ranks(stack);
       interpret(stack);
     } else {
       method->function().run(stack);
@@ -221,15 +206,6 @@ class TorchScript final : public Weights {
       torch::jit::InterpreterState(*code_).run(stack);
     } else {
       forward_->function().run(stack);
-    }
-  }
-
-  /** Throws `tensor_invalid` for ranks that the optimizations of `forward` did not expect. */
-  void require_ranks(const torch::jit::Stack& stack) const {
-    for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
-      if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
-      throw CodedError("tensor_invalid", "forward, argument " + schema_->arguments()[i].name() + ": expected " + std::to_string(*ranks_[i]) +
-                       " dimensions, as its input declares with the batch, received " + std::to_string(stack[i].toTensor().dim()));
     }
   }
 
@@ -322,8 +298,6 @@ class TorchScript final : public Weights {
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
-  /** Ranks of the arguments of `forward`, including self. */
-  InputRanks ranks_;
   std::vector<Argument> arguments_;
 };
 
@@ -344,7 +318,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   }
   std::optional<c10::FunctionSchema> schema;
   if (const auto forward = module.find_method("forward")) schema = forward->function().getSchema();
-  auto loaded = prepare(std::move(module), options, schema);
+  auto loaded = prepare(std::move(module), options);
   return std::make_shared<TorchScript>(options, std::move(loaded), keeps_state, std::move(schema));
 }
 

@@ -22,8 +22,6 @@ struct WeightsOptions {
   std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
-  /** Rank of each input, with the batch dimension. */
-  std::vector<int64_t> input_ranks;
   std::vector<std::string> outputs;
   /**
    * True if only `call` is used, not `run`. Then names are not checked, and all methods of a TorchScript module stay.
