@@ -131,6 +131,13 @@ describe("is refused by name:", () => {
     });
   });
 
+  test("a folder as --models", async () => {
+    expect(await run("serve", "texts", "--models", foreign.home)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`${foreign.home} is a folder; give a model store without --models`),
+    });
+  });
+
   test.each(["inspect", "compile", "image"])("a weights file, by %s", async (command) => {
     const folder = command === "image" ? ["--output", "layout"] : [];
     expect(await run(command, ...folder, "tuple.pt2")).toMatchObject({
