@@ -4,7 +4,7 @@
  */
 
 import { join } from "node:path";
-import { brokenRules } from "./rooms.ts";
+import { brokenRules, circles } from "./rooms.ts";
 import { line, StepLine } from "./setup/report.ts";
 import { root } from "./setup/step.ts";
 
@@ -44,7 +44,7 @@ async function check(): Promise<number> {
 
 function keepsRooms(): boolean {
   const step = new StepLine("rooms", "imports");
-  const broken = brokenRules();
+  const broken = [...brokenRules(), ...circles()];
   if (broken.length === 0) {
     step.done("imports");
     return true;

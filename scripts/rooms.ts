@@ -126,6 +126,8 @@ const rooms: Readonly<Record<string, Room>> = {
 interface Import {
   readonly from: string;
   readonly to: string;
+  /** Whether the file starts a thread or a process with the other file, and does not load it. */
+  readonly isStart?: boolean;
 }
 
 const importPattern =
@@ -136,9 +138,12 @@ export function readImports(src = join(root, "src")): Import[] {
   const files = new Set(readdirSync(src, { recursive: true, encoding: "utf8" }).filter((path) => /\.tsx?$/.test(path)));
   return [...files].flatMap((from) =>
     [...readFileSync(join(src, from), "utf8").matchAll(importPattern)]
-      .map(([, fixed, dynamic, url]) => relative(src, join(src, dirname(from), fixed ?? dynamic ?? url ?? "")))
-      .filter((to) => files.has(to))
-      .map((to) => ({ from, to })),
+      .map(([, fixed, dynamic, url]) => ({
+        from,
+        to: relative(src, join(src, dirname(from), fixed ?? dynamic ?? url ?? "")),
+        isStart: url !== undefined,
+      }))
+      .filter(({ to }) => files.has(to)),
   );
 }
 
@@ -150,6 +155,29 @@ function roomOf(path: string): string {
 }
 
 const words = (text: string | undefined) => (text === undefined ? [] : text.trim().split(/\s+/).filter(Boolean));
+
+/** Finds files that import each other in a circle. @returns a message about one circle, if there is one */
+export function circles(imports: readonly Import[] = readImports()): string[] {
+  const open = new Map<string, Set<string>>();
+  for (const { from, to, isStart } of imports) {
+    if (!isStart) open.set(from, (open.get(from) ?? new Set()).add(to));
+  }
+  const nextOf = (file: string) => [...(open.get(file) ?? [])].find((each) => open.has(each));
+  for (let hasEnds = true; hasEnds; ) {
+    const ends = [...open.keys()].filter((file) => nextOf(file) === undefined);
+    for (const file of ends) open.delete(file);
+    hasEnds = ends.length > 0;
+  }
+  const walked: string[] = [];
+  let [file] = open.keys();
+  while (file !== undefined && !walked.includes(file)) {
+    walked.push(file);
+    file = nextOf(file);
+  }
+  if (file === undefined) return [];
+  const circle = [...walked.slice(walked.indexOf(file)), file].map((each) => `src/${each}`);
+  return [`${circle.join(" imports ")}: move what they share into the lower file, or into a third one`];
+}
 
 /**
  * Compares the imports with the table. @returns a message for each forbidden import, and for each door that no file
