@@ -97,8 +97,9 @@ describe("--keep-alive", () => {
   });
 
   test("unloads a model that is idle, and its next prediction loads it again", async () => {
-    await using server = serve("ten", "--keep-alive", "0.2", "--preload", "all");
+    await using server = serve("ten", "--keep-alive", "0.2");
     const client = await clientOf(server);
+    expect((await move(server, "ten", "load")).status).toBe(200);
     expect(await inRole(server.pid, "engine")).toHaveLength(1);
     await until(async () => (await statesOf(client)).ten === "unloaded");
     expect(await inRole(server.pid, "engine")).toEqual([]);
@@ -118,7 +119,7 @@ describe("--keep-alive", () => {
 
   test("unloads no model while it works", async () => {
     await using held = hold();
-    await using server = serve("lab", "--keep-alive", "0.05", "--preload", "lab");
+    await using server = serve("lab", "--keep-alive", "0.05");
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
     await held.arrived("last");
@@ -131,8 +132,9 @@ describe("--keep-alive", () => {
 });
 
 test("--max-loaded unloads the model whose last use is the oldest", async () => {
-  await using server = serve("lab", "ten", "hundred", "--max-loaded", "2", "--preload", "lab,ten");
+  await using server = serve("lab", "ten", "hundred", "--max-loaded", "2");
   const client = await clientOf(server);
+  for (const name of ["lab", "ten"]) expect((await move(server, name, "load")).status).toBe(200);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "ready", hundred: "unloaded" });
   expect((await predictAt(client, "/models/ten", 1)).status).toBe("success");
   expect((await predictAt(client, "/models/lab", 1)).status).toBe("success");
@@ -179,7 +181,7 @@ test("a load that fails is reported to the predictions that waited, and later on
 });
 
 test("a request to load a model tries again, even after a failed load", async () => {
-  await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--preload", "lab");
+  await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--keep-alive", "600");
   const client = await clientOf(server);
   const failed = await move(server, "needy", "load");
   expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("the model failed in setup")]);
@@ -191,7 +193,7 @@ test("a request to load a model tries again, even after a failed load", async ()
 
 test("a model that is being loaded is unloaded on request", async () => {
   await using held = hold();
-  await using server = serveIn({ SETUP_URL: held.url("setup") }, "lab", "needy", "--preload", "lab");
+  await using server = serveIn({ SETUP_URL: held.url("setup") }, "lab", "needy", "--keep-alive", "600");
   const client = await clientOf(server);
   const loading = move(server, "needy", "load");
   await held.arrived("setup");
@@ -204,8 +206,9 @@ test("a model that is being loaded is unloaded on request", async () => {
 });
 
 test("a model that the HTTP process cannot open leaves its place to other models", async () => {
-  await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1", "--preload", "needy");
+  await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1");
   const client = await clientOf(server);
+  expect((await move(server, "needy", "load")).status).toBe(503);
   expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
   expect((await predictAt(client, "/models/lab", 1)).outputs).toMatchObject([{ y: 3 }]);
 });

@@ -48,7 +48,6 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const { config } = options;
   checkReplica(config);
   const count = frontsOf(config);
-  checkLoads(options);
   await using opened = new AsyncDisposableStack();
   const front = await openFronts(options, count, opened);
   log.info("Reading inputs from the input queue");
@@ -112,7 +111,6 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const models = options.models.map((model, number) => ({
     ...model,
     number,
-    isPreloaded: isPreloaded(model.name, config),
     store: model.config.queue === undefined ? storePath(model.name, model.config, isSeveral) : undefined,
   }));
   const stores = opened.use(new ServerStores(models));
@@ -120,7 +118,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   else await stores.check();
   const served = models.map((model) => {
     const storeFault = stores.faults.get(model);
-    return { ...model, storeFault, isPreloaded: model.isPreloaded && storeFault === undefined };
+    return { ...model, storeFault, isPreloaded: loadsAtStart(config) && storeFault === undefined };
   });
   const hasClaim = older === undefined;
   const fronts = new Fronts({ models: served, config, argv, folder, count, port, server, hasClaim });
@@ -207,23 +205,11 @@ async function replaceServer(pid: number, place: Place, signal: AbortSignal): Pr
 }
 
 /**
- * Whether the server loads a model at its start: with --preload, the named models; otherwise all, unless --keep-alive
- * or --max-loaded loads them on demand. Never with --role front.
+ * Whether the server loads its models at its start. With --keep-alive or --max-loaded, their first predictions load
+ * them. A front (--role front) loads none.
  */
-function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: ServeConfig): boolean {
-  if (role === "front") return false;
-  const names = preload ?? (keepAlive === undefined && maxLoaded === undefined ? ["all"] : []);
-  return names.includes("all") || names.includes(name);
-}
-
-/** Checks the options that load and unload models. @throws SconceError `usage` */
-function checkLoads({ models, config }: ServerOptions): void {
-  const { preload = [] } = config;
-  const names = models.map(({ name }) => name);
-  const unknown = preload.find((name) => name !== "all" && name !== "none" && !names.includes(name));
-  if (unknown !== undefined) {
-    throw new SconceError("usage", `--preload names ${unknown}, and this server has ${names.join(", ")}`);
-  }
+function loadsAtStart({ keepAlive, maxLoaded, role }: ServeConfig): boolean {
+  return role !== "front" && keepAlive === undefined && maxLoaded === undefined;
 }
 
 function logSetUp({ reference, digest }: PackagedModel): void {

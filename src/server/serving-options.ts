@@ -114,16 +114,6 @@ export const servingOptions = {
     valueHint: "file|folder",
     parse: z.string().min(1, "must be a file or a folder"),
   }),
-  preload: openOption<readonly string[]>({
-    description: "Models to load at the start: their names with commas between them, all, or none",
-    described: "all, as far as memory permits; none with --keep-alive or --max-loaded",
-    isAdvanced: true,
-    valueHint: "name,…",
-    parse: z
-      .string()
-      .min(1, "must be names of models, all or none")
-      .transform((given) => given.split(",")),
-  }),
   keepAlive: openOption<number>({
     description:
       "Seconds from the last prediction of a model until the server unloads the model. The next prediction loads it again",

@@ -36,8 +36,9 @@ export const models: Fault = {
   async inject(injection) {
     const { home } = injection;
     await using file = await listFile();
-    const args = ["--models", file.path, "--keep-alive", "600", "--preload", "torture", "--admin-port", "0"];
+    const args = ["--models", file.path, "--keep-alive", "600", "--admin-port", "0"];
     await using server = await TestedServer.start({ home, args });
+    await predict(server.url, [{ x: 1 }], `${FLOODED}/predictions`);
     // The flooded model was loaded first, so this is its engine process.
     const flooded = await server.child("engine");
     await predict(server.url, [{ x: 1 }], `${QUIET}/predictions`);
