@@ -5,19 +5,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
 import { makeKey } from "../src/server/access/key-file.ts";
+import { serveOptions } from "../src/server/config.ts";
 import { program, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
+const adminPort = { host: "127.0.0.1", port: 0 };
 let store: TestStore;
 let server: TestServer;
 let admin: Client;
 
 beforeAll(async () => {
   store = await storeWith("lab");
-  server = await store.serve("lab", { adminPort: 0, corsOrigin: ["*"], host: "0.0.0.0" });
+  server = await store.serve("lab", { adminPort, corsOrigin: ["*"], host: "0.0.0.0" });
   admin = server.admin ?? server.client;
 });
 
@@ -74,9 +76,21 @@ describe("with --admin-port", () => {
     expect(await status(admin, "GET", "/health/ready")).toBe(200);
   });
 
+  test("its value may have an address, also of IPv6", async () => {
+    const { parse } = serveOptions.adminPort;
+    expect(parse.parse("9000")).toEqual({ host: "127.0.0.1", port: 9000 });
+    expect(parse.parse("0.0.0.0:9000")).toEqual({ host: "0.0.0.0", port: 9000 });
+    expect(parse.parse("[::1]:0")).toEqual({ host: "::1", port: 0 });
+    for (const wrong of ["", ":9000", "::1:9000", "host:", "127.0.0.1:65536", "http://host:9000"])
+      expect(() => parse.parse(wrong)).toThrow("must be a port from 0 to 65535, or an address and a port");
+    await using other = await store.serve("lab", { adminPort: { host: "127.0.0.2", port: 0 } });
+    expect(other.admin?.url.hostname).toBe("127.0.0.2");
+    expect(await status(other.admin ?? other.client, "GET", "/metrics")).toBe(200);
+  });
+
   test("a used port is named with its option", async () => {
     const taken = Number(server.admin?.url.port);
-    await expect(store.serve("lab", { adminPort: taken })).rejects.toThrow(/in use.*--admin-port/);
+    await expect(store.serve("lab", { adminPort: { ...adminPort, port: taken } })).rejects.toThrow(/in use.*--admin-port/);
   });
 });
 
@@ -114,7 +128,7 @@ test("API keys need the permission admin for /drain and /reload, and metrics for
   const client = add("client", ["predictions", "read"]);
   const monitor = add("monitor", ["metrics"]);
   const admins = add("admin", ["admin"]);
-  await using keyed = await store.serve("lab", { adminPort: 0, apiKeys: path });
+  await using keyed = await store.serve("lab", { adminPort, apiKeys: path });
   const port = keyed.admin ?? keyed.client;
   const asked = [
     ["GET", "/metrics"],

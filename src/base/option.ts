@@ -29,9 +29,10 @@ export interface Option<T> {
   /** An environment variable of other programs, read if the option's own variable is not set. */
   readonly otherVariable?: string;
   /**
-   * Type of the value in a TOML file, by default a string. `bytes` is a number or string, `words` an array or string.
+   * Type of the value in a TOML file, by default a string. `bytes` and `address` are a number or string, `words` an array
+   * or string.
    */
-  readonly fileForm?: "number" | "bytes" | "words";
+  readonly fileForm?: "number" | "bytes" | "address" | "words";
   /** Whether the value is a file's path. In a TOML file, a relative path starts at the folder of the TOML file. */
   readonly isPath?: boolean;
   /** Parses the text of a flag, an environment variable or an entry of the options file. */
@@ -75,6 +76,26 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
     .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
   return { valueHint: "n", fileForm: "number", parse } as const;
 }
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+const addressForm = "a port from 0 to 65535, or an address and a port, such as 0.0.0.0:9000 or [::1]:9000";
+
+/** Settings of an option that is a port of 127.0.0.1, or an address and a port. */
+export const listenAddress = {
+  valueHint: "[address:]port",
+  fileForm: "address",
+  parse: text(/^(?:(?:\[[\da-f:.]+\]|[\w.-]+):)?\d{1,5}$/i, addressForm)
+    .transform((given): ListenAddress => {
+      const colon = given.lastIndexOf(":");
+      const host = colon < 0 ? "127.0.0.1" : given.slice(0, colon).replace(/^\[|\]$/g, "");
+      return { host, port: Number(given.slice(colon + 1)) };
+    })
+    .refine(({ port }) => port <= 65535, `must be ${addressForm}`),
+} as const;
 
 /** Longest delay of a JavaScript timer. A longer delay would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -15,8 +15,8 @@ export function adminListening(
   listening: FrontOptions["listening"] = {},
 ): ListenOptions | undefined {
   if (config.adminPort === undefined) return undefined;
-  const port = listening.adminPort ?? config.adminPort;
-  return { ...config, ...listening, port, host: config.adminHost, portOption: "--admin-port" };
+  const { host, port } = config.adminPort;
+  return { ...config, ...listening, port: listening.adminPort ?? port, host, portOption: "--admin-port" };
 }
 
 export class FrontPort implements AsyncDisposable {

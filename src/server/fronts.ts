@@ -81,7 +81,7 @@ export class Fronts implements Front {
     const admin = adminListening(config);
     // The server that --take-over replaces still listens on the same admin port.
     const adminPort = admin && (hasClaim || admin.port === 0 ? freePort(admin) : admin.port);
-    this.adminUrl = adminPort === undefined ? undefined : localUrl(config.adminHost, adminPort, hasTls);
+    this.adminUrl = admin && adminPort !== undefined ? localUrl(admin.host, adminPort, hasTls) : undefined;
     this.#files = shareFiles({ config, folder, count, port, models: models.length });
     const { start, counters, keyCounts } = this.#files;
     const guilty: HookCall[] = [];

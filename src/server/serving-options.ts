@@ -7,6 +7,8 @@ import {
   flagOff,
   flagOn,
   hosts,
+  type ListenAddress,
+  listenAddress,
   listOption,
   openOption,
   option,
@@ -85,19 +87,12 @@ export const servingOptions = {
       .transform((given) => (given === "none" ? [] : given.split(",")))
       .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
   }),
-  adminPort: openOption<number>({
+  adminPort: openOption<ListenAddress>({
     description:
-      "Port for /metrics, /drain, /reload and changes of the model repository. --port then has none of these paths. Both ports have /health",
+      "Port for /metrics, /drain, /reload and changes of the model repository, on 127.0.0.1 or on ADDRESS:PORT. --port then has none of these paths. Both ports have /health",
     described: "none: --port has /metrics, and there is no /drain and no /reload",
     isAdvanced: true,
-    ...count(0, 65535),
-  }),
-  adminHost: option({
-    description: "Address of --admin-port",
-    valueHint: "address",
-    default: "127.0.0.1",
-    isAdvanced: true,
-    parse: z.string().min(1, "must be an address"),
+    ...listenAddress,
   }),
   takeOver: option({
     description:

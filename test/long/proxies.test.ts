@@ -29,7 +29,7 @@ beforeAll(async () => {
   server = await store.serve("lab", {
     apiKeys: dir.join("keys.toml"),
     allowedHosts: ["models.example.com"],
-    adminPort: 0,
+    adminPort: { host: "127.0.0.1", port: 0 },
     allowPrivateUrls: true,
   });
   ({ ca } = await makeCertificates(dir));

@@ -13,7 +13,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 test("a request that unloads a model waits for longer than the idle timeout", async () => {
   await using held = hold();
-  await using server = await store.serve("lab", { idleTimeout: 1, adminPort: 0 });
+  await using server = await store.serve("lab", { idleTimeout: 1, adminPort: { host: "127.0.0.1", port: 0 } });
   const { client, admin: port } = server;
   if (port === undefined) throw new Error("the server has no admin port");
   const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);

@@ -134,6 +134,7 @@ function textOf(
     return { expected: "true or false", ...(typeof value === "boolean" ? { text: String(value) } : {}) };
   if (fileForm === "number") return { expected: "a number without quotes", ...number };
   if (fileForm === "bytes") return { expected: 'a number, or a text such as "64m"', ...number, ...text };
+  if (fileForm === "address") return { expected: 'a number, or a text such as "0.0.0.0:9000"', ...number, ...text };
   const texts = textsOf(value);
   if (isList || fileForm === "words") {
     const joined = texts === undefined ? {} : { text: texts.join(isList ? "\n" : ",") };

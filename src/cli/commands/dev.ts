@@ -9,7 +9,7 @@ import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
 const { verify, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
-const { models, keepAlive, maxLoaded, takeOver, adminPort, adminHost, host, port, ...shared } = others;
+const { models, keepAlive, maxLoaded, takeOver, adminPort, host, port, ...shared } = others;
 
 /** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -28,7 +28,6 @@ const fixed = {
   keepAlive: undefined,
   maxLoaded: undefined,
   adminPort: undefined,
-  adminHost: adminHost.default,
   takeOver: takeOver.default,
 } satisfies Partial<ServeConfig>;
 

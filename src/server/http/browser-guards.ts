@@ -15,9 +15,9 @@ import { type Check, contextOf } from "./request.ts";
  * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and
  * none if it has API keys.
  */
-export function refuseOtherHosts({ allowedHosts, host, adminHost }: HttpOptions, keys: ApiKeys | undefined): Check {
+export function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
-  const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
+  const [publicNames, adminNames] = [namesOf(host), namesOf(adminPort?.host ?? host)];
   // Nearly all requests have the same Host header, so the last name is cached.
   let last = { header: "", name: "" };
   return (c) => {

@@ -1,4 +1,5 @@
 /** The options of `serve` that listeners, routes and checks of requests read. */
+import type { ListenAddress } from "../../base/option.ts";
 
 export const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
 /** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
@@ -22,8 +23,7 @@ export interface HttpOptions {
   readonly allowedHosts: readonly string[] | undefined;
   readonly corsOrigin: readonly string[] | undefined;
   readonly api: readonly ApiName[];
-  readonly adminPort: number | undefined;
-  readonly adminHost: string;
+  readonly adminPort: ListenAddress | undefined;
   readonly maxBodyBytes: number;
   readonly webhookSecret: readonly unknown[];
 }
