@@ -20,7 +20,7 @@ const engineStart = modelStart.extend({
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
-  /** Stamps of the files whose digests the parent process has checked, by digest; undefined with --no-verify. */
+  /** Stamps of the files whose digests the parent process has checked, by digest; undefined in tests. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;

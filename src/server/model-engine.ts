@@ -78,7 +78,7 @@ export class ModelEngine {
     // The parent process verifies the weights, so that a restarted engine process need not hash them. The parent
     // process unpacks the libraries, because it can remove the files after a signal.
     [this.#verified] = await Promise.all([
-      this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
+      this.#verified ?? source?.verify(packaged),
       source?.unpackLibraries(),
     ]);
     await supervised.start();

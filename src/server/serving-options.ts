@@ -5,7 +5,6 @@ import {
   duration,
   filePath,
   flagOff,
-  flagOn,
   hosts,
   type ListenAddress,
   listenAddress,
@@ -129,11 +128,6 @@ export const servingOptions = {
     isAdvanced: true,
     valueHint: "/path",
     parse: z.string().regex(/^(\/[\w.~-]+)*$/, "must begin with / and must not end with it, e.g. /models/digits"),
-  }),
-  verify: option({
-    description: "Check all files of the model against their digests; --no-verify checks only the code",
-    isAdvanced: true,
-    ...flagOn,
   }),
   param: listOption<string>({
     description:

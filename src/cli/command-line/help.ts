@@ -79,7 +79,7 @@ export function exampleText(example: string): string {
   return example.replaceAll(/\bsconce (?=[a-z])/g, `${programName} `);
 }
 
-/** The flag of an option as help shows it: `-p, --port=<n>`, or `--[no-]verify` for a switch that is on by default. */
+/** The flag of an option as help shows it: `-p, --port=<n>`, or `--[no-]latest` for a switch that is on by default. */
 export function flagText(key: string, option: Option<unknown>): string {
   const hint = isSwitch(option) ? "" : `=<${option.valueHint ?? "text"}>`;
   const negation = option.default === true ? "[no-]" : "";

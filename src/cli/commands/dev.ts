@@ -8,7 +8,7 @@ import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
-const { verify, fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
+const { fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;
 const { models, keepAlive, maxLoaded, takeOver, adminPort, host, port, ...shared } = others;
 
 /** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
@@ -16,7 +16,6 @@ const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shar
 
 const fixed = {
   ...fixedLimits,
-  verify: false,
   fronts: undefined,
   store: "memory",
   storeSync: storeSync.default,

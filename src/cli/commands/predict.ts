@@ -55,7 +55,6 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       device: serveOptions.device,
       threads: serveOptions.threads,
       fetchTimeout: serveOptions.fetchTimeout,
-      verify: serveOptions.verify,
       ...source.libraryOptions,
       ...(source.reference === undefined ? {} : modelOptions(source)),
     },
@@ -79,7 +78,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         example: options.example ? config.example : undefined,
         fields: isNamed ? rest : positionals,
       });
-      if (options.verify) await source.verify(packaged);
+      await source.verify(packaged);
       await source.prepareLibraries();
       const output = await withConsole(writeLog, async () => {
         await using model = await LocalModel.load(packaged, {

@@ -21,7 +21,7 @@ sconce serve registry.example.com/team/digits:v1`,
 );
 
 export function serveCommand(source: ModelSource, example: string): Command {
-  const { port, host, corsOrigin, allowedHosts, apiKeys, verify, ...others } = serveOptions;
+  const { port, host, corsOrigin, allowedHosts, apiKeys, ...others } = serveOptions;
   const ofFile =
     source.reference === undefined
       ? ""
@@ -46,7 +46,6 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
       corsOrigin,
       allowedHosts,
       apiKeys,
-      verify,
       ...modelOptions(source),
       ...others,
     },

@@ -16,7 +16,6 @@ import { givenModel, namedModel, storedModel } from "./named-model.ts";
 
 /** Options that a file may set for a single model. All other options are for the whole server. */
 const ownOptions = [
-  "verify",
   "param",
   "batchSize",
   "device",
