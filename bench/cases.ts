@@ -120,7 +120,6 @@ const own: Cases = {
     network: mlp,
     subject: "mlp, beside a body of 60 MB of numbers",
     inputs: (requests) => Array.from({ length: 11_600 }, (_, i) => requests[i % requests.length] ?? {}),
-    flags: ["--max-inputs", "20000"],
     mostMs: 20,
   }),
   "large-images": largeRow({

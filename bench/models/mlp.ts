@@ -11,6 +11,8 @@ export default defineModel({
   tensors: { inputs: { x: float32(784) }, outputs: { y: float32(10) } },
   weights: "weights.pt",
   batchSize: 64,
+  // The case `large-body` sends 11,600 inputs in one request.
+  maxInputs: 20_000,
   example: { x: Array.from({ length: 784 }, (_, i) => i / 784) },
   preprocess: ({ x }) => ({ x }),
   postprocess: ({ y }) => ({ y: [...y.data] }),

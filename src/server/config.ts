@@ -44,6 +44,7 @@ export const fixedLimits: FixedLimits = {
   hookTimeout: 10,
   maxQueuedBytes: 512 * 2 ** 20,
   maxResultBytes: 256 * 2 ** 20,
+  maxInputs: 10_000,
   retainCount: undefined,
   retainBytes: 256 * 2 ** 20,
   pollShare: 0.1,
@@ -66,6 +67,8 @@ interface FixedLimits {
   readonly maxQueuedBytes: number;
   /** Most bytes of the outputs of one prediction. */
   readonly maxResultBytes: number;
+  /** Most inputs of one prediction of a model that does not declare `maxInputs`. */
+  readonly maxInputs: number;
   /** Most bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes. */
   readonly retainBytes: number;
   /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */

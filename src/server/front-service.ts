@@ -15,7 +15,6 @@ export interface FrontServiceOptions extends Omit<ServiceOptions, "limits" | "on
   readonly config: ServeConfig;
 }
 
-const DEFAULT_MAX_INPUTS = 10_000;
 /** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
@@ -40,10 +39,7 @@ export function maxInputsOf(
   model: Pick<OpenedModel, "settings">,
   config: ServeConfig,
 ): { prediction: number; demo: number } {
-  const prediction = Math.min(
-    config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
-    config.maxQueuedItems,
-  );
+  const prediction = Math.min(model.settings.maxInputs ?? config.maxInputs, config.maxQueuedItems);
   return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 

@@ -107,12 +107,6 @@ export const workOptions = {
     ...duration("seconds", 0),
   }),
   timeout: option({ description: "Seconds that a prediction may take", default: 600, ...duration("seconds", 0.001) }),
-  maxInputs: openOption<number>({
-    description: "Maximum inputs of one prediction",
-    described: "the model's, else 10000",
-    isAdvanced: true,
-    ...count(1),
-  }),
   maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),
   maxMemory: openOption<number>({
     description:

@@ -27,7 +27,6 @@ const ownOptions = [
   "retainAge",
   "queueName",
   "timeout",
-  "maxInputs",
 ] as const satisfies readonly (keyof typeof serveOptions)[];
 
 interface Listed {
