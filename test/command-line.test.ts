@@ -56,8 +56,8 @@ describe("a wrong call is refused:", () => {
     ["serve", ["--timeout", "-1"], ["--timeout must be a number"]],
     [
       "serve",
-      ["--fetch-timeout", "3000000"],
-      ["--fetch-timeout must be a number from 0.001 to 2147483", 'not "3000000"'],
+      ["--timeout", "3000000"],
+      ["--timeout must be a number from 0.001 to 2147483", 'not "3000000"'],
     ],
     ["serve", ["--max-body-bytes", "1TB"], ["--max-body-bytes must be a number of bytes"]],
     ["serve", ["--log-level", "loud"], ["--log-level must be one of trace, debug, info, warning, error"]],

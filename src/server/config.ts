@@ -31,7 +31,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
     queue: "Several servers",
     drainTimeout: "Shutdown",
     timeout: "Limits",
-    fetchTimeout: "Input files",
+    allowPrivateUrls: "Input files",
     webhookSecret: "Webhooks",
     cacheDir: "Libraries",
     accessLog: "Logs",
@@ -50,6 +50,7 @@ export const fixedLimits: FixedLimits = {
   pollShare: 0.1,
   maxReadyBytes: 256 * 2 ** 20,
   maxFetches: 32,
+  fetchTimeout: 30,
   maxLogBytes: 2 ** 20,
 };
 
@@ -78,6 +79,8 @@ interface FixedLimits {
   /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;
+  /** Seconds that the download of one input file may take. */
+  readonly fetchTimeout: number;
   /** Most bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
   readonly maxLogBytes: number;
 }

@@ -120,12 +120,6 @@ export const workOptions = {
     isAdvanced: true,
     ...count(1),
   }),
-  fetchTimeout: option({
-    description: "Seconds that the download of one input file may take",
-    default: 30,
-    isAdvanced: true,
-    ...duration("seconds", 0.001),
-  }),
   allowPrivateUrls: option({
     description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
     isAdvanced: true,

@@ -54,7 +54,6 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       }),
       device: serveOptions.device,
       threads: serveOptions.threads,
-      fetchTimeout: serveOptions.fetchTimeout,
       ...source.libraryOptions,
       ...(source.reference === undefined ? {} : modelOptions(source)),
     },
@@ -84,7 +83,6 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         await using model = await LocalModel.load(packaged, {
           device: options.device,
           threads: options.threads,
-          fetchTimeoutMs: options.fetchTimeout * 1000,
           batches: options.demo,
         });
         const decoded = model.decode(input);

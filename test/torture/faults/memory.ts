@@ -55,7 +55,7 @@ async function withstand(
   mixtures: readonly (readonly Attack[])[],
   args: readonly string[] = [],
 ): Promise<void> {
-  const limits = ["--max-memory", String(MAX_MEMORY), "--allow-private-urls", "--fetch-timeout", "5"];
+  const limits = ["--max-memory", String(MAX_MEMORY), "--allow-private-urls"];
   await using server = await TestedServer.start({ home, model: "greedy", args: [...limits, ...args] });
   // A good client runs all code once, because the first run takes memory that is not for clients.
   const good = { url: new URL("/predictions", server.url).href, body: "[{}]" };

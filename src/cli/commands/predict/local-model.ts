@@ -6,6 +6,7 @@ import { SconceError } from "../../../base/errors.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import { openPackaged } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
+import { fixedLimits } from "../../../server/config.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
 import type { PartsReceiver } from "../../../server/flow/item-pipeline.ts";
@@ -16,7 +17,6 @@ import { predictOne, type RunningModel, setUp, tearDown } from "../../../server/
 export interface LocalModelOptions {
   readonly device: string | undefined;
   readonly threads: number | undefined;
-  readonly fetchTimeoutMs: number;
   /** Whether to allow batches, for a demo. A single prediction needs no warm-up of batches. */
   readonly batches: boolean;
 }
@@ -37,7 +37,7 @@ export class LocalModel implements AsyncDisposable {
     this.#fetcher = new Fetcher({
       // Private addresses are allowed, because the user could fetch them without sconce too.
       guard: new AddressGuard({ allowPrivate: true }),
-      timeoutMs: options.fetchTimeoutMs,
+      timeoutMs: 1000 * fixedLimits.fetchTimeout,
       maxBytes: Number.MAX_SAFE_INTEGER,
       userAgent: `sconce/${version}`,
     });
