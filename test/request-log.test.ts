@@ -1,5 +1,6 @@
 /** Request ids in answers and log lines, and the log line of each request. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "node:net";
 import { RequestContext } from "../src/server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
 import { STATUS_HEADER } from "../src/server/http/siblings.ts";
@@ -16,7 +17,7 @@ let store: TestStore;
 let server: RunningCli;
 let client: Client;
 
-const options = ["--access-log", "--log-format", "json", "--log-level", "debug", "--max-queued-items", "2"];
+const options = ["--access-log", "--log-format", "json", "--log-level", "debug", "--max-memory", "36m"];
 
 beforeAll(async () => {
   store = await storeWith("lab");
@@ -245,16 +246,18 @@ describe("the log", () => {
   });
 
   test("has a line for a request that was refused for memory", async () => {
-    await using gate = hold();
-    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
-    expect((await client.post([{ x: 1 }, { x: 2 }], headers("refused"))).status).toBe(429);
+    const first = connect({ host: client.url.hostname, port: Number(client.url.port) });
+    first.write("POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n");
+    await until(async () => (await client.metric('sconce_memory_bytes{part="bodies"}')) > 0);
+    const large = [{ x: 1, note: { text: "n".repeat(2_000_000) } }];
+    expect((await client.post(large, headers("refused"))).status).toBe(429);
     expect(await lineOf("refused", "was refused")).toMatchObject({
       ...members("refused"),
       level: "warning",
       message: expect.stringContaining("POST /predictions was refused with 429 (queue): "),
       status: 429,
     });
-    await client.cancel(id);
+    first.destroy();
   });
 
   test("is JSON in every line if the engine process crashes, including its output", async () => {

@@ -202,7 +202,7 @@ describe("a server with two HTTP processes", () => {
   let client: Client;
 
   beforeAll(async () => {
-    server = serve("lab", "--fronts", "2", "--max-queued-items", "100", "--store", dir.join("fronts.sqlite"));
+    server = serve("lab", "--fronts", "2", "--store", dir.join("fronts.sqlite"));
     client = await clientOf(server);
   });
 
@@ -222,7 +222,6 @@ describe("a server with two HTTP processes", () => {
     expect(await client.cancel(canceled)).toMatchObject({ status: "failed", error_message: "Canceled" });
     created.delete(canceled);
     const ends = streams.map(async (response) => (await Array.fromAsync(eventsOf(response))).at(-1)?.event);
-    expect((await client.refused(Array.from({ length: 100 }, () => ({ x: 1 })))).status).toBe(429);
     gate.release("a");
     expect(await outputsOf(client, created)).toEqual(expected(created));
     expect(new Set(await Promise.all(ends))).toEqual(new Set(["completed"]));
@@ -230,6 +229,18 @@ describe("a server with two HTTP processes", () => {
     expect(await client.metric('sconce_predictions_total{status="success"}')).toBe(created.size);
     const other = `${canceled.slice(0, -1)}${canceled.endsWith("_") ? "-" : "_"}`;
     expect((await client.fetch(`/predictions/${other}`)).status).toBe(404);
+  });
+
+  test("refuses in both the inputs that are too many for both together", async () => {
+    await using gate = hold();
+    await using limited = await store.serve("lab", { fronts: 2, maxQueuedItems: 20 });
+    const created = await createOnBoth(limited.client, gate.url("a"));
+    const tooMany = Array.from({ length: 21 - created.size }, () => ({ x: 1 }));
+    const refused = () => limited.client.refused(tooMany, { Connection: "close" });
+    const answers = await Promise.all(Array.from({ length: 8 }, refused));
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(429));
+    gate.release("a");
+    expect(await outputsOf(limited.client, created)).toEqual(expected(created));
   });
 
   test("creates one prediction for one id, in whichever it arrives", async () => {

@@ -42,6 +42,7 @@ export const fixedLimits: FixedLimits = {
   idleTimeout: 120,
   linger: 5,
   hookTimeout: 10,
+  maxQueuedItems: 100_000,
   maxQueuedBytes: 512 * 2 ** 20,
   maxResultBytes: 256 * 2 ** 20,
   maxInputs: 10_000,
@@ -64,6 +65,8 @@ interface FixedLimits {
   readonly linger: number;
   /** Seconds for which a hook may block its front. Then the process ends, and the input of the hook fails. */
   readonly hookTimeout: number;
+  /** Most accepted inputs that have not ended. */
+  readonly maxQueuedItems: number;
   /** Most body bytes of predictions that have not ended. */
   readonly maxQueuedBytes: number;
   /** Most bytes of the outputs of one prediction. */

@@ -114,12 +114,6 @@ export const workOptions = {
     described: "half of the container's or machine's memory",
     ...someBytes,
   }),
-  maxQueuedItems: option({
-    description: "Maximum accepted inputs that are not finished",
-    default: 100_000,
-    isAdvanced: true,
-    ...count(1),
-  }),
   allowPrivateUrls: option({
     description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
     isAdvanced: true,
