@@ -90,7 +90,9 @@ describe("with --admin-port", () => {
 
   test("a used port is named with its option", async () => {
     const taken = Number(server.admin?.url.port);
-    await expect(store.serve("lab", { adminPort: { ...adminPort, port: taken } })).rejects.toThrow(/in use.*--admin-port/);
+    await expect(store.serve("lab", { adminPort: { ...adminPort, port: taken } })).rejects.toThrow(
+      /in use.*--admin-port/,
+    );
   });
 });
 

@@ -54,11 +54,7 @@ describe("a wrong call is refused:", () => {
     ["serve", ["--port"], ["--port must be a whole number"]],
     ["serve", ["--host", ""], ["--host must be an address"]],
     ["serve", ["--timeout", "-1"], ["--timeout must be a number"]],
-    [
-      "serve",
-      ["--timeout", "3000000"],
-      ["--timeout must be a number from 0.001 to 2147483", 'not "3000000"'],
-    ],
+    ["serve", ["--timeout", "3000000"], ["--timeout must be a number from 0.001 to 2147483", 'not "3000000"']],
     ["serve", ["--max-body-bytes", "1TB"], ["--max-body-bytes must be a number of bytes"]],
     ["serve", ["--log-level", "loud"], ["--log-level must be one of trace, debug, info, warning, error"]],
     ["serve", ["--device", "tpu"], ['--device must be "auto", "cpu", "cuda"', 'not "tpu"']],

@@ -324,7 +324,7 @@ describe("a host that is no registry", () => {
     await using plain = await fakeRegistry();
     const { host } = plain;
     expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`, { isPlain: false }))).toBe(
-      `registry_unavailable: ${host} does not speak TLS; if the registry has no TLS and you trust the network, add --plain-http`,
+      `registry_unavailable: ${host} does not speak TLS; if the registry has no TLS and you trust the network, pull or push with --plain-http`,
     );
   });
 

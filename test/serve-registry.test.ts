@@ -62,17 +62,17 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     );
     const store = emptyStore();
     const remote = `${proxy.host}/team/digits:live`;
-    expect(await pulledModel(store, remote, {})).toMatchObject({
+    expect(await pulledModel(store, remote)).toMatchObject({
       digest: first,
       reference: expect.stringContaining(`${proxy.host}/team/digits:`),
     });
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     const index = await Bun.file(`${store.home}/index.json`).text();
-    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    expect((await pulledModel(store, remote)).digest).toBe(first);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     expect(await Bun.file(`${store.home}/index.json`).text()).toBe(index);
     served = "v2";
-    expect((await pulledModel(store, remote, {})).digest).toBe(second);
+    expect((await pulledModel(store, remote)).digest).toBe(second);
     expect((await store.resolve(`${proxy.host}/team/digits:live`)).digest).toBe(second);
   });
 
@@ -82,8 +82,8 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const source = new ModelStore(dir.join("source"));
     await pushTo(source, `digits@${first}`, `${registry.host}/alice/digits:latest`);
     await pushTo(source, `digits@${second}`, `${registry.host}/bob/digits:latest`);
-    await pulledModel(store, `${registry.host}/alice/digits`, {});
-    await pulledModel(store, `${registry.host}/bob/digits`, {});
+    await pulledModel(store, `${registry.host}/alice/digits`);
+    await pulledModel(store, `${registry.host}/bob/digits`);
     const digests = ["digits", `${registry.host}/alice/digits`, `${registry.host}/bob/digits`].map(
       async (name) => (await store.resolve(name)).digest,
     );
@@ -95,9 +95,9 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const store = emptyStore();
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/team/digits@${first}`;
-    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    expect((await pulledModel(store, remote)).digest).toBe(first);
     const { length } = proxy.requests;
-    expect((await pulledModel(store, remote, {})).digest).toBe(first);
+    expect((await pulledModel(store, remote)).digest).toBe(first);
     expect(proxy.requests.length).toBe(length);
   });
 
@@ -110,9 +110,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
       stdout: "",
       stderr: "sconce: 127.0.0.1:1 refuses connections; check the name and the port, and that the registry runs\n",
     });
-    expect(await failure(pulledModel(store, `${registry.host}/team/digits:v9`, {}))).toContain(
-      "model_not_found: no model",
-    );
+    expect(await failure(pulledModel(store, `${registry.host}/team/digits:v9`))).toContain("model_not_found: no model");
   });
 
   test("a front downloads everything except weights, and a command that needs the weights says where they are", async () => {
@@ -138,7 +136,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 
     // A worker needs the weights, too, and downloads only these.
-    expect((await pulledModel(store, remote, {})).missingLayers).toEqual([]);
+    expect((await pulledModel(store, remote)).missingLayers).toEqual([]);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     expect((await store.list())[0]).toMatchObject({ withoutWeights: false });
   });

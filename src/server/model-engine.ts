@@ -77,10 +77,7 @@ export class ModelEngine {
     this.#process = supervised;
     // The parent process verifies the weights, so that a restarted engine process need not hash them. The parent
     // process unpacks the libraries, because it can remove the files after a signal.
-    [this.#verified] = await Promise.all([
-      this.#verified ?? source?.verify(packaged),
-      source?.unpackLibraries(),
-    ]);
+    [this.#verified] = await Promise.all([this.#verified ?? source?.verify(packaged), source?.unpackLibraries()]);
     await supervised.start();
   }
 

@@ -16,12 +16,10 @@ import { usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { isPathText, pathGiven } from "../command-line/model-path.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
-import { registryOptions } from "./registry/registry-options.ts";
 
 export function modelOptions(source: ModelSource) {
-  const plainHttp = { ...registryOptions.plainHttp, isAdvanced: true };
   // An executable packages no models, so it has no --input.
-  return { ...(source.reference === undefined ? {} : { input: { ...inputOption, isAdvanced: true } }), plainHttp };
+  return source.reference === undefined ? {} : { input: { ...inputOption, isAdvanced: true } };
 }
 
 export function modelPositional({ reference }: ModelSource): Positional {
@@ -78,7 +76,6 @@ function readFolder(path: string): string[] {
 
 interface NamedModelOptions {
   readonly input?: readonly GivenInput[] | undefined;
-  readonly plainHttp?: boolean | undefined;
   readonly withoutWeights: boolean;
 }
 
@@ -89,13 +86,13 @@ interface NamedModelOptions {
 export async function namedModel(
   source: ModelSource,
   text: string | undefined,
-  { input = [], plainHttp = false, withoutWeights }: NamedModelOptions,
+  { input = [], withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
   const given = givenModel(text);
   if (input.length > 0 && given.kind !== "weights") throw usage("--input is for a weights file");
   if (given.kind === "remote") {
     const { pulledModel } = await import("./registry/registry-pull.ts");
-    return pulledModel(new ModelStore(), given.reference, { plainHttp, withoutWeights });
+    return pulledModel(new ModelStore(), given.reference, { withoutWeights });
   }
   if (given.kind !== "folder" && given.kind !== "weights") return foundIn(source, given, { withoutWeights });
   if (source.reference === undefined) {

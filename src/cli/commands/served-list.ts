@@ -44,7 +44,7 @@ interface Listed {
 export async function servedList(
   source: ModelSource,
   given: readonly string[],
-  options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input" | "plainHttp">,
+  options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input">,
 ): Promise<readonly [ServedOptions, ...ServedOptions[]]> {
   const listed = await listedModels(given, options);
   if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");

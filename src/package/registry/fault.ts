@@ -40,7 +40,7 @@ function explain(url: URL, isPlain: boolean, error: unknown): string {
   }
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "is not known to the name server; check the name";
   if (code === "EPROTO") {
-    return "does not speak TLS; if the registry has no TLS and you trust the network, add --plain-http";
+    return "does not speak TLS; if the registry has no TLS and you trust the network, pull or push with --plain-http";
   }
   if (/CERT|SELF_SIGNED|UNABLE_TO|TLS|HOSTNAME/.test(code)) {
     return `has a certificate that is not trusted (${code}); name the authority's file in NODE_EXTRA_CA_CERTS`;

@@ -25,7 +25,8 @@ export interface PullModelOptions {
   readonly store: ModelStore;
   readonly remote: RemoteReference;
   readonly name: LocalName;
-  readonly plainHttp: boolean;
+  /** Whether registries on other machines may have no TLS. */
+  readonly plainHttp?: boolean;
   /** Skips files that a server with `--role front` does not need, such as weights. */
   readonly withoutWeights?: boolean;
   /** The complete model that the store has under this name; undefined without one. */
@@ -44,7 +45,7 @@ export function localName({ host, repository, tag, digest }: RemoteReference): L
 }
 
 export async function pullModel(options: PullModelOptions): Promise<PullResult> {
-  const { store, remote, name, plainHttp, withoutWeights = false, stored } = options;
+  const { store, remote, name, plainHttp = false, withoutWeights = false, stored } = options;
   const title = formatRemote(remote);
   const progress = new Progress({ verb: "Pulling" });
   const isPlain = plainHttp || isLoopback(remote.host);
@@ -72,7 +73,7 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
 export async function pulledModel(
   store: ModelStore,
   reference: string,
-  { plainHttp = false, withoutWeights = false }: { readonly plainHttp?: boolean; readonly withoutWeights?: boolean },
+  { withoutWeights = false }: { readonly withoutWeights?: boolean } = {},
 ): Promise<PackagedModel> {
   const remote = parseRemoteReference(reference);
   const name = localName(remote);
@@ -85,7 +86,7 @@ export async function pulledModel(
   // A digest always means the same model, so the registry is not needed.
   if (stored !== undefined && remote.digest !== undefined) return stored;
   try {
-    const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, stored });
+    const { digest } = await pullModel({ store, remote, name, withoutWeights, stored });
     return stored?.digest === digest ? stored : await store.resolve(`${name.repository}@${digest}`, { weights });
   } catch (error) {
     if (stored === undefined || !(error instanceof SconceError && error.code === "registry_unavailable")) throw error;
