@@ -208,7 +208,7 @@ test("a model that is being loaded is unloaded on request", async () => {
 test("a model that the HTTP process cannot open leaves its place to other models", async () => {
   await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1");
   const client = await clientOf(server);
-  expect((await predictAt(client, "/models/needy", 1)).status).toBe("failed");
+  await move(server, "needy", "load");
   expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
   expect((await predictAt(client, "/models/lab", 1)).outputs).toMatchObject([{ y: 3 }]);
 });

@@ -254,7 +254,7 @@ describe("the log", () => {
     expect(await lineOf("refused", "was refused")).toMatchObject({
       ...members("refused"),
       level: "warning",
-      message: expect.stringContaining("POST /predictions was refused with 429 (queue): "),
+      message: expect.stringContaining("POST /predictions was refused with 429 (memory): "),
       status: 429,
     });
     first.destroy();
