@@ -2,30 +2,24 @@
  * Routes of the public port and of the admin port, with `--admin-port`, `POST /drain`, and `--api` without page and docs.
  * Warnings at the start of a server without keys.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { program, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const adminPort = { host: "127.0.0.1", port: 0 };
-let store: TestStore;
-let server: TestServer;
 let admin: Client;
 
+const store = fixture(() => storeWith("lab"));
+const server = fixture(() => store.serve("lab", { adminPort, corsOrigin: ["*"], host: "0.0.0.0" }));
 beforeAll(async () => {
-  store = await storeWith("lab");
-  server = await store.serve("lab", { adminPort, corsOrigin: ["*"], host: "0.0.0.0" });
   admin = server.admin ?? server.client;
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
 });
 
 const status = async (client: Client, method: string, path: string, headers: Readonly<Record<string, string>> = {}) =>

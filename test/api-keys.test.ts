@@ -10,14 +10,12 @@ import { ApiKeys, keyNumbers } from "../src/server/access/api-keys.ts";
 import { makeKey, type NewKey, parseKeys } from "../src/server/access/key-file.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-let dir: TempDir;
-let server: TestServer;
 let path: string;
 const secrets = new Map<string, string>();
 
@@ -27,8 +25,9 @@ function add(key: NewKey): string {
   return secret;
 }
 
-beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+const store = fixture(() => storeWith("lab"));
+const dir = fixture(tempDir);
+const server = fixture(() => {
   path = dir.join("keys.toml");
   for (const key of [
     { name: "one" },
@@ -38,12 +37,7 @@ beforeAll(async () => {
     { name: "narrow", concurrent: 1 },
   ] as const)
     secrets.set(key.name, add(key));
-  server = await store.serve("lab", { apiKeys: path, allowPrivateUrls: true });
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
+  return store.serve("lab", { apiKeys: path, allowPrivateUrls: true });
 });
 
 const operation = z

@@ -1,27 +1,18 @@
 /** What a model's own code can do to the server's processes: end them, block them, or never return. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { cli, clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { serveStray, strayModel, strayPreprocess } from "./helpers/stray-model.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith(await strayModel(dir));
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith(await strayModel(dir)));
 
 /** Sends a GET on a new connection: a kept connection would go to one HTTP process only. */
 async function get(client: Client, path: string) {

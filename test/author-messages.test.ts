@@ -1,5 +1,5 @@
 /** Error messages for model authors: a wrong name, a missing await, a missing file, a missing package. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { hookMessage } from "../src/author/hook-fault.ts";
@@ -7,17 +7,18 @@ import { describeFile } from "../src/engine/native/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
 let weights: Fixtures;
 let wrong: string;
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  [dir, weights, wrong] = await Promise.all([tempDir(), fixtures(), mistakes()]);
+  weights = await fixtures();
+  wrong = await mistakes();
 }, 600_000);
-afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 

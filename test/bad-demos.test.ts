@@ -2,14 +2,15 @@
  * Demos of a model that throw, never end or never stop writing. They run in a separate server process, and no other
  * request suffers.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 /** A model that computes 2 x + 1. The input's `act` chooses how its demo fails. */
 const model = modelText({
@@ -56,26 +57,20 @@ const model = modelText({
   }`,
 });
 
-let home: TempDir;
-let dir: TempDir;
-let server: RunningCli;
 let client: Client;
 let demos: Family;
 
-beforeAll(async () => {
-  [home, dir] = await Promise.all([tempDir(), tempDir()]);
+const home = fixture(tempDir);
+const dir = fixture(tempDir);
+const server = fixture(async () => {
   const env = { SCONCE_HOME: home.path };
   const { code, stderr } = await cli(["build", await writeModel(dir, model)], { env });
   if (code !== 0) throw new Error(stderr);
-  server = startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1"], { env });
+  return startCli(["serve", "acts", "-p", "0", "--host", "127.0.0.1"], { env });
+});
+beforeAll(async () => {
   client = await clientOf(server);
   demos = new Family(client, "/demo");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await home[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 /**

@@ -1,5 +1,5 @@
 /** No body holds the event loop: an API refuses a body that costs too much by name, and bodies that arrive together take turns. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "../src/index.ts";
 import { parseMessage } from "../src/server/http/apis/waited-predictions.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
@@ -7,10 +7,11 @@ import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
 import { MAX_COST, sizeOfJson } from "../src/server/inputs/json-size.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 const list = (count: number, element: string) => `[${Array(count).fill(element).join()}]`;
@@ -19,12 +20,8 @@ const many = list(MAX_COST / 4, "[]");
 const megabytes = (count: number) => "a".repeat(count * 2 ** 20);
 
 describe("a server", () => {
-  let dir: TempDir;
-  let store: TestStore;
-  let server: TestServer;
-
-  beforeAll(async () => {
-    dir = await tempDir();
+  const dir = fixture(tempDir);
+  const store = fixture(async () => {
     const model = modelText({
       name: '"limits"',
       input:
@@ -36,15 +33,9 @@ describe("a server", () => {
       openai:
         '{ embeddings: { input: "text", output: "y" }, rerank: { query: "text", document: "other", score: "score" }, classify: { input: "text", scores: "score", label: "label" } }',
     });
-    store = await storeWith(await writeModel(dir, model));
-    server = await store.serve("limits");
+    return storeWith(await writeModel(dir, model));
   });
-
-  afterAll(async () => {
-    await server[Symbol.asyncDispose]();
-    await store[Symbol.asyncDispose]();
-    await dir[Symbol.asyncDispose]();
-  });
+  const server = fixture(() => store.serve("limits"));
 
   const infer = "/v2/models/limits/infer";
   const tensor = (data: string, rest = "") =>

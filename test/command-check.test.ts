@@ -1,21 +1,20 @@
 /** `sconce check`: mistakes in exports and in the model's code, the Python that fixes exports, and its measurements. */
-import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
+import { beforeAll, expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "citty";
 import { check } from "../src/cli/commands/check.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let weights: Fixtures;
-let dir: TempDir;
 beforeAll(async () => {
   weights = await fixtures();
-  dir = await tempDir();
 }, 600_000);
-afterAll(() => dir[Symbol.asyncDispose]());
+const dir = fixture(tempDir);
 
 /**
  * Runs `sconce check` on a model with the weights `file`. Its input tensor and output tensor have four elements each.

@@ -1,16 +1,16 @@
 /** `sconce init` writes a folder that type-checks, builds, predicts and serves without a change. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type CliOptions, cli as run } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
-let dir: TempDir;
 /**
  * Runs the command line from the sources: the compiled file has no TypeScript compiler, and prints no hints about a
  * checkout.
@@ -18,12 +18,10 @@ let dir: TempDir;
 const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
 let written: Awaited<ReturnType<typeof cli>>;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   written = await cli(["init", "Paint Shop"], { cwd: dir.path });
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 test("lists the written files and the next commands, ready to paste", async () => {
   expect({ code: written.code, stderr: written.stderr }).toEqual({ code: 0, stderr: "" });

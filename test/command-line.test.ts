@@ -10,17 +10,12 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
   cli(args, { env: { SCONCE_HOME: store.home, ...env } });

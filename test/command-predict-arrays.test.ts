@@ -1,14 +1,12 @@
 /** `sconce predict` with array fields: lists, data URIs and files, among them NumPy files. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-let dir: TempDir;
-let store: TestStore;
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const fields = `z.object({
     flat: ndarray(float32("n")),
@@ -19,8 +17,8 @@ const fields = `z.object({
     raw: file().optional(),
   })`;
 
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   await using source = await tempDir();
   // A model that returns its input, which shows how the fields were read.
   const mirror = modelText({
@@ -31,14 +29,11 @@ beforeAll(async () => {
     preprocess: "() => ({ x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) })",
     postprocess: "(_, { input }) => input",
   }).replace("import { ", "import { bool, file, float64, ndarray, ");
-  store = await storeWith(await writeModel(source, mirror, "mirror"));
+  return await storeWith(await writeModel(source, mirror, "mirror"));
+});
+beforeAll(async () => {
   await Bun.write(dir.join("raw.bin"), Float32Array.of(1, 2, 3));
   await Bun.write(dir.join("lists.json"), "[4, 5]");
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 const here = (...args: string[]) => commandHere(command, ["mirror", ...args], { home: store.home, cwd: dir.path });

@@ -1,22 +1,21 @@
 /** `sconce predict`: files in outputs, and the model's demo. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
 const image = `image=${modelFolder("picture")}/white.png`;
 
-beforeAll(async () => {
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   await using source = await tempDir();
-  dir = await tempDir();
   const arrays = modelText({
     name: '"arrays"',
     output: "z.object({ heights: ndarray(float32(1, 3)), counts: z.array(z.int()), name: z.string() })",
@@ -29,7 +28,7 @@ beforeAll(async () => {
     example: '{ x: 1, link: "a" }',
     postprocess: "(_, { input: { link } }) => ({ link })",
   });
-  store = await storeWith(
+  return await storeWith(
     "lab",
     "picture",
     await writeModel(source, boxModel, "box"),
@@ -37,11 +36,6 @@ beforeAll(async () => {
     await writeModel(source, arrays, "arrays"),
     await writeModel(source, links, "links"),
   );
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 const options = () => ({ cwd: dir.path, env: { SCONCE_HOME: store.home } });

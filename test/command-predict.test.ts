@@ -1,33 +1,26 @@
 /** `sconce predict` runs one prediction without a server: how it reads values, and what it refuses. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith("lab", "parts", "picture", await writeModel(dir, boxModel)));
 beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith("lab", "parts", "picture", await writeModel(dir, boxModel));
   await Bun.write(dir.join("seven.txt"), "7\n");
   await Bun.write(dir.join("song.wav"), "la la");
   await Bun.write(
     dir.join("input.json"),
     '{"number": 1, "files": ["song.wav"], "nested": {"at": [1], "file": "song.wav"}}',
   );
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 const options = (env: Record<string, string> = {}) => ({ cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });

@@ -2,20 +2,15 @@
  * Silent connections: the server closes them in the end, and stops quickly despite them. A blocked main thread:
  * liveness is still answered.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { post, wire } from "./helpers/wire.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 describe.concurrent("a connection that is silent is closed", () => {
   test("also after an answer that the server delayed", async () => {

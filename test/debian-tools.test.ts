@@ -1,18 +1,17 @@
 /** How tests download Debian packages, shown with a local package source of two packages. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { debianTool, fetchDebianTools } from "./helpers/debian-tools.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const lacking = ["apt-get", "dpkg", "dpkg-deb"].filter((name) => Bun.which(name) === null);
 
 describe.skipIf(lacking.length > 0)(
   `Debian's tools (with apt-get and dpkg${lacking.length > 0 ? ": not here" : ""})`,
   () => {
-    let dir: TempDir;
-
+    const dir = fixture(tempDir);
     beforeAll(async () => {
-      dir = await tempDir();
       await mkdir(dir.join("source"));
       const packages = [
         await pack(
@@ -27,8 +26,6 @@ describe.skipIf(lacking.length > 0)(
       await Bun.write(dir.join("sources.list"), `deb [trusted=yes] copy:${dir.join("source")} ./\n`);
       await Bun.write(dir.join("status"), "");
     });
-
-    afterAll(() => dir[Symbol.asyncDispose]());
 
     /** Creates a package with one file. @returns its entry for the index of the package source */
     async function pack(name: string, fields: { depends?: string }, path: string, content: string): Promise<string> {

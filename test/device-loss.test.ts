@@ -2,20 +2,18 @@
  * After some errors, a GPU refuses all further work of its process, so the engine process ends and starts again. The
  * tests need no GPU: a model's `predict` throws the CUDA runtime's error at every call after a certain input.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { losesDevice } from "../src/engine/device-loss.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   const predict = `({ x }) => {
     globalThis.isLost ||= x.data.includes(-1);
     if (globalThis.isLost) throw new Error("CUDA error: device-side assert triggered");
@@ -24,11 +22,7 @@ beforeAll(async () => {
   const tensors = "{ inputs: { x: float32() }, outputs: { y: float32() } }";
   const preprocess = "({ x }) => ({ x: tensor(Float32Array.of(x), []) })";
   const model = modelText({ name: '"fragile"', tensors, preprocess, predict, batchSize: "8" });
-  store = await storeWith("lab", await writeModel(dir, model, "fragile"));
-});
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return storeWith("lab", await writeModel(dir, model, "fragile"));
 });
 
 test.each([

@@ -1,25 +1,19 @@
 /** The interactive documentation at /docs, and the OpenAPI document that it shows. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { targetOf } from "../src/base/json.ts";
 import type { ServeConfig } from "../src/server/config.ts";
 import { shortened } from "../src/server/http/openapi/samples.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-let store: TestStore;
-let server: TestServer;
 let document: Json;
 
+const store = fixture(() => storeWith("lab", "texts", "picture"));
+const server = fixture(() => store.serve("lab"));
 beforeAll(async () => {
-  store = await storeWith("lab", "texts", "picture");
-  server = await store.serve("lab");
   document = await documentOf(server);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
 });
 
 async function documentOf({ client }: TestServer): Promise<Json> {

@@ -1,5 +1,5 @@
 /** Server-sent events with the progress of a prediction. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
 import { families } from "../src/server/http/record-json.ts";
@@ -7,23 +7,14 @@ import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { SentOutputs } from "../src/server/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
-let store: TestStore;
-let lab: TestServer;
-let stage: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "stage", "parts");
-  [lab, stage] = await Promise.all([store.serve("lab", { accessLog: false }), store.serve("stage")]);
-});
-
-afterAll(async () => {
-  await Promise.all([lab.stop(), stage.stop()]);
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab", "stage", "parts"));
+const lab = fixture(() => store.serve("lab", { accessLog: false }));
+const stage = fixture(() => store.serve("stage"));
 
 const accept = { Accept: "text/event-stream" };
 const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>

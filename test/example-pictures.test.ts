@@ -2,34 +2,23 @@
  * All supported kinds of pictures as inputs of the served examples: animations (the first frame counts), CMYK and
  * progressive JPEGs, PNGs with 16 bits, with palette and with transparency, WebP, and every EXIF orientation.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { Image, type Pixels } from "../src/author/media.ts";
 import { Family, paths } from "./helpers/family.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const data = join(import.meta.dir, "data");
 const examples = join(import.meta.dir, "../examples");
 
 const demonstrated = /^(animated\.gif|cmyk\.jpg|progressive|palette\.png|plain|rgba16|orientation-6|transparent\.webp)/;
 
-let store: TestStore;
-let digits: TestServer;
-let upscale: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith(join(examples, "digits"), join(examples, "upscale"));
-  digits = await store.serve("digits");
-  upscale = await store.serve("upscale");
-});
-
-afterAll(async () => {
-  await digits[Symbol.asyncDispose]();
-  await upscale[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith(join(examples, "digits"), join(examples, "upscale")));
+const digits = fixture(() => store.serve("digits"));
+const upscale = fixture(() => store.serve("upscale"));
 
 /** A data URI that always claims to be a JPEG: sconce must look at the content. */
 const asData = (bytes: Uint8Array) => `data:image/jpeg;base64,${bytes.toBase64()}`;

@@ -1,26 +1,16 @@
 /** Inputs sent as multipart forms, with uploaded files. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { float32, ndarray } from "../src/index.ts";
 import { inputsOfForm } from "../src/server/http/form-body.ts";
 import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { problemOf } from "./helpers/client.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
-let store: TestStore;
-let lab: TestServer;
-let picture: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "picture");
-  lab = await store.serve("lab", { maxBodyBytes: 2 ** 20 });
-  picture = await store.serve("picture");
-});
-
-afterAll(async () => {
-  await Promise.all([lab.stop(), picture.stop()]);
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab", "picture"));
+const lab = fixture(() => store.serve("lab", { maxBodyBytes: 2 ** 20 }));
+const picture = fixture(() => store.serve("picture"));
 
 /** A PNG of one white pixel. */
 const png = Uint8Array.fromBase64(

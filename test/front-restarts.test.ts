@@ -1,29 +1,22 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   // While the file that the variable BREAK names exists, the engine process dies in `setup`.
   const setup = `async () => {
     const isEngine = process.argv.some((each) => each.includes("[engine]"));
     if (isEngine && (await Bun.file(process.env.BREAK ?? "/none").exists())) process.kill(process.pid, "SIGKILL");
   }`;
   const crashing = modelText({ name: '"crashing"', setup });
-  store = await storeWith("lab", await writeModel(dir, crashing, "crashing"));
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return storeWith("lab", await writeModel(dir, crashing, "crashing"));
 });
 
 const serve = (args: readonly string[], env: Readonly<Record<string, string>>): RunningCli =>

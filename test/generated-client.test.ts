@@ -2,11 +2,12 @@
  * Clients whose types are generated from /openapi.json compile under strict types, and answers of the server match
  * the types.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -136,14 +137,10 @@ const compilerOptions = {
   noEmit: true,
 };
 
-let store: TestStore;
-let server: TestServer;
-let dir: TempDir;
-
+const store = fixture(() => storeWith("lab"));
+const server = fixture(() => store.serve("lab"));
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  store = await storeWith("lab");
-  server = await store.serve("lab");
-  dir = await tempDir();
   await Bun.write(dir.join("openapi.json"), await (await server.client.fetch("/openapi.json")).text());
   const [types] = await Promise.all([
     outputOf(`${root}test/helpers/client-types.ts`, dir.join("openapi.json")),
@@ -157,12 +154,6 @@ beforeAll(async () => {
   const heyOptions = { ...compilerOptions, exactOptionalPropertyTypes: false };
   await Bun.write(dir.join("hey/tsconfig.json"), JSON.stringify({ compilerOptions: heyOptions, include: ["**/*.ts"] }));
   await symlink(`${root}node_modules`, dir.join("node_modules"));
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 /** Runs a script that must succeed. @returns its standard output */

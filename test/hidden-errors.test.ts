@@ -2,17 +2,18 @@
  * The text of an error in a model's code goes to the log, and to no client. The text of an InputError goes to the
  * client.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { mcpClient } from "./helpers/mcp.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const path = "/srv/secret/words.txt";
 const message = `ENOENT: no such file ${path}`;
@@ -58,24 +59,19 @@ function fail(place, text) {
 }
 `;
 
-let dir: TempDir;
-let store: TestStore;
-let server: RunningCli;
 let client: Client;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   await writeModel(dir, source);
-  store = await storeWith(dir.path);
-  const options = ["--webhook-secret", secret, "--allow-private-urls", "--port", "0", "--host", "127.0.0.1"];
-  server = startCli(["serve", "leaky", ...options], { env: { SCONCE_HOME: store.home } });
-  client = await clientOf(server);
 });
-
-afterAll(async () => {
-  await server?.[Symbol.asyncDispose]();
-  await store?.[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+const store = fixture(() => storeWith(dir.path));
+const server = fixture(async () => {
+  const options = ["--webhook-secret", secret, "--allow-private-urls", "--port", "0", "--host", "127.0.0.1"];
+  return startCli(["serve", "leaky", ...options], { env: { SCONCE_HOME: store.home } });
+});
+beforeAll(async () => {
+  client = await clientOf(server);
 });
 
 const places = ["preprocess", "predict", "postprocess"] as const;

@@ -2,15 +2,16 @@
  * The context of hooks: the state of `setup`, parameters of the operator, a signal, a log, the device. Also the hook
  * `teardown`.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { z } from "zod";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 /** A model whose output shows the context that each hook got. */
 const text = modelText({
@@ -52,20 +53,12 @@ const text = modelText({
   batchSize: "4",
 });
 
-let dir: TempDir;
-let store: TestStore;
-
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   await Bun.write(dir.join("words.txt"), "alpha beta\n");
   await writeModel(dir, text);
-  store = await storeWith(dir.path);
 });
-
-afterAll(async () => {
-  await store?.[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith(dir.path));
 
 const serve = (...args: string[]): RunningCli =>
   startCli(["serve", "context", "--host", "127.0.0.1", "--port", "0", "--device", "cpu", ...args], {

@@ -1,5 +1,5 @@
 /** OCI images with a small program: their content, and the layers that several images share. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { refNameKey } from "../src/package/image/documents.ts";
 import { ImageLayout } from "../src/package/image/layout.ts";
@@ -7,23 +7,22 @@ import { imagePlatform } from "../src/package/image/platform.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { platform, type ReadImage, readImage, smallImage, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-let home: TempDir;
 let dir: TempDir;
 let images: string;
 
+const home = fixture(tempDir);
 beforeAll(async () => {
-  home = await tempDir();
   const store = new ModelStore(home.path);
   const config = modelConfig({ description: "Reads a digit." });
   await store.put({ repository: "digits", tags: ["v1"], config, layers: modelLayers("one") });
   await store.put({ repository: "digits", tags: ["v2"], config, layers: modelLayers("two") });
 });
-afterAll(() => home[Symbol.asyncDispose]());
 beforeEach(async () => {
   dir = await tempDir();
   images = dir.join("images");

@@ -1,8 +1,9 @@
 /** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { float32, ndarray, type Tensor, z } from "../src/index.ts";
 import { prepareInputs } from "../src/server/http/apis/v2/prediction-inputs.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { fixture } from "./helpers/fixture.ts";
 import {
   binaryAnswer,
   binaryBody,
@@ -14,8 +15,8 @@ import {
 } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const model = `import { defineModel, float32, int64, ndarray, tensor, z } from "sconce";
 
@@ -46,21 +47,9 @@ const path = "/v2/models/exact/infer";
 const floats = Float32Array.of(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0, 1e-45, 0.1);
 const wholes = BigInt64Array.of(2n ** 53n + 1n, -(2n ** 63n), 2n ** 63n - 1n);
 
-let dir: TempDir;
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith(await writeModel(dir, model));
-  server = await store.serve("exact");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith(await writeModel(dir, model)));
+const server = fixture(() => store.serve("exact"));
 
 const inputOf = (name: string, datatype: string, data: ArrayBufferView & { readonly length: number }): GivenTensor => ({
   name,

@@ -1,8 +1,9 @@
 /**
  * The Open Inference Protocol v2: its tensors, in JSON or as bytes, are the fields of a prediction, to the last bit.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import {
   binaryAnswer,
@@ -22,29 +23,18 @@ import {
 } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let lab: TestServer;
-let tensors: TestServer;
 let version: string;
 
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith("lab", "picture", await writeModel(dir, tensorModel)));
+const lab = fixture(() => store.serve("lab"));
+const tensors = fixture(() => store.serve("lab/tensors"));
 beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith("lab", "picture", await writeModel(dir, tensorModel));
-  lab = await store.serve("lab");
-  tensors = await store.serve("lab/tensors");
   version = await tagOf(tensors);
-});
-
-afterAll(async () => {
-  await lab[Symbol.asyncDispose]();
-  await tensors[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 async function tagOf({ client }: TestServer): Promise<string> {

@@ -1,30 +1,16 @@
 /** The Open Inference Protocol v2 refuses a request that does not fit the model, and names the fault. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { binaryBody, changed, inferPath, jsonInputs, post, refusalOf } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { tensorModel } from "./helpers/tensor-model.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let lab: TestServer;
-let tensors: TestServer;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith("lab", "picture", await writeModel(dir, tensorModel));
-  lab = await store.serve("lab");
-  tensors = await store.serve("lab/tensors");
-});
-
-afterAll(async () => {
-  await lab[Symbol.asyncDispose]();
-  await tensors[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith("lab", "picture", await writeModel(dir, tensorModel)));
+const tensors = fixture(() => store.serve("lab/tensors"));
 
 const infer = (body: unknown, headers: Record<string, string> = {}) =>
   post(tensors, inferPath, typeof body === "string" ? body : JSON.stringify(body), headers);

@@ -1,17 +1,15 @@
 /** Attempts to read from a server with API keys: without a key, and with the key of another client. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeKey } from "../src/server/access/key-file.ts";
-import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-let dir: TempDir;
-let server: RunningCli;
 let client: Client;
 let prediction: PredictionBody;
 const owner = makeKey({ name: "owner" });
@@ -21,22 +19,20 @@ const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
 /** Texts that no answer without a key may contain: the models' names, an input field, metrics, a result. */
 const secrets = /\blab\b|\bparts\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
 
-beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab", "parts"), tempDir()]);
+const store = fixture(() => storeWith("lab", "parts"));
+const dir = fixture(tempDir);
+const server = fixture(async () => {
   await Bun.write(dir.join("keys.toml"), `${owner.entry}\n${other.entry}`);
   const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--base-path", "/base", "--allow-private-urls"];
   const hooks = ["--webhook-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
-  server = startCli(["serve", "lab", "parts", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
+  return startCli(["serve", "lab", "parts", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path },
   });
+});
+beforeAll(async () => {
   client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
   prediction = await client.predict([{ x: 1 }], bearer(owner.secret));
   expect(prediction.status).toBe("success");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
 });
 
 /** Sends a request line and headers exactly as given. @returns the answer */

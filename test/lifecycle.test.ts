@@ -2,25 +2,19 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
+const store = fixture(() => storeWith("lab"));
 /** A store with a model whose `setup` waits until a test releases it. */
-let gated: TestStore;
-
-beforeAll(async () => {
+const gated = fixture(async () => {
   await using dir = await tempDir();
-  [store, gated] = await Promise.all([storeWith("lab"), storeWith(await writeModel(dir, modelText({ setup })))]);
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await gated[Symbol.asyncDispose]();
+  return await storeWith(await writeModel(dir, modelText({ setup })));
 });
 
 function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {

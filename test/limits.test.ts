@@ -1,19 +1,14 @@
 /** Limits of a server: unfinished work, durations, and retained results. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "picture");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab", "picture"));
 
 describe("batches", () => {
   test("are shared by waiting predictions, up to the maximum size", async () => {

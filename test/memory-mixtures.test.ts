@@ -1,19 +1,14 @@
 /** With random clients and failures, the server releases all memory that it has charged. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { connect } from "node:net";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { seeded } from "./helpers/loads.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab", "picture");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab", "picture"));
 
 /** Sends one request, and reads, cancels or abandons it at random. */
 async function sendOne(server: TestServer, inputs: readonly unknown[], random: (n: number) => number): Promise<void> {

@@ -2,24 +2,22 @@
  * `--max-memory`: bodies, fetched files and outputs stay within one account of bytes, and leave it when they are no
  * longer needed.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { problemOf } from "./helpers/client.ts";
 import { palettePng } from "./helpers/crafted-pictures.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
-let store: TestStore;
 let png: Uint8Array;
 
+const store = fixture(() => storeWith("lab", "picture", "shapes", "greedy"));
 beforeAll(async () => {
-  store = await storeWith("lab", "picture", "shapes", "greedy");
   png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
 });
-
-afterAll(() => store[Symbol.asyncDispose]());
 
 const held = (server: TestServer, part: string) => server.client.metric(`sconce_memory_bytes{part="${part}"}`);
 

@@ -2,30 +2,23 @@
  * A server loads a model at its first prediction, and unloads it when it is idle or when another model needs its
  * place.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   const named = (name: string, factor: number) =>
     writeModel(dir, modelText({ name: `"${name}"`, postprocess: `({ y }) => ({ y: ${factor} * y.data[0] })` }), name);
   const needy = await writeModel(dir, modelText({ name: '"needy"', setup }), "needy");
-  store = await storeWith("lab", await named("ten", 10), await named("hundred", 100), needy);
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return storeWith("lab", await named("ten", 10), await named("hundred", 100), needy);
 });
 
 const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>

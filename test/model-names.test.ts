@@ -2,22 +2,21 @@
  * Texts that name a model: names in the user's store, paths of stores, of models' folders and of weights files. All
  * processes of a server find the model that its parent process found.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, cp, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { addModels, modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { addModels, modelFolder, storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const options = ["--port", "0", "--host", "127.0.0.1", "--device", "cpu"];
 
-let dir: TempDir;
 /** A store that only its path names. */
-let foreign: TestStore;
 /** Each kind of text, with the name of the model that it means. */
 let named: Record<Kind, { readonly given: string; readonly name: string }>;
 
@@ -38,8 +37,9 @@ async function writeScript(name: string, file: string): Promise<string> {
   return folder;
 }
 
+const dir = fixture(tempDir);
+const foreign = fixture(() => storeWith("lab"));
 beforeAll(async () => {
-  [dir, foreign] = await Promise.all([tempDir(), storeWith("lab")]);
   await mkdir(dir.join("home"));
   await addModels(dir.join("home"), ["texts"]);
   await writeScript("scripted", "model.js");
@@ -52,8 +52,6 @@ beforeAll(async () => {
     weights: { given: "tuple.pt2", name: "tuple" },
   };
 });
-
-afterAll(() => Promise.all([dir, foreign].map((each) => each?.[Symbol.asyncDispose]())));
 
 const list = z.object({ models: z.array(z.object({ name: z.string(), state: z.string(), digest: z.string() })) });
 

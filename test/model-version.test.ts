@@ -1,5 +1,5 @@
 /** A prediction names the build of the model that made it: in answers, headers, events, log lines and stores. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
 import { ModelVersion } from "../src/server/predictions/model-version.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
@@ -7,24 +7,22 @@ import { SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
 import { startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { endIn } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
 let model: NonNullable<PredictionBody["model"]>;
 let name: string;
 
+const store = fixture(() => storeWith("lab"));
 beforeAll(async () => {
-  store = await storeWith("lab");
   const { digest } = await new ModelStore(store.home).resolve("lab");
   model = { repository: "lab", tag: digest.slice(7, 19), digest };
   name = `lab:${model.tag}`;
 });
-
-afterAll(() => store[Symbol.asyncDispose]());
 
 test("answers, headers and events of every kind of prediction name the build", async () => {
   await using server = await store.serve("lab");

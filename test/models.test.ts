@@ -5,33 +5,26 @@ import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   const ten = "({ y }) => ({ y: 10 * y.data[0] })";
   const setup = '() => { if (process.env.BREAKS_SETUP === "1") throw new Error("no such tokenizer"); }';
   const slow =
     "async () => { if (process.env.SETUP_URL !== undefined) await fetch(process.env.SETUP_URL + process.pid); }";
-  store = await storeWith(
+  return storeWith(
     "lab",
     "texts",
     await writeModel(dir, modelText({ name: '"slow"', setup: slow }), "slow"),
     await writeModel(dir, modelText({ name: '"team/ten"', postprocess: ten }), "ten"),
     await writeModel(dir, modelText({ name: '"broken"', setup }), "broken"),
   );
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>

@@ -1,25 +1,15 @@
 /** A prediction with an id or key of the client is created once, however often the client sends it. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chosenId, idOfKey } from "../src/server/http/request-headers.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-let dir: TempDir;
-let server: TestServer;
-
-beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
-  server = await store.serve("lab");
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab"));
+const dir = fixture(tempDir);
+const server = fixture(() => store.serve("lab"));
 
 interface Sent {
   readonly to?: TestServer;

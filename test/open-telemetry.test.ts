@@ -1,16 +1,14 @@
 /** Spans that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { type Collector, collector, type Span } from "./helpers/collector.ts";
+import { collector, type Span } from "./helpers/collector.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
-let store: TestStore;
-let server: RunningCli;
 let client: Client;
-let collected: Collector;
 
 const variables = {
   OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
@@ -26,20 +24,13 @@ const serve = (env: Readonly<Record<string, string>>, ...args: string[]): Runnin
     },
   });
 
+const store = fixture(() => storeWith("parts"));
+const collected = fixture(collector);
+const server = fixture(() =>
+  serve({ OTEL_EXPORTER_OTLP_ENDPOINT: collected.url, OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision" }, "--access-log"),
+);
 beforeAll(async () => {
-  store = await storeWith("parts");
-  collected = collector();
-  server = serve(
-    { OTEL_EXPORTER_OTLP_ENDPOINT: collected.url, OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision" },
-    "--access-log",
-  );
   client = await clientOf(server);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await collected[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
 });
 
 const parent = (traceId: string, flags = "01") => `00-${traceId}-00f067aa0ba902b7-${flags}`;

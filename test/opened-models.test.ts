@@ -1,11 +1,12 @@
 /** Each opened model has its own parameters, state and variables, also if several come from one build. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { z } from "zod";
 import { openModel } from "../src/testing.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 /** A model whose outputs show the parameters and the state of each function, and a variable of its file. */
 const text = `let last = "none";
@@ -20,19 +21,11 @@ ${modelText({
   postprocess: "({ y }, { state }) => ({ y: y.item(), state: state.word, variable: last })",
 })}`;
 
-let dir: TempDir;
-let store: TestStore;
-
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   await writeModel(dir, text);
-  store = await storeWith(dir.path);
 });
-
-afterAll(async () => {
-  await store?.[Symbol.asyncDispose]();
-  await dir?.[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith(dir.path));
 
 test("a server gives two entries of one build their own parameters, state and variables, and ends both states", async () => {
   const file = dir.join("models.toml");

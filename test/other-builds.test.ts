@@ -1,19 +1,14 @@
 /** One build of a model accepted predictions, its server was killed, and the next server has another build. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
+import { expect, test } from "bun:test";
+import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { descendants, isRunning, until } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-let store: BuildsStore;
-
-beforeAll(async () => {
-  store = await storeOfBuilds();
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(storeOfBuilds);
 
 const serve = (tag: string, dir: TempDir): RunningCli =>
   startCli(["serve", `lab:${tag}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite")], {

@@ -1,14 +1,15 @@
 /** Files in outputs, sent as raw bytes by their own URLs. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { LargeText } from "../src/server/predictions/large-text.ts";
 import { listIn } from "../src/server/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const pageOf = (length: number) => `<p>${"0123456789".repeat(length / 10)}</p>`;
@@ -28,19 +29,11 @@ const model = modelText({
   }`,
 });
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
+const store = fixture(async () => {
   await using dir = await tempDir();
-  store = await storeWith(await writeModel(dir, model));
-  server = await store.serve("pages");
+  return await storeWith(await writeModel(dir, model));
 });
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const server = fixture(() => store.serve("pages"));
 
 /** Path of the outputs of a prediction. Each number is the length of a page that the model returns as a file. */
 async function pathFor(...lengths: number[]): Promise<string> {

@@ -1,12 +1,13 @@
 /** The model's page in a browser, and what programs get at its URL. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { hasBrowser } from "./helpers/browser.ts";
 import { Family } from "./helpers/family.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { writeModel } from "./helpers/model-text.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { Visitor } from "./helpers/visitor.ts";
 import { fieldTests } from "./page/fields.ts";
@@ -14,20 +15,12 @@ import { fieldTests } from "./page/fields.ts";
 const example = (name: string) => fileURLToPath(new URL(`../examples/${name}`, import.meta.url));
 const accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-let store: TestStore;
-let stage: TestServer;
-
-beforeAll(async () => {
+const store = fixture(async () => {
   await using folder = await tempDir();
   const kinds = await writeModel(folder, await Bun.file(new URL("page/kinds.ts", import.meta.url)).text());
-  store = await storeWith("stage", "parts", kinds, example("digits"), example("upscale"));
-  stage = await store.serve("stage");
+  return await storeWith("stage", "parts", kinds, example("digits"), example("upscale"));
 });
-
-afterAll(async () => {
-  await stage[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const stage = fixture(() => store.serve("stage"));
 
 describe("GET /", () => {
   test("redirects a browser to the page, also below the path of a proxy", async () => {
@@ -72,16 +65,8 @@ describe("GET /demo", () => {
 });
 
 describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)", () => {
-  let visitor: Visitor;
-  let kinds: TestServer;
-
-  beforeAll(async () => {
-    [visitor, kinds] = await Promise.all([Visitor.arrives(), store.serve("kinds")]);
-  });
-
-  afterAll(async () => {
-    await Promise.all([visitor[Symbol.asyncDispose](), kinds[Symbol.asyncDispose]()]);
-  });
+  const visitor = fixture(() => Visitor.arrives());
+  const kinds = fixture(() => store.serve("kinds"));
 
   /** Takes a screenshot for the README, only with `SCONCE_SCREENSHOTS=1`. */
   const screenshot = async (name: string) => {

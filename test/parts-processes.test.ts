@@ -6,14 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let server: RunningCli;
 let client: Client;
 
 const serve = (...args: string[]): RunningCli =>
@@ -21,17 +19,11 @@ const serve = (...args: string[]): RunningCli =>
     env: { SCONCE_HOME: store.home },
   });
 
+const dir = fixture(tempDir);
+const store = fixture(() => storeWith("parts"));
+const server = fixture(serve);
 beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith("parts");
-  server = serve();
   client = await clientOf(server);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 interface PartData {

@@ -1,35 +1,26 @@
 /** `predict` replaces the forward pass: a model with several networks, and modules that keep a state. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Image } from "../src/author/media.ts";
-import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { modelFolder, storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const digits = fileURLToPath(new URL("../examples/digits", import.meta.url));
-let dir: TempDir;
-let store: TestStore;
-let page: TestServer;
-let meter: TestServer;
 
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   // The model `page` gets the weights of the example digits, and imports a file of the example.
   const folder = join(dir.path, "test/models/page");
   await cp(modelFolder("page"), folder, { recursive: true });
   await cp(join(digits, "digits.pt2"), join(folder, "reader.pt"));
   await cp(join(digits, "canonicalize.ts"), join(dir.path, "examples/digits/canonicalize.ts"));
-  store = await storeWith(folder, "meter");
-  [page, meter] = await Promise.all([store.serve("page"), store.serve("meter")]);
+  return storeWith(folder, "meter");
 });
-
-afterAll(async () => {
-  await page[Symbol.asyncDispose]();
-  await meter[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const page = fixture(() => store.serve("page"));
+const meter = fixture(() => store.serve("meter"));
 
 /** A data URI of a white page that shows digits of the example side by side. */
 async function pageOf(names: readonly string[], height: number): Promise<string> {

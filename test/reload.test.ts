@@ -1,9 +1,10 @@
 /** POST /reload and SIGHUP: a tag that names another build now is switched to this build inside the server. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
+import { beforeAll, expect, test } from "bun:test";
+import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { follow, program, type RunningCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -12,14 +13,10 @@ import { addModels } from "./helpers/server.ts";
 import { switchUnderLoad } from "./helpers/switches.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: BuildsStore;
-
+const store = fixture(storeOfBuilds);
 beforeAll(async () => {
-  store = await storeOfBuilds();
   await addModels(store.home, ["texts"]);
 });
-
-afterAll(() => store[Symbol.asyncDispose]());
 
 const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
 

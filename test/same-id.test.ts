@@ -1,14 +1,15 @@
 /** Two clients with different API keys choose the same id. At each route, each client gets its own prediction only, also while both read. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { makeKey } from "../src/server/access/key-file.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 /** Repeats the letter of the input: as text, and as a large and a small file. */
 const model = modelText({
@@ -40,25 +41,19 @@ const letters = ["A", "B"] as const;
 type Letter = (typeof letters)[number];
 
 const keys = { A: makeKey({ name: "one" }), B: makeKey({ name: "two" }) };
-let store: TestStore;
-let dir: TempDir;
-let server: RunningCli;
 let client: Client;
 
-beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith(await writeModel(dir, model, "letters"));
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith(await writeModel(dir, model, "letters")));
+const server = fixture(async () => {
   await Bun.write(dir.join("keys.toml"), `${keys.A.entry}\n${keys.B.entry}`);
   const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--allow-private-urls", "--webhook-secret", secret];
-  server = startCli(["serve", "letters", ...args, "--api-keys", dir.join("keys.toml")], {
+  return startCli(["serve", "letters", ...args, "--api-keys", dir.join("keys.toml")], {
     env: { SCONCE_HOME: store.home },
   });
-  client = await clientOf(server);
 });
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
+beforeAll(async () => {
+  client = await clientOf(server);
 });
 
 function ask(letter: Letter, path: string, init: RequestInit = {}): Promise<Response> {

@@ -2,25 +2,18 @@
  * `serve /FOLDER` for a model store. plain-models.test.ts has folders with a model.ts or weights, which are packaged
  * first.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const options = ["--port", "0", "--host", "127.0.0.1"];
 
-let one: TestStore;
-let two: TestStore;
-let home: TempDir;
-
-beforeAll(async () => {
-  [one, two, home] = await Promise.all([storeWith("lab"), storeWith("lab", "picture"), tempDir()]);
-});
-
-afterAll(async () => {
-  await Promise.all([one, two, home].map((each) => each[Symbol.asyncDispose]()));
-});
+const one = fixture(() => storeWith("lab"));
+const two = fixture(() => storeWith("lab", "picture"));
+const home = fixture(tempDir);
 
 const env = () => ({ SCONCE_HOME: home.path });
 

@@ -11,19 +11,17 @@ import { frontsOf } from "../src/server/server.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   const spin =
     "(rows, { input: { x } }) => { const end = performance.now() + x; while (performance.now() < end); return { y: x }; }";
   const wide = {
@@ -33,16 +31,7 @@ beforeAll(async () => {
   };
   const wideFolder = await writeModel(dir, modelText({ name: '"wide"', ...wide }), "wide");
   await copyFile((await fixtures()).path("wide.pt"), join(wideFolder, "wide.pt"));
-  store = await storeWith(
-    "lab",
-    wideFolder,
-    await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
-  );
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return storeWith("lab", wideFolder, await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"));
 });
 
 const serve = (model: string, ...args: string[]): RunningCli =>

@@ -1,21 +1,22 @@
 /** `build` and `check` try a model with the same code, so they find the same mistakes. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { otherValues } from "../src/server/flow/trial-items.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
 let weights: Fixtures;
 let wrong: string;
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  [dir, weights, wrong] = await Promise.all([tempDir(), fixtures(), mistakes()]);
+  weights = await fixtures();
+  wrong = await mistakes();
 }, 600_000);
-afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 

@@ -1,18 +1,13 @@
 /** One server a port of a machine. With --take-over a new server ends the server that has the port, and finishes its predictions. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
+import { expect, test } from "bun:test";
+import { type Build, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-let store: BuildsStore;
-
-beforeAll(async () => {
-  store = await storeOfBuilds();
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(storeOfBuilds);
 
 interface Place {
   /** Folder of the store, and of the lock of the port. */

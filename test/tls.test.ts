@@ -1,5 +1,5 @@
 /** HTTPS: the server's certificate, certificates of clients, and files that change. */
-import { afterAll, beforeAll, expect, setSystemTime, test } from "bun:test";
+import { beforeAll, expect, setSystemTime, test } from "bun:test";
 import { createPrivateKey } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
@@ -7,20 +7,18 @@ import type { TlsPaths } from "../src/server/http/options.ts";
 import { TlsFiles } from "../src/server/http/tls-files.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-let dir: TempDir;
 let ca: string;
 
+const store = fixture(() => storeWith("lab"));
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
   ({ ca } = await makeCertificates(dir));
 });
-
-afterAll(() => Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]));
 
 const files = () => ({ tlsCert: dir.join("server.pem"), tlsKey: dir.join("server.key") });
 

@@ -3,31 +3,18 @@
  * second, other outcome.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { eventsOf } from "./helpers/events.ts";
-import { type Hold, hold } from "./helpers/hold.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let server: TestServer;
-let gate: Hold;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  gate = hold();
-  store = await storeWith("lab");
-  server = await store.serve("lab", { store: dir.join("predictions.db"), allowPrivateUrls: true });
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await gate[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const dir = fixture(tempDir);
+const gate = fixture(hold);
+const store = fixture(() => storeWith("lab"));
+const server = fixture(() => store.serve("lab", { store: dir.join("predictions.db"), allowPrivateUrls: true }));
 
 /** Ids of the ended predictions in the database file, as the next process would read them. */
 function kept(): ReadonlySet<unknown> {

@@ -1,5 +1,5 @@
 /** Every command refuses an exported program in training mode, and prints the Python that fixes it. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openSession } from "../src/engine/native/binding.ts";
@@ -7,18 +7,17 @@ import { readProgram } from "../src/engine/native/program.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
 let programs: string;
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   programs = await mistakes();
 }, 600_000);
-afterAll(() => dir[Symbol.asyncDispose]());
 
 const mend = "call model.eval() before torch.export.export(model, …)";
 

@@ -1,22 +1,21 @@
 /** A build tries the model's example, and refuses outputs that are unreliable and code that other machines lack. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "citty";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
 let weights: Fixtures;
-let dir: TempDir;
 beforeAll(async () => {
   weights = await fixtures();
-  dir = await tempDir();
 }, 600_000);
-afterAll(() => dir[Symbol.asyncDispose]());
+const dir = fixture(tempDir);
 
 const four = {
   tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",

@@ -1,24 +1,15 @@
 /** The example upscale in a real server: its code and its weights. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { defaultLimits } from "../src/author/file.ts";
 import { Image, type Pixels } from "../src/author/media.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const example = join(import.meta.dir, "../examples/upscale");
 
-let store: TestStore;
-let server: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith(example);
-  server = await store.serve("upscale");
-}, 120_000);
-
-afterAll(async () => {
-  await server?.[Symbol.asyncDispose]();
-  await store?.[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith(example), 120_000);
+const server = fixture(() => store.serve("upscale"), 120_000);
 
 describe("photographs that the training never saw, halved in size:", () => {
   for (const name of ["camera.png", "chelsea.png", "coffee.jpg"]) {

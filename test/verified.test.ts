@@ -1,11 +1,12 @@
 /** Commands refuse to serve, run or compile a model with a file whose content does not match its digest. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFile, utimes, writeFile } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /** Changes the last byte of a file, but not the file's times. */
@@ -77,11 +78,7 @@ test("a model with a changed file is repaired by building it again", async () =>
 });
 
 describe("a model", () => {
-  let store: TestStore;
-  beforeAll(async () => {
-    store = await storeWith("lab");
-  });
-  afterAll(() => store[Symbol.asyncDispose]());
+  const store = fixture(() => storeWith("lab"));
   const run = async (...args: string[]) => {
     const { code, stdout, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
     return { code, stdout, error: stderr.split("\n").filter((line) => line.startsWith("sconce: ")) };

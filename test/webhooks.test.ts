@@ -1,5 +1,5 @@
 /** Webhooks are signed and delivered reliably, and do not harm other clients. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
 import type { ServeConfig } from "../src/server/config.ts";
@@ -8,31 +8,23 @@ import { Progress } from "../src/server/webhooks/progress.ts";
 import { WebhookSender } from "../src/server/webhooks/webhook-sender.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-let server: TestServer;
 let client: Client;
 
 const signing: Partial<ServeConfig> = { webhookSecret: [secret], allowPrivateUrls: true };
 
+const dir = fixture(tempDir);
+const store = fixture(() => storeWith("stage", "lab", "parts"));
+const server = fixture(() => store.serve("lab", signing));
 beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith("stage", "lab", "parts");
-  server = await store.serve("lab", signing);
   ({ client } = server);
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
 });
 
 /** Resolves once no message waits to be sent, so that the receiver can be closed. */

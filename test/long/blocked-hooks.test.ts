@@ -1,25 +1,16 @@
 /** A model's hook that never returns ends its front, which starts again. Other inputs get their outputs. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { inRole } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 import { serveStray, strayModel } from "../helpers/stray-model.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
-  store = await storeWith(await strayModel(dir));
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
-});
+const dir = fixture(tempDir);
+const store = fixture(async () => storeWith(await strayModel(dir)));
 
 const serve = (...args: string[]): RunningCli => serveStray(store, "none", ...args);
 

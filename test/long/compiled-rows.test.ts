@@ -2,7 +2,7 @@
  * A program with a dynamic batch dimension is compiled for any number of rows, and for the sizes that it declares,
  * even if its example has few rows.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../../src/author/tensor.ts";
 import { compiledPath } from "../../src/cli/commands/plain/compiled-program.ts";
@@ -11,17 +11,16 @@ import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { exactPrograms, fewRows } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { fastCompilation } from "../helpers/script-runner.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 let folder: string;
 let exact: string;
-let dir: TempDir;
 beforeAll(async () => {
   [folder, exact] = await Promise.all([fewRows(), exactPrograms()]);
-  dir = await tempDir();
 }, 300_000);
-afterAll(() => dir[Symbol.asyncDispose]());
+const dir = fixture(tempDir);
 
 function compile(file: string) {
   // Compiling needs torch. Only the command line from the sources finds the torch of the checkout.

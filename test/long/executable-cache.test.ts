@@ -1,25 +1,23 @@
 /** The folder in which an executable file caches its unpacked libraries. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { cacheLocation, secureFolder } from "../../src/machine/libtorch/cache-folder.ts";
 import { LibraryCache } from "../../src/machine/libtorch/library-cache.ts";
 import { packLibraries } from "../../src/package/executable/library-pack.ts";
-import { type BareRoot, bareRoot, bareRootTest } from "../helpers/bare-root.ts";
+import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import {
   digitsExecutable,
-  type Executable,
   failureOfProgram,
   predictExample,
   startExecutable,
   systemLibraries,
 } from "../helpers/executable.ts";
 import { failure as failureOf } from "../helpers/failure.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const inBareRoot = bareRootTest(test);
-let digits: Executable;
-let home: TempDir;
 /**
  * Cache folder with the unpacked libraries of the example digits, shared by all tests. Each test, or the next start
  * of the executable file, repairs what the test changes.
@@ -29,9 +27,9 @@ let unpacked: string;
 let first: string[][];
 
 // The cache is unpacked once for all tests, because unpacking takes three seconds of processor time.
+const digits = fixture(digitsExecutable, 600_000);
+const home = fixture(tempDir);
 beforeAll(async () => {
-  digits = await digitsExecutable();
-  home = await tempDir();
   const env = { HOME: home.path };
   unpacked = home.join(".cache/sconce");
   for (let i = 0; i < 3; i++) {
@@ -48,11 +46,6 @@ beforeAll(async () => {
   }
   first = await Promise.all(Array.from({ length: 2 }, () => predictExample(digits.path, env)));
 }, 600_000);
-
-afterAll(async () => {
-  await digits[Symbol.asyncDispose]();
-  await home[Symbol.asyncDispose]();
-});
 
 /** Checks that the cache contains only the lock and one folder of libraries. @returns the folder */
 async function onlyFolder(cache: string): Promise<string> {
@@ -225,13 +218,11 @@ async function smallPack() {
 
 describe("an unusable cache folder is reported with a fix", () => {
   const wayOut = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
-  let root: BareRoot;
+  const root = fixture(bareRoot);
   beforeAll(async () => {
-    root = await bareRoot();
     await root.add({ "/server": digits.path, ...(await systemLibraries()) });
     await mkdir(join(root.path, "cache"));
   });
-  afterAll(() => root[Symbol.asyncDispose]());
 
   for (const [what, options, reason] of [
     ["read-only", "mode=1777,ro", "/cache is read-only"],

@@ -1,22 +1,19 @@
 /** Executable files without libtorch: they use the libtorch of the machine. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
-import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "../helpers/executable.ts";
+import { executable, failureOfProgram, startAndStop, startExecutable } from "../helpers/executable.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { writeTriple } from "../helpers/operators.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 /** An executable file of a model with custom operators. */
-let external: Executable;
-
-beforeAll(async () => {
+const external = fixture(async () => {
   await using folder = await tempDir();
   await writeTriple(folder.path, '["operators.so"]');
-  external = await executable(folder.path, ["--libtorch", "external"]);
+  return await executable(folder.path, ["--libtorch", "external"]);
 }, 600_000);
-
-afterAll(() => external[Symbol.asyncDispose]());
 
 describe("an executable file without libtorch", () => {
   const libtorch = readLibtorch();

@@ -1,11 +1,12 @@
 /** Executable files run on a system that has only the C and C++ libraries. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { type BareRoot, bareRoot, bareRootTest } from "../helpers/bare-root.ts";
+import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf, follow } from "../helpers/cli.ts";
-import { digitsExecutable, type Executable, executable, systemLibraries } from "../helpers/executable.ts";
+import { digitsExecutable, executable, systemLibraries } from "../helpers/executable.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { hasRegistry, startRegistry } from "../helpers/registry.ts";
 import { descendants } from "../helpers/running.ts";
@@ -16,20 +17,13 @@ import { packages } from "../helpers/weights.ts";
 
 const examples = join(import.meta.dir, "../..", "examples");
 const inBareRoot = bareRootTest(test);
-let digits: Executable;
-let upscale: Executable;
 
-beforeAll(async () => {
-  [digits, upscale] = await Promise.all([
-    digitsExecutable(),
+const digits = fixture(digitsExecutable, 600_000);
+const upscale = fixture(
+  async () =>
     executable(join(examples, "upscale"), [], ["--weights", (await packages()).path("enlarged-compiled.pt2")]),
-  ]);
-}, 600_000);
-
-afterAll(async () => {
-  await digits[Symbol.asyncDispose]();
-  await upscale[Symbol.asyncDispose]();
-});
+  600_000,
+);
 
 test("an executable file serves the model of a model folder, and contains no other folder", async () => {
   await using store = await storeWith("lab");
@@ -70,12 +64,10 @@ async function dataUri(path: string, type: string): Promise<string> {
 }
 
 describe("executable files, with an empty environment and a user without a name", () => {
-  let root: BareRoot;
+  const root = fixture(bareRoot);
   beforeAll(async () => {
-    root = await bareRoot();
     await root.add({ "/server": digits.path, "/upscale": upscale.path, ...(await systemLibraries()) });
   });
-  afterAll(() => root[Symbol.asyncDispose]());
 
   inBareRoot("predicts, cancels, shows its documentation, writes nothing of the model, and ends with 0", async () => {
     await using server = root.run(["/server", "--port", "0", "--host", "127.0.0.1"]);

@@ -2,7 +2,7 @@
  * The outputs of a model's example: `build --compare` compares them with PyTorch's, and each start of the server
  * compares them with the outputs of the build.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { float32, type Tensor } from "../../src/author/tensor.ts";
@@ -14,20 +14,18 @@ import { decodeGolden, encodeGolden } from "../../src/server/flow/golden.ts";
 import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { exactPrograms, mistakes } from "../helpers/exports.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
-let dir: TempDir;
 let programs: string;
 const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
 const tensors = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
 const item = [{ dtype: "float32", shape: [4], data: Float32Array.of(1, 2, 3, 4) }] as const;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   programs = await exactPrograms();
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 async function programOf(name: string): Promise<string> {
   const cases: { name: string; file: string }[] = await Bun.file(join(programs, "cases.json")).json();

@@ -1,16 +1,11 @@
 /** A busy connection stays open past the idle timeout. A connection whose body arrives byte by byte is closed. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 import { post, wire } from "../helpers/wire.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 test("a busy connection stays open past the idle timeout", async () => {
   await using server = await store.serve("lab", { idleTimeout: 1 });

@@ -1,28 +1,26 @@
 /** The folder that `sconce init` writes type-checks, in a checkout, outside it, and in a clone. `sconce check` finds type errors. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { checkTypes } from "../../src/cli/commands/check/type-check.ts";
 import { setSources } from "../../src/package/executable/sources.ts";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const root = resolve(import.meta.dir, "../..");
 
-let dir: TempDir;
 /**
  * Runs the command line from the sources: the compiled file has no TypeScript compiler, and prints no hints about a
  * checkout.
  */
 const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   await cli(["init", "Paint Shop"], { cwd: dir.path });
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 async function compile(folder: string): Promise<{ code: number; output: string }> {
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");

@@ -17,6 +17,7 @@ import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { type PredictionBody, problemOf } from "../helpers/client.ts";
 import { failureOf } from "../helpers/failure.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith, type TestStore } from "../helpers/server.ts";
@@ -294,7 +295,6 @@ test("a list of numbers takes memory for its values, not for an object each", as
 });
 
 describe.concurrent("a server", () => {
-  let store: TestStore;
   const waits = `if (!Bun.isMainThread) {
     const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
     writeFileSync(process.env.GATE + ".begun", "");
@@ -302,7 +302,7 @@ describe.concurrent("a server", () => {
   }`;
   const elsewhere = 'if (!Bun.isMainThread) throw new Error("not on this thread");';
 
-  beforeAll(async () => {
+  const store = fixture(async () => {
     await using dirs = await tempDir();
     const folders = [
       modelText({ name: '"waits"', input: `z.object({ x: z.number().refine(() => { ${waits} return true; }) })` }),
@@ -316,10 +316,8 @@ describe.concurrent("a server", () => {
       }),
       `${elsewhere}\n${modelText({ name: '"loads-on-main"' })}`,
     ].map((text, i) => writeModel(dirs, text, String(i)));
-    store = await storeWith("lab", ...(await Promise.all(folders)));
+    return await storeWith("lab", ...(await Promise.all(folders)));
   });
-
-  afterAll(() => store[Symbol.asyncDispose]());
 
   /** Adds white space between the inputs, which makes the body large. */
   const spaced = (inputs: readonly unknown[]) =>

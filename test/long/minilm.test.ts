@@ -1,27 +1,21 @@
 /** The example minilm, served: its embeddings equal those of the original implementation. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../../examples/minilm/prepared.ts";
 import { WordPieces } from "../../examples/minilm/word-pieces.ts";
 import { z } from "../../src/index.ts";
 import { cpuMs } from "../helpers/cpu-time.ts";
 import { Family, paths } from "../helpers/family.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { storeWith } from "../helpers/server.ts";
 
 let model: PreparedModel;
-let store: TestStore;
-let server: TestServer;
 
 beforeAll(async () => {
   model = await preparedModel();
-  store = await storeWith(model.folder);
-  server = await store.serve("minilm");
 }, 600_000);
-
-afterAll(async () => {
-  await server?.[Symbol.asyncDispose]();
-  await store?.[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith(model.folder), 600_000);
+const server = fixture(() => store.serve("minilm"), 600_000);
 
 async function embed(texts: readonly string[]): Promise<number[][]> {
   const { status, outputs, error_message } = await server.client.predict(texts.map((text) => ({ text })));

@@ -1,22 +1,20 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { makeKey } from "../../src/server/access/key-file.ts";
 import { adminOf, clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { mcpClient } from "../helpers/mcp.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
 import { receiver, secret } from "../helpers/receiver.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { storeWith } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
-let dir: TempDir;
-let store: TestStore;
-
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const store = fixture(async () => {
   const postprocess = "({ y }) => ({ y: 10 * y.data[0] })";
   // The engine process runs the model's example before it is ready. While the file that the variable BREAK names
   // exists, the example fails, and the engine process does not start.
@@ -25,12 +23,7 @@ beforeAll(async () => {
     return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
   }`;
   const text = modelText({ name: '"ten"', postprocess, preprocess });
-  store = await storeWith("lab", await writeModel(dir, text, "ten"));
-});
-
-afterAll(async () => {
-  await store[Symbol.asyncDispose]();
-  await dir[Symbol.asyncDispose]();
+  return storeWith("lab", await writeModel(dir, text, "ten"));
 });
 
 const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>

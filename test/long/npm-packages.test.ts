@@ -2,20 +2,19 @@
  * The npm packages, installed on a machine that has only Bun: no Python, no other libtorch, no checkout, an empty
  * home.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { packPackages } from "../../scripts/pack/npm.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
-import { type NpmRegistry, npmRegistry } from "../helpers/npm-registry.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { npmRegistry } from "../helpers/npm-registry.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 const libtorch = readLibtorch();
-let dir: TempDir;
-let registry: NpmRegistry;
 let project: string;
 
 /** Runs Bun as a user with an empty home, with no variables but these and `env`. */
@@ -37,21 +36,18 @@ async function output(command: readonly string[], options: Parameters<typeof sta
   return text;
 }
 
-beforeAll(async () => {
-  dir = await tempDir();
+const dir = fixture(tempDir);
+const registry = fixture(async () => {
   for (const name of ["home", "bin", "tmp", "packed"]) await mkdir(dir.join(name));
   await symlink(process.execPath, dir.join("bin", "bun"));
   const addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
   // Compression and the removal of symbols would take most of the time of this file.
   const form = { level: 0, isStripped: false };
-  registry = await npmRegistry(await packPackages(dir.join("packed"), addons, form));
+  return npmRegistry(await packPackages(dir.join("packed"), addons, form));
+});
+beforeAll(async () => {
   project = dir.join("my-model");
   await output(["create", "sconce", "my-model"], { cwd: dir.path });
-});
-
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await dir?.[Symbol.asyncDispose]();
 });
 
 test("bun create sconce DIR makes a folder that `bun run serve` serves", async () => {

@@ -1,5 +1,5 @@
 /** The whole command line as one file, and as a Python wheel, with an empty home and without a checkout. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { packWheel } from "../../scripts/pack/wheel.ts";
@@ -10,25 +10,23 @@ import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { compiledProgram } from "../helpers/compiled-program.ts";
 import { systemLibraries } from "../helpers/executable.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 const digits = join(root, "examples/digits");
 const libtorch = readLibtorch();
 
-let dir: TempDir;
 /** Path of the command line as one file, which `npm test` has compiled. */
 let sconce: string;
 let addons: Readonly<Record<string, string>>;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
   sconce = process.env.SCONCE_TEST_PROGRAM ?? dir.join("sconce");
   if (process.env.SCONCE_TEST_PROGRAM === undefined) await compiledProgram(sconce);
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 bareRootTest(test)("packages a model of TypeScript, serves it, and writes another with its types", async () => {
   await using system = await bareRoot();

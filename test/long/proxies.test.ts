@@ -8,36 +8,34 @@ import { makeCertificates } from "../helpers/certificates.ts";
 import { Client } from "../helpers/client.ts";
 import { debianTool } from "../helpers/debian-tools.ts";
 import { eventsOf } from "../helpers/events.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { hold } from "../helpers/hold.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { storeWith } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const folder = resolve(import.meta.dir, "../../deploy");
 const read = (path: string) => readFile(join(folder, path), "utf8");
 const { secret, entry } = makeKey({ name: "client" });
 const bearer = { Authorization: `Bearer ${secret}` };
 
-let store: TestStore;
-let server: TestServer;
-let dir: TempDir;
 let ca: string;
 
+const store = fixture(() => storeWith("lab"));
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
   await Bun.write(dir.join("keys.toml"), entry);
-  server = await store.serve("lab", {
+});
+const server = fixture(() =>
+  store.serve("lab", {
     apiKeys: dir.join("keys.toml"),
     allowedHosts: ["models.example.com"],
     adminPort: { host: "127.0.0.1", port: 0 },
     allowPrivateUrls: true,
-  });
+  }),
+);
+beforeAll(async () => {
   ({ ca } = await makeCertificates(dir));
-});
-
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
 });
 
 interface Proxy {

@@ -1,19 +1,14 @@
 /** `maxReadyBytes` limits the bytes of tensors that are prepared before their batches. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Image } from "../../src/author/media.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { storeWith, type TestServer } from "../helpers/server.ts";
 
 /** Inputs of the tests differ in shape, so batches do not fill up, and with this delay prepared tensors wait. */
 const config = { maxReadyBytes: 20_000, maxQueueDelay: 600_000 };
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("shapes", join(import.meta.dir, "../../examples/upscale"));
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("shapes", join(import.meta.dir, "../../examples/upscale")));
 
 /** Sends three predictions of 40 inputs each. @returns the largest number of prepared items and of their bytes */
 async function mostReady(

@@ -1,16 +1,11 @@
 /** `sconce serve` reports how many layers of a model have weights that are arranged for the processor. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { startCli } from "../helpers/cli.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 import { fixtures } from "../helpers/weights.ts";
 
-let dir: TempDir;
-
-beforeAll(async () => {
-  dir = await tempDir();
-});
-
-afterAll(() => dir[Symbol.asyncDispose]());
+const dir = fixture(tempDir);
 
 test("`serve` reports how many layers are packed", async () => {
   const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];

@@ -1,19 +1,14 @@
 /** Reports to a service manager such as systemd, and the unit of deploy/systemd. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { follow, program, type RunningCli } from "../helpers/cli.ts";
 import { datagramsAt } from "../helpers/datagrams.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { machineEnv } from "../helpers/machine.ts";
 import { until } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 const { PATH = "", HOME = "" } = process.env;
 

@@ -1,15 +1,10 @@
 /** An unload waits for the predictions of its model, longer than the server lets a connection be idle. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 test("a request that unloads a model waits for longer than the idle timeout", async () => {
   await using held = hold();

@@ -1,17 +1,12 @@
 /** A server that stops: running batches end, and clients get their last results. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { until } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 
-let store: TestStore;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-});
-
-afterAll(() => store[Symbol.asyncDispose]());
+const store = fixture(() => storeWith("lab"));
 
 const serve = (args: readonly string[] = ["lab"]): RunningCli =>
   startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home } });

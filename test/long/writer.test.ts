@@ -1,29 +1,27 @@
 /** The example writer: texts are written together in one batch, and each is as if it were written alone. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { clientOf, startCli } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";
 import { eventsOf, type ServerEvent } from "../helpers/events.ts";
 import { writerDevices } from "../helpers/exports.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { inRole, until } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
+import { storeWith } from "../helpers/server.ts";
 
-let store: TestStore;
-let server: RunningCli;
 let client: Client;
 
+const store = fixture(() => storeWith(join(import.meta.dir, "../../examples/writer")), 300_000);
+const server = fixture(
+  () =>
+    startCli(["serve", "writer", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
+      env: { SCONCE_HOME: store.home },
+    }),
+  300_000,
+);
 beforeAll(async () => {
-  store = await storeWith(join(import.meta.dir, "../../examples/writer"));
-  server = startCli(["serve", "writer", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
-    env: { SCONCE_HOME: store.home },
-  });
   client = await clientOf(server);
 }, 300_000);
-
-afterAll(async () => {
-  await server?.[Symbol.asyncDispose]();
-  await store?.[Symbol.asyncDispose]();
-});
 
 const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
 /** Texts of many lengths begin together, and leave the batch one after another. Further texts join meanwhile. */
