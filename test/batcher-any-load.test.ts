@@ -1,20 +1,27 @@
 /** Properties of the batching rule that hold under random loads. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
 
-/** Random loads. Items arrive at random times; they have random predictions ("lanes") and shapes ("keys"). */
-const arrivals = fc.array(
-  fc.record({
-    atMs: fc.integer({ min: 0, max: 200 }),
-    lane: fc.integer({ min: 0, max: 5 }),
-    key: fc.constantFrom("", "a", "b"),
-    count: fc.integer({ min: 1, max: 20 }),
-    isBad: fc.boolean(),
-    isAlone: fc.constant(false),
-  }),
-  { maxLength: 30 },
-);
+/**
+ * Random loads. Items arrive at random times; they have random predictions ("lanes") and shapes ("keys").
+ * @param sizes number of items of an arrival, or the padded length of each
+ */
+const loadsOf = <S extends number | readonly number[]>(sizes: fc.Arbitrary<S>) =>
+  fc.array(
+    fc.record({
+      atMs: fc.integer({ min: 0, max: 200 }),
+      lane: fc.integer({ min: 0, max: 5 }),
+      key: fc.constantFrom("", "a", "b"),
+      sizes,
+      isBad: fc.boolean(),
+      isAlone: fc.constant(false),
+    }),
+    { maxLength: 30 },
+  );
+const arrivals = loadsOf(fc.integer({ min: 1, max: 20 }));
+const length = fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constantFrom(0, 1, 5, 100_000));
+const padded = loadsOf(fc.array(length, { minLength: 1, maxLength: 20 }));
 /** The same random loads. Some items were running when an engine process died, so they must run alone. */
 const suspects = arrivals.chain((load) =>
   fc
@@ -27,44 +34,81 @@ const settings = fc.record({
   maxQueueDelayMs: fc.constantFrom(0, 0, 5, 50),
 });
 
+interface Arrival {
+  readonly atMs: number;
+  readonly lane: number;
+  readonly key: string;
+  readonly sizes: number | readonly number[];
+  readonly isBad: boolean;
+  readonly isAlone: boolean;
+}
+
 async function play(
   options: { maxBatchSize: number; runners: number; maxQueueDelayMs: number },
-  load: readonly { atMs: number; lane: number; key: string; count: number; isBad: boolean; isAlone: boolean }[],
+  load: readonly Arrival[],
 ) {
   const simulation = new Simulation(options);
   const lanes = Array.from({ length: 6 }, () => ({}));
   const items: Item[] = [];
-  for (const { atMs, lane, key, count, isBad, isAlone } of load.toSorted((a, b) => a.atMs - b.atMs)) {
+  for (const { atMs, lane, key, sizes, isBad, isAlone } of load.toSorted((a, b) => a.atMs - b.atMs)) {
     await simulation.clock.advanceTo(atMs);
-    items.push(...simulation.add(lanes[lane] ?? {}, count, { key, isBad: isBad && count === 1, isAlone }));
+    const isOne = (typeof sizes === "number" ? sizes : sizes.length) === 1;
+    items.push(...simulation.add(lanes[lane] ?? {}, sizes, { key, isBad: isBad && isOne, isAlone }));
   }
   await simulation.clock.drain();
   return { simulation, items };
 }
 
-test("no item is lost, and no item is reported twice", async () => {
-  await fc.assert(
-    fc.asyncProperty(settings, fc.oneof(arrivals, suspects), async (options, load) => {
-      const { simulation, items } = await play(options, load);
-      expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
-      expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
-      expect(simulation.batcher.length).toBe(0);
-    }),
-    { numRuns: 150 },
-  );
-});
+describe.each([
+  ["one size", fc.oneof(arrivals, suspects)],
+  ["padded lengths", padded],
+] as const)("for any load of items of %s", (_, loads: fc.Arbitrary<readonly Arrival[]>) => {
+  test("no item is lost, and no item is reported twice", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, loads, async (options, load) => {
+        const { simulation, items } = await play(options, load);
+        expect([...simulation.done, ...simulation.lost].sort((a, b) => a - b)).toEqual(items.map(({ id }) => id));
+        const bad = items.filter(({ isBad }) => isBad).map(({ id }) => id);
+        expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(bad);
+        expect(simulation.batcher.length).toBe(0);
+      }),
+      { numRuns: 150 },
+    );
+  });
 
-test("no batch exceeds the maximum or mixes shapes", async () => {
-  await fc.assert(
-    fc.asyncProperty(settings, arrivals, async (options, load) => {
-      const { simulation } = await play(options, load);
-      for (const { items } of simulation.batches) {
-        expect(items.length).toBeLessThanOrEqual(options.maxBatchSize);
-        expect(new Set(items.map(({ key }) => key)).size).toBe(1);
-      }
-    }),
-    { numRuns: 100 },
-  );
+  test("no batch exceeds the maximum or mixes shapes, and its lengths differ by at most a factor √2 plus 7", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, loads, async (options, load) => {
+        const { simulation } = await play(options, load);
+        for (const { items } of simulation.batches) {
+          expect(items.length).toBeLessThanOrEqual(options.maxBatchSize);
+          expect(new Set(items.map(({ key }) => key)).size).toBe(1);
+          const lengths = items.map(({ length = 0 }) => length);
+          if (items.length > 1) expect(Math.max(...lengths)).toBeLessThan(Math.SQRT2 * Math.min(...lengths) + 7);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("items of one prediction, shape and length are dispatched in order", async () => {
+    await fc.assert(
+      fc.asyncProperty(settings, loads, async (options, load) => {
+        const good = load.map((arrival) => ({ ...arrival, isBad: false, isAlone: false }));
+        const { simulation, items: all } = await play({ ...options, runners: 1 }, good);
+        const lanes = [...new Set(all.map(({ lane }) => lane))];
+        const sequences = Map.groupBy(
+          simulation.batches.flatMap(({ items }) => items),
+          (item) => `${lanes.indexOf(item.lane)} ${item.key} ${item.length}`,
+        );
+        for (const sequence of sequences.values()) {
+          const ids = sequence.map(({ id }) => id);
+          expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
 });
 
 test("an item that must run alone gets a batch of one; from its readiness to its end, no runner has other work", async () => {
@@ -83,23 +127,6 @@ test("an item that must run alone gets a batch of one; from its readiness to its
       }
     }),
     { numRuns: 150 },
-  );
-});
-
-test("items of one prediction and shape are dispatched in order", async () => {
-  await fc.assert(
-    fc.asyncProperty(settings, arrivals, async (options, load) => {
-      const good = load.map((arrival) => ({ ...arrival, isBad: false }));
-      const { simulation } = await play({ ...options, runners: 1 }, good);
-      const sequences = Map.groupBy(
-        simulation.batches.flatMap(({ items }) => items),
-        ({ lane, key }) => `${identity(lane)} ${key}`,
-      );
-      for (const sequence of sequences.values()) {
-        expect(sequence.map(({ id }) => id)).toEqual(sequence.map(({ id }) => id).toSorted((a, b) => a - b));
-      }
-    }),
-    { numRuns: 100 },
   );
 });
 
@@ -149,13 +176,4 @@ function idleTimes({ batches }: SimulatedRunner): [number, number][] {
   const ends = [0, ...batches.map(({ endedAtMs }) => endedAtMs)];
   const starts = [...batches.map(({ startedAtMs }) => startedAtMs), Infinity];
   return ends.map((end, i): [number, number] => [end, starts[i] ?? Infinity]).filter(([from, until]) => from < until);
-}
-
-const identities = new WeakMap<object, number>();
-let nextIdentity = 0;
-function identity(object: object): number {
-  const known = identities.get(object);
-  if (known !== undefined) return known;
-  identities.set(object, nextIdentity);
-  return nextIdentity++;
 }

@@ -2,15 +2,20 @@ import { describe, expect, test } from "bun:test";
 import { cpuMs } from "./helpers/cpu-time.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
-test("a lone item waits for at most two batches while another prediction has 10,000 items", async () => {
+test.each([
+  ["other items", 10_000, 1],
+  ["short items, which do not join its batch", Array<number>(10_000).fill(8), [256]],
+  ["items of every length", Array.from({ length: 10_000 }, (_, i) => 1 + ((i * 97) % 256)), [4000]],
+])("a lone item waits for at most two batches while another prediction has 10,000 %s", async (_, many, one) => {
   const simulation = new Simulation({ maxBatchSize: 16 });
-  simulation.add({}, 10_000);
+  simulation.add({}, many);
   await simulation.clock.advanceTo(25);
-  const [lone] = simulation.add({}, 1);
+  const [lone] = simulation.add({}, one);
   await simulation.clock.drain();
   const batch = simulation.batches.findIndex(({ items }) => items.some(({ id }) => id === lone?.id));
   const running = simulation.batches.findIndex(({ endedAtMs }) => endedAtMs > 25);
   expect(batch - running).toBeLessThanOrEqual(2);
+  if (lone?.length === 256) expect(simulation.batches[batch]?.items.length).toBe(1);
 });
 
 test("a single item of another shape runs soon, despite a stream of full batches", async () => {
@@ -45,6 +50,12 @@ test("while a runner is busy, at most one next batch is committed, and only a fu
   expect(simulation.batches.length).toBe(1);
   simulation.add({}, 9);
   expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 4]);
+  const padded = new Simulation({ maxBatchSize: 4 });
+  padded.add({}, [1]);
+  padded.add({}, [500, 5, 5]);
+  expect(padded.batches.length).toBe(1);
+  padded.add({}, [5]);
+  expect(padded.batches.map(({ items }) => items.map(({ length }) => length))).toEqual([[1], [500]]);
 });
 
 test("during a long batch, the next batch is chosen late, so that new items can join, but before the runner is idle", async () => {
@@ -129,19 +140,28 @@ test("removing a prediction does not change the other items of its batch", async
   expect(simulation.batcher.length).toBe(0);
 });
 
-test("handling an item takes as long among 100,000 waiting items as among 1,000", () => {
-  const cost = (count: number) => {
-    const simulation = new Simulation({ maxBatchSize: count / 2 });
-    const lane = {};
-    const ms = cpuMs(() => {
-      for (let i = 0; i < count; i++) simulation.batcher.add({ lane, id: i, key: "", readyAtMs: 0 });
-      simulation.batcher.pump();
-    });
-    return ms / count;
-  };
-  cost(10_000);
-  expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
-});
+test.each([
+  ["of one size", (count: number) => ({ maxBatchSize: count / 2 }), 1, () => 0],
+  ["of any length", (count: number) => ({ maxBatchSize: 16, runners: count }), 100, (i: number) => (i * 97) % 4096],
+])(
+  "handling an item %s takes as long among 100,000 waiting items as among 1,000",
+  (_, options, predictions, lengthOf) => {
+    const cost = (count: number) => {
+      const simulation = new Simulation(options(count));
+      const lanes = Array.from({ length: predictions }, () => ({}));
+      const ms = cpuMs(() => {
+        for (let i = 0; i < count; i++) {
+          const lane = lanes[i % predictions] ?? {};
+          simulation.batcher.add({ lane, id: i, key: "", length: lengthOf(i), readyAtMs: 0 });
+        }
+        simulation.batcher.pump();
+      });
+      return ms / count;
+    };
+    cost(10_000);
+    expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
+  },
+);
 
 describe("a batch reports why it was dispatched:", () => {
   test("an idle runner, a full batch, or the delay of the oldest item", async () => {

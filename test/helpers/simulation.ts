@@ -180,29 +180,23 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return this.runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
-  /** Adds items that are ready at the current time, for the prediction `lane`. */
-  add(
-    lane: object,
-    count: number,
-    options: {
-      readonly key?: string;
-      readonly isBad?: boolean;
-      readonly isAlone?: boolean;
-      readonly isDeprioritised?: boolean;
-    } = {},
-  ): Item[] {
-    const items = Array.from({ length: count }, () => ({
+  /**
+   * Adds items that are ready at the current time, for the prediction `lane`. @param items their number, the length of
+   * each, or other properties of each
+   */
+  add(lane: object, items: number | readonly (number | Partial<Item>)[], options: Partial<Item> = {}): Item[] {
+    const each = typeof items === "number" ? Array.from({ length: items }, () => ({})) : items;
+    const added = each.map((item) => ({
       lane,
       id: this.#nextId++,
-      key: options.key ?? "",
+      key: "",
       readyAtMs: this.clock.now(),
-      isBad: options.isBad ?? false,
-      isAlone: options.isAlone ?? false,
-      isDeprioritised: options.isDeprioritised ?? false,
+      ...options,
+      ...(typeof item === "number" ? { length: item } : item),
     }));
-    for (const item of items) this.batcher.add(item);
+    for (const item of added) this.batcher.add(item);
     this.batcher.pump();
-    return items;
+    return added;
   }
 
   /** Count of items in batches that run now and do not end now. */
