@@ -1,33 +1,73 @@
 /** Inputs whose file is unreachable or has the wrong type: only that input fails, and with a reason. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import type { Client } from "./helpers/client.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
+import { notPictures } from "./helpers/not-pictures.ts";
 import { rawServer } from "./helpers/raw-server.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
-const white = Bun.file(fileURLToPath(new URL("./models/picture/white.png", import.meta.url)));
-const huge = Bun.file(fileURLToPath(new URL("./data/media/huge.png", import.meta.url)));
+const read = (name: string) => Bun.file(join(import.meta.dir, name)).bytes();
+const white = await read("models/picture/white.png");
+const plain = await read("data/digits/plain.png");
+const jpeg = await read("data/digits/progressive.jpg");
+const huge = await read("data/media/huge.png");
 
-let store: TestStore;
-/** Server that may fetch files from loopback addresses. */
-let server: TestServer;
-/** Server with default settings, which refuses to fetch from private addresses. */
-let strict: TestServer;
-let good: string;
+const asData = (bytes: Uint8Array, mediaType = "image/png") => `data:${mediaType};base64,${bytes.toBase64()}`;
+const good = asData(white);
+const unreadable = /^The file is not an image that can be read; send JPEG, PNG, WebP, GIF or BMP$/;
+const broken = /^The file is an image that is damaged or cut off$|^The file is not an image that can be read; /;
 
-beforeAll(async () => {
-  store = await storeWith("picture");
-  server = await store.serve("picture", { allowPrivateUrls: true, fetchTimeout: 0.3 });
-  strict = await store.serve("picture");
-  good = `data:image/png;base64,${(await white.bytes()).toBase64()}`;
-});
+/** Files in data URIs: name, URI, and the reason for which the input fails. */
+const inData: readonly (readonly [name: string, image: string, reason: RegExp])[] = [
+  ...Object.entries(notPictures).map(
+    ([name, bytes]) =>
+      [name, asData(bytes), /^(a|only)\b.*(GIF|PNG|JPEG|WebP|BMP)/.test(name) ? broken : unreadable] as const,
+  ),
+  ["sound that says so", asData(notPictures["WAV sound"] ?? plain, "audio/wav"), unreadable],
+  ["a text that says so", "data:,a%20seven", unreadable],
+  ["an empty file", "data:image/png;base64,", /^The file is empty and not an image/],
+  ["an empty text", "data:,", /^The file is empty and not an image/],
+  ["a PNG that is cut off", asData(plain.subarray(0, plain.length - 200)), broken],
+  ["a JPEG that is cut off", asData(jpeg.subarray(0, jpeg.length - 200)), broken],
+  [
+    "30,000 × 30,000 pixels",
+    asData(huge),
+    /^The file is an image of 30000 × 30000 pixels; this field takes at most \d+/,
+  ],
+];
 
-afterAll(async () => {
-  await server[Symbol.asyncDispose]();
-  await strict[Symbol.asyncDispose]();
-  await store[Symbol.asyncDispose]();
-});
+const http = (head: string, body: string | Uint8Array = "") => ({ head, body });
+
+/**
+ * Answers of a loopback server to the fetch of a file: name, answer, and the reason for which the input fails. The
+ * reason contains nothing that the server sent.
+ */
+const answers: readonly (readonly [name: string, answer: ReturnType<typeof http>, reason: RegExp])[] = [
+  ["that is not there", http("404 Not Found", "secret"), /^URL answered 404$/],
+  ["of a server that fails", http("500 Internal Server Error", "secret"), /^URL answered 500$/],
+  ["that is a page", http("200 OK\r\nContent-Type: text/html", "<p>secret"), /^URL is not an image that can be read/],
+  ["that is empty", http("200 OK\r\nContent-Type: image/png\r\nContent-Length: 0"), /^URL is empty and not an image/],
+  ["that is cut off before its length", http("200 OK\r\nContent-Length: 9999", white), /^URL broke off before its end/],
+  [
+    "whose length cuts it off",
+    http("200 OK\r\nContent-Length: 300", plain),
+    /^URL is an image that is damaged or cut off$/,
+  ],
+  ["that says it is too long", http("200 OK\r\nContent-Length: 100001", white), /^URL has more than 100000 bytes$/],
+  ["that is too long without saying so", http("200 OK", new Uint8Array(100_001)), /^URL has more than 100000 bytes$/],
+  ["of too many pixels", http("200 OK", huge), /^URL is an image of 30000 × 30000 pixels; /],
+  ["that is elsewhere for ever", http("302 Found\r\nLocation: /again"), /^URL redirects more than 3 times$/],
+  ["that is elsewhere, nowhere said", http("302 Found"), /^URL answered 302 without a usable Location$/],
+  ["that is a file of the server", http("302 Found\r\nLocation: file:///etc/passwd"), /file: URLs are not taken/],
+  ["of a server that speaks no HTTP", http("what?"), /^URL could not be fetched/],
+];
+
+const store = fixture(() => storeWith("picture"));
+const server = fixture(() => store.serve("picture", { allowPrivateUrls: true, fetchTimeout: 0.3 }));
+/** A server with default settings, which refuses to fetch from private addresses. */
+const strict = fixture(() => store.serve("picture"));
 
 /** Sends an input with this file between two good inputs, whose outputs must be right. @returns why the input failed */
 async function faultOf(image: string, client: Client = server.client): Promise<string> {
@@ -49,8 +89,7 @@ const answer = (head: string, body: string | Uint8Array = "") =>
 
 describe("a file", () => {
   test("is fetched", async () => {
-    const bytes = await white.bytes();
-    await using files = await answer(`200 OK\r\nContent-Type: image/png\r\nContent-Length: ${bytes.length}`, bytes);
+    await using files = await answer(`200 OK\r\nContent-Type: image/png\r\nContent-Length: ${white.length}`, white);
     const body = await server.client.predict([{ image: `http://127.0.0.1:${files.port}/white.png` }]);
     expect(body.outputs).toEqual([
       { mean: [255, 255, 255], swatch: expect.stringMatching(/^data:image\/png;base64,/) },
@@ -68,52 +107,16 @@ describe("a file", () => {
     expect(await faultOf(gate.url("slow.png"))).toContain("was not there within 0.3 s");
   });
 
-  test("with status 404 fails its input, without the body of the answer", async () => {
-    await using files = await answer("404 Not Found", "upstream secret");
-    const message = await faultOf(`http://127.0.0.1:${files.port}/a.png?token=query-secret`);
-    expect(message).toContain("answered 404");
+  test.each(answers)("%s fails its input", async (_, { head, body }, reason) => {
+    await using files = await answer(head, body);
+    const url = `http://127.0.0.1:${files.port}/`;
+    const message = await faultOf(`${url}?key=secret`);
     expect(message).not.toContain("secret");
+    expect(message.replaceAll(url, "URL")).toMatch(reason);
   });
 
-  test.each([
-    ["a text", "200 OK\r\nContent-Type: image/png\r\nContent-Length: 5", "hello"],
-    ["nothing", "200 OK\r\nContent-Type: image/png\r\nContent-Length: 0", ""],
-  ])("that is not an image (%s) fails its input", async (_, head, content) => {
-    await using files = await answer(head, content);
-    expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("image");
-  });
-
-  test("that is shorter than its Content-Length fails its input", async () => {
-    const bytes = await white.bytes();
-    await using files = await answer(`200 OK\r\nContent-Length: ${bytes.length + 1}`, bytes);
-    expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("broke off before its end");
-  });
-
-  test("that is longer than the field's limit fails its input, whatever its Content-Length", async () => {
-    await using files = await answer("200 OK\r\nContent-Length: 100001", new Uint8Array(100_001));
-    expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("more than 100000 bytes");
-    await using silent = await answer("200 OK", new Uint8Array(100_001));
-    expect(await faultOf(`http://127.0.0.1:${silent.port}/a.png`)).toContain("more than 100000 bytes");
-  });
-
-  test("with 30,000 × 30,000 pixels in its header fails its input", async () => {
-    const bytes = await huge.bytes();
-    await using files = await answer(`200 OK\r\nContent-Length: ${bytes.length}`, bytes);
-    expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("30000");
-  });
-
-  test("with endless redirects fails its input", async () => {
-    await using files = await answer("302 Found\r\nLocation: /again");
-    expect(await faultOf(`http://127.0.0.1:${files.port}/`)).toContain("redirects more than 3 times");
-  });
-
-  test("with a redirect to a file of this machine fails its input", async () => {
-    await using files = await answer("302 Found\r\nLocation: file:///etc/passwd");
-    expect(await faultOf(`http://127.0.0.1:${files.port}/`)).toContain("file: URLs are not taken");
-  });
-
-  test("in a data URI with a truncated picture fails its input", async () => {
-    expect(await faultOf(good.slice(0, 62))).toContain("damaged or cut off");
+  test.each(inData)("in a data URI (%s) fails its input", async (_, image, reason) => {
+    expect(await faultOf(image)).toMatch(reason);
   });
 });
 
