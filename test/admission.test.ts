@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { Admission } from "../src/server/predictions/admission.ts";
 
-const flow = { waitMs: () => ({ waitMs: 0, patienceMs: Infinity }) };
+const flow = { waitMs: () => 0 };
 const limits = { maxQueuedItems: 100, maxQueuedBytes: 1000 };
 
 /** Admits predictions of one input until one is refused. @returns the number of admitted predictions */

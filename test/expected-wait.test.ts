@@ -38,11 +38,10 @@ class Server {
     this.turns = new Turns({
       pollShare: 0.1,
       batchItems: () => BATCH,
-      times: { meanMs: 2 * batchMs, runMs: batchMs },
+      times: { meanMs: 2 * batchMs },
       itemsMs,
     });
-    const waitMs = (isWaitedFor: boolean) =>
-      this.ready < CREDITS ? { waitMs: 0, patienceMs: Infinity } : this.turns.waitMs(isWaitedFor, this.nowMs);
+    const waitMs = () => (this.ready < CREDITS ? 0 : this.turns.waitMs(this.nowMs));
     this.admission = new Admission({ waitMs, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
   }
 
@@ -51,12 +50,12 @@ class Server {
     this.admission.check({ items: count, bytes: 0, timeLimitMs: 600_000, waitMs });
     const receiver = { succeeded: () => {}, failed: () => {} };
     const list = new ItemList(new ReadyInputs(Array(count).fill(0)), receiver, { isWaitedFor: waitMs > 0 });
-    this.turns.add(list, this.nowMs);
+    this.turns.add(list);
     return list;
   }
 
   probe(): void {
-    const expectedMs = this.turns.waitMs(false, this.nowMs).waitMs;
+    const expectedMs = this.turns.waitMs(this.nowMs);
     this.#probes.set(this.add(1), { askedMs: this.nowMs, expectedMs });
   }
 
@@ -84,7 +83,7 @@ class Server {
       const probe = this.#probes.get(list);
       if (probe !== undefined) this.waits.push({ ...probe, realMs: this.nowMs - probe.askedMs });
       this.#probes.delete(list);
-      if (list.next < list.count) this.turns.add(list, this.nowMs);
+      if (list.next < list.count) this.turns.add(list);
       list = this.ready < CREDITS ? this.turns.next() : undefined;
     }
     if (this.turns.size > 0 && this.ready >= CREDITS) this.rate.busy(this.nowMs);

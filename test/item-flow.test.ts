@@ -11,9 +11,7 @@ import { ItemFlow } from "../src/server/flow/item-flow.ts";
 import { ItemList, type ListItem } from "../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
 import { wholeText } from "../src/server/flow/output-encoder.ts";
-import { predictAll } from "../src/server/flow/predict-all.ts";
 import { runDemo } from "../src/server/flow/run-demo.ts";
-import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { anyModel, HeldEngine, InstantEngine, inputs, numbers, preprocess, tensors } from "./helpers/held-engine.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
@@ -193,11 +191,7 @@ test("the time after all clients have left does not lower the estimated rate", (
   const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
   const come = () =>
     Array.from({ length: 500 }, () => {
-      const list = new ItemList(
-        new ReadyInputs([{ x: 1 }]),
-        { succeeded() {}, failed() {}, refused() {} },
-        { isWaitedFor: true },
-      );
+      const list = new ItemList(new ReadyInputs([{ x: 1 }]), { succeeded() {}, failed() {} }, { isWaitedFor: true });
       flow.run(list);
       return list;
     });
@@ -206,22 +200,24 @@ test("the time after all clients have left does not lower the estimated rate", (
   for (const list of lists) flow.end(list);
   nowMs += 60_000;
   come();
-  expect(flow.waitMs(true).waitMs).toBe(0);
+  expect(flow.waitMs()).toBe(0);
 });
 
-test("a demo that calls predict after its cancellation leaves the counts of unfinished predictions as they were", async () => {
-  using idle = spyOn(Turns.prototype, "idle");
+test("an input that cannot finish before its deadline does not begin", () => {
+  let nowMs = 0;
+  using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
-  await expect(predictAll(flow, [{ x: 1 }], { signal: AbortSignal.abort() })).rejects.toMatchObject({
-    code: "canceled",
-  });
-  const [first, second] = [1, 2].map(() => new ItemList(inputs(1), { succeeded() {}, failed() {} }));
-  if (first === undefined || second === undefined) throw new Error("two lists");
-  flow.run(first);
-  flow.run(second);
-  flow.end(first);
-  expect(idle).not.toHaveBeenCalled();
-  flow.end(second);
-  expect(idle).toHaveBeenCalledTimes(1);
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
+  flow.run(new ItemList(inputs(1), { succeeded() {}, failed() {} }));
+  nowMs = 100;
+  engine.finish();
+  const expired: number[] = [];
+  for (const deadlineMs of [150, 250]) {
+    const receiver = { succeeded() {}, failed() {}, expired: () => expired.push(deadlineMs) };
+    flow.run(new ItemList(inputs(1), receiver, { deadlineMs }));
+  }
+  expect(expired).toEqual([150]);
+  // The first prediction, and the one whose deadline is after the time of an item.
+  expect(engine.items.length).toBe(2);
 });

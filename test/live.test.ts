@@ -20,7 +20,7 @@ function started(count = 1) {
     encode: (output: unknown) => JSON.stringify(output),
     encoded() {},
     begun() {},
-    refused() {},
+    expired() {},
     faulted() {},
     logged() {},
   };

@@ -11,6 +11,7 @@ import { ItemFlow } from "../../src/server/flow/item-flow.ts";
 import { ItemList, type ListItem } from "../../src/server/flow/item-list.ts";
 import { ItemPipeline } from "../../src/server/flow/item-pipeline.ts";
 import { ReadyInputs } from "../../src/server/inputs/input-list.ts";
+import { Admission } from "../../src/server/predictions/admission.ts";
 import { seeded } from "./loads.ts";
 import { SimulatedClock } from "./simulation.ts";
 
@@ -34,6 +35,8 @@ export interface Overload {
   readonly patienceMs: number;
   /** Number of requests, as a multiple of what the device can answer. */
   readonly load: number;
+  /** Whether requests say how long their clients wait. */
+  readonly saysSo?: boolean;
   readonly seconds: number;
   readonly instances?: number;
   readonly seed: number;
@@ -44,7 +47,7 @@ export interface Overload {
  * half of the simulated time
  */
 export async function goodputOf(overload: Overload): Promise<number> {
-  const { maxBatchSize, batchMs, patienceMs, load, seconds, instances = 1, seed } = overload;
+  const { maxBatchSize, batchMs, patienceMs, load, saysSo = false, seconds, instances = 1, seed } = overload;
   const clock = new SimulatedClock();
   using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
   using fetcher = new Fetcher({ guard: new AddressGuard() });
@@ -56,13 +59,18 @@ export async function goodputOf(overload: Overload): Promise<number> {
     clock,
   });
   const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  const limits = { maxQueuedItems: 100_000, maxQueuedBytes: Infinity };
+  const admission = new Admission({ waitMs: (client) => flow.waitMs(client), limits });
   const random = seeded(seed);
   const perMs = (instances * maxBatchSize) / batchMs;
   const endMs = 1000 * seconds;
   let good = 0;
   const come = () => {
-    const { waitMs, patienceMs: mostMs } = flow.waitMs(true);
-    if (waitMs > mostMs) return;
+    try {
+      admission.check({ items: 1, bytes: 0, timeLimitMs: 600_000, waitMs: saysSo ? patienceMs : 600_000 });
+    } catch {
+      return;
+    }
     const end = () => {
       stopWaiting();
       flow.end(list);
@@ -71,7 +79,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
       if (clock.now() > endMs / 2) good += 1;
       end();
     };
-    const receiver = { succeeded, failed: end, refused: end };
+    const receiver = { succeeded, failed: end, expired: end };
     const list = new ItemList(new ReadyInputs([{ x: 1 }]), receiver, { isWaitedFor: true });
     const stopWaiting = clock.after(patienceMs, () => flow.end(list));
     flow.run(list);

@@ -12,7 +12,7 @@ import { memory } from "./faults/memory.ts";
 import { models } from "./faults/models.ts";
 import { orphans } from "./faults/orphans.ts";
 import { outsiders } from "./faults/outsiders.ts";
-import { patience } from "./faults/patience.ts";
+import { overload } from "./faults/overload.ts";
 import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
@@ -33,6 +33,6 @@ export const faults: readonly Fault[] = [
   memory,
   outsiders,
   malformed,
-  patience,
+  overload,
   models,
 ];

@@ -16,7 +16,7 @@ export interface FetchOptions {
   /**
    * Admits one input at a time that waits for memory while it holds files. Two such inputs could wait for each other.
    */
-  readonly patience: Gate;
+  readonly severalFiles: Gate;
   readonly memory: MemoryAccount;
   /** The prediction or demo of the files. The gates serve owners in turn. */
   readonly owner: object;
@@ -37,7 +37,7 @@ export async function fetchFiles(files: readonly ModelFile[], options: FetchOpti
     return await fetchAll(files, options, false);
   } catch (error) {
     if (!(error instanceof NoRoomNow)) throw error;
-    return options.patience.run(options.owner, () => {
+    return options.severalFiles.run(options.owner, () => {
       options.signal.throwIfAborted();
       return fetchAll(files, options, true);
     });

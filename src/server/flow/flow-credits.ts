@@ -15,15 +15,6 @@ const QUARANTINED_SHARE = 1 / 4;
 /** Most items in the engine's queue, in batches. With three batches, the device never waits for an item. */
 const READY_BATCHES = 3;
 const MIN_READY = 8;
-/**
- * Target for the wait of a queued item, as a fraction of a batch time. With shorter waits, the device may run out of
- * items.
- */
-const LEAST_WAIT = 1 / 4;
-/** Longest pause in which no input begins, as a fraction of a batch time. */
-const MAX_HOLD = 3 / 4;
-/** Fraction of the excess wait by which the pause grows. A pause shrinks by the whole difference. */
-const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
   /** Largest batch size, times the number of runners. */
@@ -66,8 +57,7 @@ class Credits {
    * queue, not items.
    */
   areLeft(isFirst = false): boolean {
-    const { maxReady, isHeld } = this.#flow;
-    if (isHeld && this === this.#flow.usual) return false;
+    const { maxReady } = this.#flow;
     if ((isFirst ? this.#lists : this.ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
     if (this.used === 0) return true;
     return this.#flow.hasBytes(this.#preparing, this.bytes, this.#maxBytes);
@@ -88,11 +78,8 @@ export class FlowCredits {
   readonly #charge: Charge;
   readonly usual: Credits;
   readonly quarantined: Credits;
-  /** Whether the server is overloaded. The engine's queue then has at most one batch of items per runner. */
-  isUrgent = false;
-  /** Under overload no input begins before this time of `performance.now()`. */
-  #heldUntilMs = -Infinity;
-  #holdMs = 0;
+  /** Whether batches take so long that one prepared batch per runner suffices. More would wait needlessly long. */
+  areBatchesLong = false;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Count of inputs that have left the engine's queue and have no result. */
@@ -125,26 +112,7 @@ export class FlowCredits {
   /** Most items that may wait in the engine's queue. */
   get maxReady(): number {
     const batchItems = this.#options.batchItems();
-    return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
-  }
-
-  /** Whether no input may begin now, because its item would only wait for the running batch. */
-  get isHeld(): boolean {
-    return this.isUrgent && performance.now() < this.#heldUntilMs;
-  }
-
-  /**
-   * Sets the pause in which no input begins, after a batch has started.
-   * @param waitMs longest wait of an item of this batch. Over a quarter of `batchMs` the pause grows, else it shrinks.
-   * @param batchMs expected time of a batch
-   * @returns the pause in milliseconds
-   */
-  hold(waitMs: number, batchMs: number): number {
-    const excessMs = waitMs - LEAST_WAIT * batchMs;
-    const ms = this.#holdMs + (excessMs > 0 ? LONGER_WEIGHT : 1) * excessMs;
-    this.#holdMs = Math.max(0, Math.min(ms, MAX_HOLD * batchMs));
-    this.#heldUntilMs = performance.now() + this.#holdMs;
-    return this.#holdMs;
+    return this.areBatchesLong ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
   }
 
   hasBytes(preparing: number, bytes: number, maxBytes: number): boolean {

@@ -50,8 +50,8 @@ const MAX_SLOW_SHARE = 4;
  * them.
  */
 const MAX_UNFETCHED = 1024;
-/** Milliseconds between two checks for overload while the server is full and no batch ends. */
-const LOOK_MS = 50;
+/** During a batch that takes longer, there is time to prepare the next batch. */
+const LONG_BATCH_MS = 50;
 
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
@@ -68,17 +68,14 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Predictions with an input that can begin. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
-  readonly #patience = new Gate(1);
+  readonly #severalFiles = new Gate(1);
   /** Rate of dispatched items while the server is full. */
   readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
   readonly quarantine = new Quarantine();
   #isBeginning = false;
-  #lookTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #times = new ItemTimes();
-  /** Count of predictions that have not ended. */
-  #unfinished = 0;
   /** Time of `performance.now()` at which the newest input began. */
   #turnMs = 0;
   /** Milliseconds spent on beginning inputs in this turn of the event loop. */
@@ -120,22 +117,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     files: readonly ModelFile[],
     options: Pick<FetchOptions, "owner" | "signal" | "convertError">,
   ): Promise<FileMemory> {
-    const gates = { gate: this.#fetches, patience: this.#patience };
+    const gates = { gate: this.#fetches, severalFiles: this.#severalFiles };
     return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /**
-   * Expected wait of a new prediction (`waitMs`), and the longest wait with which the server accepts it (`patienceMs`).
-   */
-  waitMs(
-    isWaitedFor: boolean,
-    client?: { readonly sender: Sender | undefined },
-  ): { readonly waitMs: number; readonly patienceMs: number } {
-    if (this.credits.usual.areLeft(true)) return { waitMs: 0, patienceMs: Infinity };
-    const nowMs = performance.now();
-    this.#turns.look(nowMs);
-    this.#turns.shed(nowMs);
-    return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
+  /** Expected milliseconds until the first output of a new prediction; 0 if its first input begins at once. */
+  waitMs(client?: { readonly sender: Sender | undefined }): number {
+    return this.credits.usual.areLeft(true) ? 0 : this.#turns.waitMs(performance.now(), client?.sender);
   }
 
   /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
@@ -146,7 +134,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Queues the inputs of a prediction. */
   run(list: ItemList): void {
     if (this.quarantine.isWatching) list.isQuarantined ||= this.quarantine.holds(list.client);
-    this.#unfinished += 1;
     this.credits.add(list);
     this.#goOn(list);
   }
@@ -159,10 +146,8 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Ends a prediction, and cancels its inputs that have no result. */
   end(list: ItemList): void {
-    if (!list.isOver) this.#unfinished -= 1;
     list.end();
-    this.#turns.leave(list, performance.now());
-    if (this.#unfinished === 0) this.#turns.idle();
+    this.#turns.leave(list);
     if (!list.isComplete) this.#engine.cancel(list);
     this.credits.clear(list);
     list.fetched.length = 0;
@@ -173,8 +158,6 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   dispatched(items: readonly ListItem[]): void {
     const now = performance.now();
-    const wasFull = !this.credits.usual.areLeft();
-    let leastWaitMs = Infinity;
     let batch: BatchSpan | undefined;
     for (const item of items) {
       const { lane, readyAtMs } = item;
@@ -184,8 +167,6 @@ export class ItemFlow implements EngineListener<ListItem> {
         item.parts = undefined;
         lane.restarted(item.index);
       }
-      if (item.index === 0 && lane.isWaitedFor && !lane.isQuarantined)
-        leastWaitMs = Math.min(leastWaitMs, now - lane.queuedAtMs);
       if (this.credits.dispatched(item)) this.#took(lane, item.index, "queue", readyAtMs);
       if (lane.span !== undefined) {
         item.batch?.ended();
@@ -195,8 +176,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
       lane.dispatched();
     }
-    if (leastWaitMs < Infinity) this.#turns.dispatched(leastWaitMs, now);
-    if (wasFull && !this.credits.isHeld && this.#turns.isImpatient(now)) this.#hold(items, now);
+    this.credits.areBatchesLong = this.#times.runMs > LONG_BATCH_MS;
     this.#begin();
     this.#rate.begun(items.length, performance.now(), this.credits.usual.areLeft());
   }
@@ -265,15 +245,14 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
     this.#isBeginning = true;
-    // Decides whether the server is overloaded, before inputs leave the queue.
+    // Decides the order before inputs leave the queue.
     this.#turns.look(begin);
-    this.credits.isUrgent = this.#turns.isOverloaded;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
       if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) {
         this.#turns.delete(list);
-        list.refuse("late");
+        list.expire();
       } else this.#beginOne(list);
       const now = performance.now();
       this.#heldMs += now - begin;
@@ -283,12 +262,8 @@ export class ItemFlow implements EngineListener<ListItem> {
         break;
       }
     }
-    this.#turns.shed(begin);
     this.#isBeginning = false;
-    if (this.#turns.size > 0 && !this.credits.usual.areLeft()) {
-      this.#rate.busy(performance.now());
-      this.#lookLater();
-    }
+    if (this.#turns.size > 0 && !this.credits.usual.areLeft()) this.#rate.busy(performance.now());
   }
 
   /**
@@ -300,24 +275,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
     if (usual.areLeft()) return earlierOf(list, this.#turns.next());
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
-  }
-
-  /** Lets no input begin for a pause after a batch has started: its item would only wait longer for the next batch. */
-  #hold(items: readonly ListItem[], nowMs: number): void {
-    const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
-    setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
-  }
-
-  /**
-   * Calls `#begin` after `LOOK_MS`. While a device hangs, no batch ends, but the server must still refuse overdue
-   * predictions.
-   */
-  #lookLater(): void {
-    this.#lookTimer ??= setTimeout(() => {
-      this.#lookTimer = undefined;
-      this.#begin();
-    }, LOOK_MS);
-    this.#lookTimer.unref();
   }
 
   /** Calls `#begin` in the next turn of the event loop. */
@@ -332,7 +289,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Queues a prediction if it has an input that can begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
-    if (this.#canBegin(list)) this.#turns.add(list, performance.now());
+    if (this.#canBegin(list)) this.#turns.add(list);
     else this.#turns.delete(list);
   }
 

@@ -14,16 +14,8 @@ import type { PartsReceiver } from "./item-pipeline.ts";
 import type { Encoded, TextForm } from "./output-encoder.ts";
 import type { Sender } from "./quarantine.ts";
 
-/**
- * Why a prediction is refused before its first input begins. `overload`: it waited too long, or newer predictions
- * displaced it. `late`: its first input cannot end before the deadline.
- */
-export type Refusal = "overload" | "late";
-
 export interface ItemListOptions {
-  /**
-   * The prediction is refused if its first input cannot end before this time of `performance.now()`. Default: never.
-   */
+  /** The prediction expires if its first input cannot end before this time of `performance.now()`. Default: never. */
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs now. */
   readonly isWaitedFor?: boolean;
@@ -52,8 +44,8 @@ export interface OutputReceiver {
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
-  /** Called at most once, and last: the server refuses the prediction before its first input begins. */
-  refused?(why: Refusal): void;
+  /** Called at most once, and last: the first input cannot end before the deadline. */
+  expired?(): void;
   /** Wraps each call of the model's code for an input. */
   scope?<T>(task: () => T): T;
   /** Receives parts of outputs while the model computes them; undefined if no client reads parts. */
@@ -77,13 +69,6 @@ export class ItemList implements InRing<ItemList> {
   isQuarantined = false;
   /** Sequence number of the prediction's arrival or last turn. */
   turn = 0;
-  /** Time of `performance.now()` at which the prediction was queued. */
-  queuedAtMs = 0;
-  /**
-   * Entry in the order of arrival, until the first input begins. Undefined later, and if no client waits for the
-   * prediction.
-   */
-  arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not begun. */
   next = 0;
   /** Count of inputs whose files are being fetched. */
@@ -96,7 +81,6 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
-  isRefused = false;
   /** Number of items in the queue of the engine. */
   ready = 0;
   /** Count of inputs that are not in a batch yet. */
@@ -232,9 +216,8 @@ export class ItemList implements InRing<ItemList> {
     this.#drop(index);
   }
 
-  refuse(why: Refusal): void {
-    this.isRefused = true;
-    if (!this.isOver) this.#receiver.refused?.(why);
+  expire(): void {
+    if (!this.isOver) this.#receiver.expired?.();
   }
 
   /** Ends the prediction, and frees its inputs. The receiver gets no more calls. */
@@ -274,21 +257,6 @@ class InputCaller implements HookCaller {
   get log(): HookCaller["log"] {
     if (this.#receiver.log === undefined) return undefined;
     return (text) => this.#receiver.log?.(this.#index, text);
-  }
-}
-
-/**
- * Entry of a prediction in the order of arrival. The `ItemList` cannot be the entry: it is in the list of its client,
- * and an object can be in one `Ring` only.
- */
-export class Arrival implements InRing<Arrival> {
-  ring: Ring<Arrival> | undefined = undefined;
-  before: Arrival | undefined = undefined;
-  after: Arrival | undefined = undefined;
-  readonly list: ItemList;
-
-  constructor(list: ItemList) {
-    this.list = list;
   }
 }
 

@@ -13,10 +13,7 @@ export class ItemTimes {
   leastMs = 0;
   /** Mean time from the end of `preprocess` to the output rows, in milliseconds, without quarantined clients. */
   meanMs = 0;
-  /**
-   * Mean time from dispatch in a batch to the output rows, in milliseconds, without quarantined clients. It includes a
-   * wait for the batch before.
-   */
+  /** Mean time from dispatch in a batch to the output rows, in milliseconds, without quarantined clients. */
   runMs = 0;
 
   finished({ lane, readyAtMs, dispatchedAtMs }: ListItem, nowMs: number): void {

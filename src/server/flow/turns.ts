@@ -2,15 +2,12 @@
  * Chooses the prediction whose input begins next. Clients take turns, and so do the predictions of a client, one input
  * each.
  *
- * Under overload this order would serve every client after it has left. So once the oldest prediction has waited too
- * long and clients leave, the newest predictions begin first, and predictions that wait too long are refused.
- * Predictions that have begun get at least every second turn. Predictions that no client waits for keep a share of the
- * turns, and are not refused. The method is controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at
- * Scale", ACM Queue 2015).
+ * Under overload this order would serve every client after it has left. So while the queue stands and clients leave it
+ * without an answer, the newest predictions begin first (adaptive LIFO: "Fail at Scale", ACM Queue 2015). Predictions
+ * that have begun get at least every second turn, and predictions that no client waits for keep a share of the turns.
  */
-import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
-import { Arrival, type ItemList } from "./item-list.ts";
+import type { ItemList } from "./item-list.ts";
 import type { ItemTimes } from "./item-times.ts";
 import type { Sender } from "./quarantine.ts";
 
@@ -19,84 +16,37 @@ export interface TurnsOptions {
   readonly pollShare: number;
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
-  readonly times: Pick<ItemTimes, "meanMs" | "runMs">;
+  readonly times: Pick<ItemTimes, "meanMs">;
   /** Expected milliseconds until `items` items have begun; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/**
- * Target for the wait of a new prediction, in milliseconds. `TARGET_BATCHES` may raise it; impatient clients lower it.
- */
-const TARGET_MS = 500;
-/**
- * Overload begins when clients leave and, for this many milliseconds, the oldest prediction exceeds the target wait or
- * all batches are too late.
- */
-const INTERVAL_MS = 500;
-/** The overload ends after this many milliseconds without a refusal, once no new prediction waits. */
-const CALM_MS = 2000;
-/**
- * The target wait is at least this many batch times for patient clients. Items begin a batch at a time, so a shorter
- * wait would make partial batches.
- */
-const TARGET_BATCHES = 2;
-/** Least target wait, in batch times, however soon clients leave. */
-const LEAST_BATCHES = 0.05;
-/**
- * Assumed shortest time from the choice of an input to its output, in batch times. A client that leaves sooner does not
- * count for the estimate of patience.
- */
-const LEAST_AHEAD_BATCHES = 1.5;
-/**
- * Clients that leave within this many batch times are impatient. An input that waits for a whole batch comes too late
- * for them.
- */
-const IMPATIENT_BATCHES = 2.5;
-/** Factor for a mean time, because some outputs take longer. */
-const MARGIN = 1.1;
-/** Overload needs at least this share of clients that leave without an answer. Single clients may always leave. */
-const LEAVING_SHARE = 0.1;
-/** Weight of the newest client in the share of clients that leave. */
-const LEAVING_WEIGHT = 1 / 32;
-/**
- * Weight of the newest client in the expected patience, if it left sooner than expected. A longer patience replaces the
- * expected one.
- */
-const NEWEST_WEIGHT = 0.25;
-/**
- * Under overload, limit for the expected wait of a prediction that a client waits for, as a share of `TARGET_MS`. The
- * limit is at least a batch time. Predictions of impatient clients have no limit.
- */
-const ADMITTED = 0.2;
+/** The queue stands once a new prediction has waited in it for this many milliseconds without a break. */
+const STANDING_MS = 500;
+/** The queue stands only after this many batch times: items begin a batch at a time. */
+const STANDING_BATCHES = 2;
+/** The newest predictions begin first if at least this share leaves without an answer. Single clients always leave. */
+const LOST_SHARE = 0.1;
+/** Weight of the newest prediction in the share of lost predictions. */
+const LOST_WEIGHT = 1 / 32;
 
 export class Turns {
   readonly #options: TurnsOptions;
   readonly #nextNumber = () => ++this.#lastNumber;
   /** Predictions that a client waits for, before their first input begins. */
   readonly #fresh = new ClientTurns(this.#nextNumber);
-  /** The predictions of `#fresh`, in the order of their arrival. */
-  readonly #arrivals = new Ring<Arrival>();
   /** Predictions that a client waits for, after their first input has begun. */
   readonly #begun = new ClientTurns(this.#nextNumber);
   /** Predictions that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
   /** Predictions of quarantined clients. */
   readonly #quarantined = new ClientTurns(this.#nextNumber);
-  #freshItems = 0;
   #lastNumber = 0;
-  /** Since when the oldest prediction in `#fresh` exceeds the target wait; undefined while it does not. */
-  #overTargetSinceMs: number | undefined;
-  /** Since when all batches were too late for their clients; undefined after a batch in time. */
-  #lateSinceMs: number | undefined;
-  /** When a client last left before its answer. */
-  #abandonedAtMs = -Infinity;
-  /** Share of the clients that left without an answer; newer clients weigh more. */
-  #leavingShare = 0;
-  /** How long clients wait before they leave, estimated from clients that left. */
-  #patienceMs = Infinity;
-  #isOverloaded = false;
-  /** When a prediction was last refused, or the wait of a new prediction was last above its limit. */
-  #refusedAtMs = -Infinity;
+  /** When `#fresh` was last empty. */
+  #waitingSinceMs = 0;
+  #isNewestFirst = false;
+  /** Share of the predictions that left without an answer since the queue was empty; newer ones weigh more. */
+  #lostShare = 0;
   /** Turns that the predictions in `#polled` have earned, from 0 to 1. */
   #polledCredit = 0;
   #isFreshNext = false;
@@ -105,21 +55,13 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Whether the queue is overloaded, and clients leave before their answers. */
-  get isOverloaded(): boolean {
-    return this.#isOverloaded;
-  }
-
   /** Count of waiting predictions, without those of quarantined clients. */
   get size(): number {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /**
-   * Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. If clients are
-   * impatient, a new prediction may displace another.
-   */
-  add(list: ItemList, nowMs: number): void {
+  /** Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. */
+  add(list: ItemList): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
       this.#quarantined.add(list);
@@ -128,22 +70,14 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // An idle server does not call `look`, so `#isOverloaded` may be out of date.
-      if (this.#isOverloaded && this.#arrivals.first === undefined) this.look(nowMs);
-      list.queuedAtMs = nowMs;
-      list.arrival = new Arrival(list);
-      this.#arrivals.add(list.arrival);
-      this.#freshItems += list.count;
       this.#fresh.add(list);
-      if (this.isImpatient(nowMs)) this.#displace(nowMs);
     }
   }
 
   /** Ends the turn of a prediction. A prediction in `#fresh` is removed; any other prediction moves to the end. */
   take(list: ItemList): void {
-    if (this.#fresh.take(list, this.#isOverloaded)) {
-      this.#leaveArrivals(list);
-      this.#countClient(false);
+    if (this.#fresh.take(list, this.#isNewestFirst)) {
+      this.#count(false);
     } else {
       for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.rotate(list);
     }
@@ -151,97 +85,37 @@ export class Turns {
 
   /** Removes a prediction without giving it a turn. @returns whether it was waiting */
   delete(list: ItemList): boolean {
-    if (this.#begun.delete(list) || this.#polled.delete(list) || this.#quarantined.delete(list)) return true;
-    if (!this.#fresh.delete(list)) return false;
-    this.#leaveArrivals(list);
-    return true;
+    return [this.#fresh, this.#begun, this.#polled, this.#quarantined].some((lists) => lists.delete(list));
   }
 
-  #leaveArrivals(list: ItemList): void {
-    this.#freshItems -= list.count;
-    if (list.arrival !== undefined) this.#arrivals.delete(list.arrival);
-    list.arrival = undefined;
-  }
-
-  /** Removes an ended prediction, and learns from a client that left. */
-  leave(list: ItemList, nowMs: number): void {
-    if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
-      const stayedMs = nowMs - list.queuedAtMs;
-      this.#abandonedAtMs = nowMs;
-      this.#countClient(true);
-      if (stayedMs > LEAST_AHEAD_BATCHES * this.#batchMs(nowMs)) this.#learnPatience(stayedMs);
-    }
+  /** Removes an ended prediction, and counts it as lost if its client has left. */
+  leave(list: ItemList): void {
+    if (list.isWaitedFor && !list.isQuarantined && !list.isComplete) this.#count(true);
     this.delete(list);
   }
 
-  #countClient(hasLeft: boolean): void {
-    this.#leavingShare += LEAVING_WEIGHT * ((hasLeft ? 1 : 0) - this.#leavingShare);
+  #count(isLost: boolean): void {
+    this.#lostShare += LOST_WEIGHT * ((isLost ? 1 : 0) - this.#lostShare);
   }
 
-  /** Resets what begins an overload, after all predictions have ended: the next clients may have another patience. */
-  idle(): void {
-    this.#overTargetSinceMs = undefined;
-    this.#lateSinceMs = undefined;
-    this.#leavingShare = 0;
-  }
-
-  /**
-   * Notes the start of a batch with first inputs of predictions. The newest of these predictions has waited `waitMs`.
-   */
-  dispatched(waitMs: number, nowMs: number): void {
-    if (waitMs + MARGIN * this.#batchMs(nowMs) <= this.#patienceMs) this.#lateSinceMs = undefined;
-    else this.#lateSinceMs ??= nowMs;
-  }
-
-  #learnPatience(stayedMs: number): void {
-    const isFalling = this.#patienceMs < Infinity && stayedMs < this.#patienceMs;
-    this.#patienceMs = isFalling ? this.#patienceMs + NEWEST_WEIGHT * (stayedMs - this.#patienceMs) : stayedMs;
-  }
-
-  /** If more new predictions wait than fit into a batch, refuses one: impatient clients leave before its turn. */
-  #displace(nowMs: number): void {
-    const { first } = this.#fresh;
-    if (first !== undefined && this.#fresh.size > this.#options.batchItems()) this.#refuse(first, nowMs);
-  }
-
-  #refuse(list: ItemList, nowMs: number): void {
-    this.delete(list);
-    this.#refusedAtMs = nowMs;
-    list.refuse("overload");
-  }
-
-  /** Decides whether the queue is overloaded. */
+  /** Decides whether the newest predictions begin first: the queue stands, and clients leave it. */
   look(nowMs: number): void {
-    const targetMs = this.#targetMs(nowMs);
-    const oldest = this.#arrivals.first?.list;
-    if (oldest === undefined) {
-      this.#overTargetSinceMs = undefined;
-      // Behind many predictions that no client waits for, the next client would wait too long, so the overload lasts.
-      const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
-      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isOverloaded = false;
-    } else if (!this.#isOverloaded) {
-      if (nowMs - oldest.queuedAtMs <= targetMs) this.#overTargetSinceMs = undefined;
-      else this.#overTargetSinceMs ??= nowMs;
-    }
-    const sinceMs = Math.min(this.#overTargetSinceMs ?? Infinity, this.#lateSinceMs ?? Infinity);
-    const clientsLeave = this.#abandonedAtMs >= sinceMs && this.#leavingShare >= LEAVING_SHARE;
-    if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isOverloaded = true;
-  }
-
-  /** Under overload, refuses predictions that have waited longer than the target. */
-  shed(nowMs: number): void {
-    if (!this.#isOverloaded) return;
-    const targetMs = this.#targetMs(nowMs);
-    for (let list = this.#arrivals.first?.list; list !== undefined; list = this.#arrivals.first?.list) {
-      if (nowMs - list.queuedAtMs <= targetMs) break;
-      this.#refuse(list, nowMs);
+    if (this.#fresh.size === 0) {
+      this.#waitingSinceMs = nowMs;
+      this.#lostShare = 0;
+      // Behind many predictions that no client waits for, the next client would wait too long.
+      if (this.#options.itemsMs(this.#polled.size, nowMs) <= STANDING_MS) this.#isNewestFirst = false;
+    } else if (!this.#isNewestFirst && this.#lostShare >= LOST_SHARE) {
+      const { itemsMs, batchItems } = this.#options;
+      const limitMs = Math.max(STANDING_MS, itemsMs(STANDING_BATCHES * batchItems(), nowMs));
+      this.#isNewestFirst = nowMs - this.#waitingSinceMs > limitMs;
     }
   }
 
   /** The prediction whose input begins next. */
   next(): ItemList | undefined {
     const polled = this.#polled.first;
-    if (!this.#isOverloaded) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
+    if (!this.#isNewestFirst) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
     const waited = this.#nextWaited();
     this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
     if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
@@ -258,57 +132,13 @@ export class Turns {
     return earlierOf(this.#fresh.first, earlierOf(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polled)));
   }
 
-  /** Expected milliseconds until the first turn of a new prediction, and the longest wait with which it is admitted. */
-  waitMs(
-    isWaitedFor: boolean,
-    nowMs: number,
-    sender?: Sender,
-  ): { readonly waitMs: number; readonly patienceMs: number } {
-    const { itemsMs, pollShare } = this.#options;
-    if (!this.#isOverloaded) {
-      const ahead = this.#fresh.ahead(sender) + this.#begun.ahead(sender) + this.#polled.ahead(sender);
-      return { waitMs: itemsMs(ahead, nowMs), patienceMs: Infinity };
-    }
-    const hasWaited = this.#fresh.size + this.#begun.size > 0;
-    if (!isWaitedFor) {
-      return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
-    }
-    if (this.isImpatient(nowMs)) return { waitMs: 0, patienceMs: Infinity };
-    // Only a short wait is admitted: the newest prediction goes first, so a prediction that waits long is refused
-    // later.
-    const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchItems(), nowMs));
-    const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
-    const waitMs = itemsMs(share * this.#freshItems, nowMs);
-    if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
-    return { waitMs, patienceMs };
-  }
-
-  /**
-   * Whether the queue is overloaded, and clients leave so early that even an input that waits for one whole batch comes
-   * too late.
-   */
-  isImpatient(nowMs: number): boolean {
-    return this.#isOverloaded && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
-  }
-
-  /**
-   * The longest acceptable wait for the first turn: the patience of clients, less the time from the turn to the output.
-   */
-  #targetMs(nowMs: number): number {
-    const mostMs = Math.max(TARGET_MS, this.#batchesMs(TARGET_BATCHES, nowMs));
-    // `meanMs` lacks the items of clients that left, so it may be out of date.
-    const aheadMs = Math.max(this.#options.times.meanMs, LEAST_AHEAD_BATCHES * this.#batchMs(nowMs));
-    const leastMs = this.#batchesMs(LEAST_BATCHES, nowMs);
-    return Math.min(mostMs, Math.max(this.#patienceMs - MARGIN * aheadMs, leastMs));
-  }
-
-  /** Expected milliseconds of one batch. */
-  #batchMs(nowMs: number): number {
-    return Math.max(this.#options.times.runMs, this.#batchesMs(1, nowMs));
-  }
-
-  #batchesMs(batches: number, nowMs: number): number {
-    return this.#options.itemsMs(batches * this.#options.batchItems(), nowMs);
+  /** Expected milliseconds until the first output of a new prediction, which cannot begin at once. */
+  waitMs(nowMs: number, sender?: Sender): number {
+    const ahead = this.#fresh.ahead(sender) + this.#begun.ahead(sender) + this.#polled.ahead(sender);
+    // Inputs begin a batch at a time.
+    const batchItems = this.#options.batchItems();
+    const items = batchItems * Math.ceil((ahead + 1) / batchItems);
+    return this.#options.itemsMs(items, nowMs) + this.#options.times.meanMs;
   }
 
   /**

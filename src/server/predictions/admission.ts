@@ -75,9 +75,7 @@ export class Admission {
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
     const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
-    const isWaitedFor = heldMs > 0;
-    const { waitMs, patienceMs: mostMs } = this.#options.waitMs(isWaitedFor, client);
-    const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
+    const waitMs = this.#options.waitMs(client);
     const { maxQueuedItems, maxQueuedBytes } = limits;
     // With several models, a model may hold as much of the queue as remains free (Choudhury and Hahne, 1998).
     const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
@@ -85,12 +83,7 @@ export class Admission {
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
-    checkWait(waitMs, patienceMs);
-  }
-
-  /** The error for an accepted request whose inputs would reach the model too late for its client. */
-  overtaken(): SconceError {
-    return queueFull("the queue is too long", this.#options.waitMs(true).waitMs, "time");
+    checkWait(waitMs, Math.min(timeLimitMs, heldMs || Infinity));
   }
 }
 
@@ -98,10 +91,10 @@ export class Admission {
  * Refuses a request whose expected wait in the queue is longer than the request may wait. Both are in milliseconds.
  * @throws SconceError `queue_full`
  */
-export function checkWait(waitMs: number, patienceMs: number): void {
-  if (waitMs <= patienceMs) return;
-  const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
-  throw queueFull(reason, waitMs - patienceMs, "time");
+export function checkWait(waitMs: number, limitMs: number): void {
+  if (waitMs <= limitMs) return;
+  const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(limitMs)} s`;
+  throw queueFull(reason, waitMs - limitMs, "time");
 }
 
 /**

@@ -4,7 +4,7 @@ import { reasonOf } from "../../base/failure-reason.ts";
 import type { FailureReason } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
-import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../flow/item-list.ts";
+import { ItemList, type ItemListOptions, type OutputReceiver } from "../flow/item-list.ts";
 import type { PartsReceiver } from "../flow/item-pipeline.ts";
 import { type Encoded, listForm, type TextForm } from "../flow/output-encoder.ts";
 import type { InputList } from "../inputs/input-list.ts";
@@ -24,7 +24,7 @@ export interface ItemWorkContext {
   encode(output: unknown, form: TextForm): Encoded;
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
-  refused(live: LivePrediction, why: Refusal): void;
+  expired(live: LivePrediction): void;
   /**
    * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
    */
@@ -74,8 +74,8 @@ export class ItemWork implements OutputReceiver, Work {
     this.#context.begun(this.#live);
   }
 
-  refused(why: Refusal): void {
-    this.#context.refused(this.#live, why);
+  expired(): void {
+    this.#context.expired(this.#live);
   }
 
   dispatched(): void {

@@ -6,7 +6,6 @@ import { reasonOf } from "../../base/failure-reason.ts";
 import { hashOf } from "../../base/id-hash.ts";
 import { isLogged } from "../../base/log.ts";
 import { until } from "../../base/until.ts";
-import type { Refusal } from "../flow/item-list.ts";
 import type { Sender } from "../flow/quarantine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
@@ -115,7 +114,7 @@ export class LivePredictions {
       encode: (output, form) => pipeline.encoder.encode(output, form),
       encoded: (ms) => metrics.took("encode", ms),
       begun: (live) => this.#hasBegun(live),
-      refused: (live, why) => this.#refused(live, why),
+      expired: (live) => this.#expire(live),
       logged: (live, index, text) => onLog?.(`prediction ${live.id}, input ${index}`, text, live),
       faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
     };
@@ -247,16 +246,6 @@ export class LivePredictions {
   #memoryOf(live: LivePrediction): OutputMemory {
     const { memory, limits } = this.#options;
     return new OutputMemory(live, memory, limits.maxResultBytes);
-  }
-
-  #refused(live: LivePrediction, why: Refusal): void {
-    // A stored prediction fails and keeps its record, because readers other than its client may wait for it.
-    if (why === "overload" && live.isStored) {
-      live.end(this.admission.overtaken().message, "timeout");
-      return;
-    }
-    if (why === "overload") live.isWithdrawn = true;
-    this.#expire(live);
   }
 
   #runDemo(live: LivePrediction, inputs: InputList, build: RunningBuild): void {

@@ -90,7 +90,6 @@ export class PredictionService implements Predictions {
       await this.#waits.until(live, client, waitMs);
       // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
-      if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.notWaitedFor();
     }
     if (live.mustStore) await this.live.store(live);

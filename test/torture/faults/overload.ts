@@ -5,13 +5,11 @@ import { predict } from "../traffic.ts";
 
 const BATCH_ITEMS = 16;
 const OFFERED = 10;
-/**
- * Seconds of load. Only answers in the second half count: in the first half the server learns how long clients wait.
- */
+/** Seconds of load. Only answers in the second half count: in the first half the queue becomes long. */
 const SECONDS = { short: 4, long: 20 };
 /**
  * Smallest accepted number of answers in time, as a share of the capacity. The short form needs only a few, because
- * other programs slow it down; test/short-patience.test.ts checks more with a simulated clock.
+ * other programs slow it down; test/goodput.test.ts checks more with a simulated clock.
  */
 const LEAST_GOODPUT = { short: 0.01, long: 0.8 };
 
@@ -24,19 +22,17 @@ const loads: readonly Load[] = [
   { batchMs: 320, deadlineMs: 1000 },
   { batchMs: 320, deadlineMs: 700 },
   { batchMs: 80, deadlineMs: 250 },
-  { batchMs: 80, deadlineMs: 200 },
-  { batchMs: 80, deadlineMs: 170 },
 ];
 
-export const patience: Fault = {
-  name: "patience",
+export const overload: Fault = {
+  name: "overload",
   title: "a server that is offered ten times its capacity answers clients that leave after a few batch times",
   async inject(injection) {
-    for (const load of injection.isLong ? loads : loads.slice(0, 1)) await overload(injection, load);
+    for (const load of injection.isLong ? loads : loads.slice(0, 1)) await offer(injection, load);
   },
 };
 
-async function overload({ tally, home, isLong, random }: Injection, { batchMs, deadlineMs }: Load): Promise<void> {
+async function offer({ tally, home, isLong, random }: Injection, { batchMs, deadlineMs }: Load): Promise<void> {
   await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-age", "0"] });
   const input = { x: 1, sleepMs: batchMs / BATCH_ITEMS };
   await predict(server.url, [input]);
@@ -63,7 +59,7 @@ async function overload({ tally, home, isLong, random }: Injection, { batchMs, d
     if (goodput < (isLong ? LEAST_GOODPUT.long : LEAST_GOODPUT.short))
       tally.found(
         "stuck",
-        `goodput ${goodput.toFixed(2)} with batches of ${batchMs} ms and ${deadlineMs} ms of patience`,
+        `goodput ${goodput.toFixed(2)} with batches of ${batchMs} ms and clients that leave after ${deadlineMs} ms`,
       );
   });
 }
