@@ -97,7 +97,7 @@ describe("executable files, with an empty environment and a user without a name"
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
     // The counters and the running hook are files that the processes of the server share.
-    expect(names.toSorted()).toEqual([".checked", ".lock", "counters", "counts-0", "hook-0", "sconce.node"]);
+    expect(names.toSorted()).toEqual([".lock", "counters", "counts-0", "hook-0", "sconce.node"]);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     // This user has no cache folder, and a folder shared by all users is unsafe for code. So each start unpacks into
@@ -140,14 +140,7 @@ describe("executable files, with an empty environment and a user without a name"
     const { stdout: inspected } = await run("inspect");
     expect(JSON.parse(inspected)).toMatchObject({ reference: digits.reference, config: { name: "digits" } });
     const { stdout: help } = await run("--help");
-    for (const part of [
-      digits.reference,
-      "./server [OPTIONS]",
-      "--batch-size",
-      "--cache-dir",
-      "--clean-cache",
-      "predict",
-    ]) {
+    for (const part of [digits.reference, "./server [OPTIONS]", "--batch-size", "--cache-dir", "predict"]) {
       expect(help).toContain(part);
     }
     expect((await run("help", "predict")).stdout).toContain("./server predict [OPTIONS] [FIELD=VALUE…]");

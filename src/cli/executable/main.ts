@@ -7,35 +7,22 @@ import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { annotations } from "../../package/store/manifest.ts";
 import { PackagedModel } from "../../package/store/packaged-model.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { serveOptions } from "../../server/config.ts";
 import { rolesFor } from "../../server/roles.ts";
-import { type Command, type Commands, command, peekOptions } from "../command-line/command.ts";
+import { type Commands, peekOptions } from "../command-line/command.ts";
 import { runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
-import {
-  cacheOptions,
-  cleanCache,
-  cleanOptions,
-  externalOptions,
-  prepareLibraries,
-  unpackLibraries,
-} from "./prepare-libraries.ts";
+import { cacheOptions, externalOptions, prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 
 /** Runs a command. `argv` has no program name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);
-  const { cleanCache: isCleaning } = peekOptions(argv, cleanOptions);
-  const serving = { ...source, libraryOptions: servingOptionsOf(contents) };
   const commands: Commands = {
     serve: {
       description: "Serve the model over HTTP",
-      load: async () =>
-        isCleaning && contents.libraries !== "beside"
-          ? cleaning(contents)
-          : serveCommand(serving, `${name} --batch-size 16 --port 8080`),
+      load: async () => serveCommand(source, `${name} --batch-size 16 --port 8080`),
     },
     predict: {
       description: "Run the model once, without a server, and print its output as JSON",
@@ -107,17 +94,5 @@ function embedded({ layers, ...model }: EmbeddedModel): PackagedModel {
       size,
       path: layers[title] ?? "",
     })),
-  });
-}
-
-function servingOptionsOf(contents: Contents): OptionTable {
-  return contents.libraries === "beside" ? {} : { ...optionsOf(contents), ...cleanOptions };
-}
-
-/** The command `serve` with `--clean-cache`: cleans the cache and serves nothing. */
-function cleaning(contents: Contents): Command {
-  return command({
-    options: { ...serveOptions, ...servingOptionsOf(contents), ...cacheOptions },
-    run: async ({ options: { cacheDir } }) => cleanCache(contents, cacheDir),
   });
 }

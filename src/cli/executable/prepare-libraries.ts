@@ -2,7 +2,7 @@
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { flagOff, folderPath, openOption, option } from "../../base/option.ts";
+import { folderPath, openOption } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { cacheLocation } from "../../machine/libtorch/cache-folder.ts";
 import { loadExternalLibtorch } from "../../machine/libtorch/external-libtorch.ts";
@@ -18,14 +18,6 @@ export const cacheOptions = {
     description: "Folder in which libtorch is unpacked once",
     described: "sconce in your cache directory",
     ...folderPath,
-  }),
-} as const;
-
-/** Option of `serve` that cleans the cache instead of serving. */
-export const cleanOptions = {
-  cleanCache: option({
-    description: "Remove libraries that other versions unpacked into the cache, then exit",
-    ...flagOff,
   }),
 } as const;
 
@@ -95,19 +87,6 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
     unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
     waiting: (folder) => log.info(`Waiting for another process to unpack libraries into ${folder}`),
     progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
-    changed: (name, folder) => log.warn(`${name} in ${folder} has changed: it is unpacked again`),
   });
   return unpacked.finally(() => progress.end());
-}
-
-/** Removes libraries that other versions unpacked, and prints their folders. */
-export async function cleanCache({ libraries }: ProgramContents, cacheDir: string | undefined): Promise<void> {
-  const cache = await cacheFor(cacheDir);
-  const { folders, bytes } = await cache.clean(libraries === "beside" ? undefined : libraries);
-  for (const folder of folders) console.log(folder);
-  log.info(
-    folders.length === 0
-      ? `There are no libraries of other versions in ${cache.folder}`
-      : `Removed libraries that other versions had unpacked into ${cache.folder}: ${formatBytes(bytes)}`,
-  );
 }

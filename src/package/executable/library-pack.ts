@@ -18,7 +18,7 @@ import type { LibraryFile } from "./library-files.ts";
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Version of the pack's format. A part of the digest that names a pack in the cache, so that older packs stay unused. */
-const VERSION = 4;
+const VERSION = 5;
 
 const packName = "pack.bin";
 const indexName = "index.json";
@@ -108,7 +108,7 @@ async function compress(
   await using output = await open(path, "wx", 0o600);
   const packed: PackedFile[] = [];
   for (const [i, file] of files.entries()) {
-    const { name = "", size = 0, sha256: digests = [] } = described[i] ?? {};
+    const { name = "", size = 0 } = described[i] ?? {};
     const parts = await onAllCores(partsOf(file), async (part) => {
       const bytes = await part.bytes();
       const compressed = await Bun.zstdCompress(bytes, { level });
@@ -116,8 +116,8 @@ async function compress(
       onProgress(doneBytes, totalBytes);
       return { compressed, size: part.size, checksum: checksumOf(bytes) };
     });
-    const chunks = parts.map(({ compressed, size, checksum }, part) => {
-      const chunk = { offset, packedSize: compressed.length, size, sha256: digests[part] ?? "", checksum };
+    const chunks = parts.map(({ compressed, size, checksum }) => {
+      const chunk = { offset, packedSize: compressed.length, size, checksum };
       offset += compressed.length;
       return chunk;
     });
@@ -133,9 +133,7 @@ const indexSchema = z.object({
     z.object({
       name: z.string(),
       size: z.int(),
-      chunks: z.array(
-        z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), sha256: z.string(), checksum: z.string() }),
-      ),
+      chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), checksum: z.string() })),
     }),
   ),
 });
