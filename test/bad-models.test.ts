@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
-import { runCommand } from "citty";
 import { configureLog, log } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
@@ -33,7 +32,7 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
   await using dir = await tempDir();
   await writeModel(dir, text);
   await mend(dir.path);
-  const { code, message } = await failureOf(runCommand(build, { rawArgs: [dir.path] }));
+  const { code, message } = await failureOf(build.run([dir.path]));
   expect(["model_invalid", "weights_invalid", "tensor_invalid", "item_failed", "output_invalid"]).toContain(code);
   expect(existsSync(home.join("index.json"))).toBe(false);
   return message;
@@ -58,7 +57,7 @@ describe("code that never returns is named once the time limit has passed:", () 
   test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
     await using dir = await tempDir();
     await writeModel(dir, modelText({ [hook]: never }));
-    const { message } = await failureOf(runCommand(build, { rawArgs: [dir.path, "--timeout", "0.3"] }));
+    const { message } = await failureOf(build.run([dir.path, "--timeout", "0.3"]));
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
   });
 
@@ -74,7 +73,7 @@ describe("code that never returns is named once the time limit has passed:", () 
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();
     try {
-      const failing = failureOf(runCommand(build, { rawArgs: [dir.path] }));
+      const failing = failureOf(build.run([dir.path]));
       await begun;
       jest.advanceTimersByTime(2000);
       expect(lines).toContain("Running the model's setup …");
@@ -185,7 +184,7 @@ describe("a model file", () => {
 
   test("that does not exist is named", async () => {
     await using dir = await tempDir();
-    expect((await failureOf(runCommand(build, { rawArgs: [dir.path] }))).message).toContain("has no model.ts");
+    expect((await failureOf(build.run([dir.path]))).message).toContain("has no model.ts");
   });
 
   test("whose setup throws is refused with its message", async () => {
