@@ -92,21 +92,6 @@ describe("a NumPy file", () => {
     [4, 5, 6],
   ];
 
-  test("written by -o reads as the same array", async () => {
-    await here(
-      "flat=[1.5, 2]",
-      `wide=${JSON.stringify(wide)}`,
-      "counts=[1, -2]",
-      "-o",
-      "flat=f.npy",
-      "-o",
-      "wide=w.npy",
-      "-o",
-      "counts=c.npy",
-    );
-    expect(await seen("flat=f.npy", "wide=@w.npy", "counts=c.npy")).toEqual({ flat: [1.5, 2], wide, counts: [1, -2] });
-  });
-
   test.each([1, 2, 3])("of version %d.0 keeps its shape", async (version) => {
     await Bun.write(
       dir.join("v.npy"),

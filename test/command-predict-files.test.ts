@@ -16,11 +16,6 @@ const image = `image=${modelFolder("picture")}/white.png`;
 const dir = fixture(tempDir);
 const store = fixture(async () => {
   await using source = await tempDir();
-  const arrays = modelText({
-    name: '"arrays"',
-    output: "z.object({ heights: ndarray(float32(1, 3)), counts: z.array(z.int()), name: z.string() })",
-    postprocess: '() => ({ heights: tensor(Float32Array.of(1.5, 2, 2.5), [1, 3]), counts: [1, 2], name: "peak" })',
-  }).replace("import { ", "import { ndarray, ");
   const links = modelText({
     name: '"links"',
     input: 'z.object({ x: z.number(), link: z.string().meta({ format: "uri" }) })',
@@ -33,7 +28,6 @@ const store = fixture(async () => {
     "picture",
     await writeModel(source, boxModel, "box"),
     await writeModel(source, boxModel.replaceAll("crop", "note").replace('"box"', '"notes"'), "notes"),
-    await writeModel(source, arrays, "arrays"),
     await writeModel(source, links, "links"),
   );
 });
@@ -74,29 +68,6 @@ test("-o field=FILE with an exact name selects that file, even if other names en
   expect([await textOf("whole.txt"), await textOf("part.txt")]).toEqual(["the note", "first"]);
 });
 
-test("-o FILE.json saves an output or a field that is no file; FILE.npy saves an array", async () => {
-  const output = { heights: [[1.5, 2, 2.5]], counts: [1, 2], name: "peak" };
-  const printed = await here(
-    "arrays",
-    "--example",
-    ...["-o", "all.json", "-o", "name=name.json", "-o", "heights=h.npy", "-o", "counts=c.npy"],
-  );
-  expect(printed.trimEnd()).toBe("all.json");
-  expect(JSON.parse(await textOf("all.json"))).toEqual(output);
-  expect(JSON.parse(await textOf("name.json"))).toBe("peak");
-  const [heights, counts] = await Promise.all(["h.npy", "c.npy"].map((name) => Bun.file(dir.join(name)).bytes()));
-  expect(headerOf(heights)).toBe("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3), }");
-  expect(new Float64Array(heights?.slice(128).buffer ?? new ArrayBuffer())).toEqual(Float64Array.of(1.5, 2, 2.5));
-  expect(headerOf(counts)).toBe("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }");
-  expect(new BigInt64Array(counts?.slice(128).buffer ?? new ArrayBuffer())).toEqual(BigInt64Array.of(1n, 2n));
-});
-
-/** Checks that a NumPy file has version 1.0 and its elements from byte 128 on. @returns the header's text */
-function headerOf(bytes: Uint8Array = new Uint8Array()): string {
-  expect([...bytes.subarray(0, 10)]).toEqual([0x93, ...Buffer.from("NUMPY"), 1, 0, 118, 0]);
-  return Buffer.from(bytes.subarray(10, 128)).toString().trimEnd();
-}
-
 test("-o - writes only the file to standard output", async () => {
   expect((await predict("box", "number=1", "-o", "note=-")).stdout).toBe("the note");
 });
@@ -114,20 +85,7 @@ describe("wrong usage is refused before the model runs:", () => {
     [
       "-o for an output without files",
       ["lab", "x=1", "-o", "y.txt"],
-      "the output has no file to save; values that are not files",
-    ],
-    ["-o for arrays with no ending that says how", ["arrays", "--example", "-o", "y.txt"], "as FILE.json or FILE.npy"],
-    [
-      "a field that there is not",
-      ["arrays", "--example", "-o", "hights=a.json"],
-      "the output has no field hights; it has heights, counts, name",
-    ],
-    ["a text as an array", ["arrays", "--example", "-o", "name=a.npy"], "name of the output is no array of numbers"],
-    ["an output without an array", ["lab", "x=1", "-o", "y.npy"], "the output has no array of numbers to save as .npy"],
-    [
-      "one of several arrays without its name",
-      ["arrays", "--example", "-o", "a.npy"],
-      "the output has several arrays (heights, counts); say which one with -o heights=FILE",
+      "the output has no file to save; values that are not files are printed as JSON",
     ],
     [
       "-o FILE where there are several",

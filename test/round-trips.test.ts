@@ -1,4 +1,4 @@
-/** Reading gives back what sconce wrote: NumPy files, WAV files, pictures, and data URIs of files and of tensors. */
+/** Reading gives back what sconce wrote: WAV files, pictures, and data URIs of files and of tensors. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Audio } from "../src/author/audio/audio.ts";
@@ -8,71 +8,10 @@ import { Image } from "../src/author/media.ts";
 import { arrayFromBytes } from "../src/author/ndarray-bytes.ts";
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../src/author/ndarray-wire.ts";
 import { float64, int64, type Tensor, tensor } from "../src/author/tensor.ts";
-import { listsOfNpy } from "../src/base/npy.ts";
-import { npyOf } from "../src/cli/commands/predict/npy.ts";
 
 const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 4 });
 // Whole numbers have no negative zero.
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value || 0);
-
-/** Lists of the shape, with the elements in row-major order. */
-function listsOf(shape: readonly number[], next: () => unknown): unknown {
-  const [size, ...inner] = shape;
-  return size === undefined ? next() : Array.from({ length: size }, () => listsOf(inner, next));
-}
-
-/** The shape, as far as lists have it: an empty list has no lists inside. */
-const visible = (shape: readonly number[]) => (shape.includes(0) ? shape.slice(0, shape.indexOf(0) + 1) : shape);
-
-const arrays = (element: fc.Arbitrary<unknown>) =>
-  fc.tuple(shapes, fc.infiniteStream(element)).map(([shape, elements]) => ({
-    shape: visible(shape),
-    lists: listsOf(visible(shape), () => elements.next().value),
-  }));
-
-describe("a NumPy file", () => {
-  test.each([
-    ["floats", number, false],
-    ["whole numbers", fc.maxSafeInteger(), true],
-    ["booleans", fc.boolean(), false],
-  ] as const)("has the lists of %s that were written", (_, element, isWhole) => {
-    fc.assert(
-      fc.property(arrays(element), ({ lists }) => {
-        expect(listsOfNpy(npyOf(lists, { isWhole }))).toEqual(lists as never);
-      }),
-    );
-  });
-
-  test("is not written for lists that are no array", () => {
-    const anyLists = fc.letrec<{ value: unknown }>((tie) => ({
-      value: fc.oneof({ maxDepth: 3 }, number, fc.boolean(), fc.array(tie("value"), { maxLength: 3 })),
-    })).value;
-    fc.assert(
-      fc.property(anyLists, fc.boolean(), (lists, isWhole) => {
-        let file: Uint8Array;
-        try {
-          file = npyOf(lists, { isWhole });
-        } catch (error) {
-          expect(error).toMatchObject({ code: "usage" });
-          return;
-        }
-        expect(listsOfNpy(file)).toEqual(lists as never);
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
-  test.each([
-    [[[1, 2], [3, 4, 5], [6]], false, "its lists differ in length"],
-    [[[1], 2], false, "its lists differ in length"],
-    [[1, [2]], false, "its lists differ in length"],
-    [[1.5], true, "its lists contain numbers that int64 cannot hold"],
-    [[2 ** 63], true, "its lists contain numbers that int64 cannot hold"],
-    [[true, 1], false, "its lists contain values that are not numbers"],
-  ])("is not written for %j", (lists, isWhole, fault) => {
-    expect(() => npyOf(lists, { isWhole })).toThrow(`the output cannot be saved as .npy: ${fault}`);
-  });
-});
 
 test("a WAV file has the samples that were written", async () => {
   const sounds = fc.record({

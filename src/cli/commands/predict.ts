@@ -46,8 +46,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         ...flagOff,
       }),
       output: listOption({
-        description:
-          'Save a file of the output, or another value as FILE.json or FILE.npy. field=FILE selects a field of the output. "-" is standard output',
+        description: 'Save a file of the output. field=FILE selects a field of the output. "-" is standard output',
         valueHint: "file",
         alias: "o",
         parse: z.string().min(1, "must be FILE or field=FILE"),
@@ -94,7 +93,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
         throw error;
       });
       if (targets.isStandardOutput) return;
-      // The whole output is in a file, so the command prints only its path.
+      // The output is a file, so the command prints only its path.
       if (typeof saved === "string" && saved !== output) console.log(saved);
       else print(saved);
     },

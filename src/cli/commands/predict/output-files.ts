@@ -7,7 +7,6 @@ import { formatBytes } from "../../../base/bytes.ts";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
 import { filePaths } from "./schema.ts";
-import { isForValues, ValueTarget } from "./value-target.ts";
 
 const standardOutput = "-";
 
@@ -25,7 +24,6 @@ interface Target {
 
 export class OutputTargets {
   readonly #targets: readonly Target[];
-  readonly #values: readonly ValueTarget[];
 
   /**
    * Checks the values of `-o` before the model runs.
@@ -35,19 +33,14 @@ export class OutputTargets {
    */
   constructor(given: readonly string[], schema: SchemaNode) {
     const places = filePaths(schema);
-    const all = given.map(parseTarget);
-    // A file in the output is saved unchanged, even to a path that ends with .json or .npy.
-    const isFile = ({ name }: Target) => places.some((each) => name === undefined || isNamed(each, name, true));
-    const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
-    this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
-    this.#targets = all.filter((target) => !isValue(target));
+    this.#targets = given.map(parseTarget);
     if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
       throw usage("with several -o, each must name a file of the output: -o field=FILE");
     }
     for (const target of this.#targets) {
       select(target, places, (path) => path, true);
+      checkPath(target.path);
     }
-    for (const { path } of all) checkPath(path);
   }
 
   get isStandardOutput(): boolean {
@@ -68,12 +61,7 @@ export class OutputTargets {
       await (target.path === standardOutput ? Bun.write(Bun.stdout, bytes) : writeFile(target.path, bytes));
       saved.set(name, target.path);
     }
-    let shown = mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
-    for (const value of this.#values) {
-      await value.save(output);
-      shown = value.replacedIn(shown);
-    }
-    return shown;
+    return mapFiles(output, ({ name, dataUri }) => saved.get(name) ?? dataUri);
   }
 }
 
@@ -129,8 +117,7 @@ function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => stri
   const [first] = found;
   if (first === undefined) {
     const what = name === undefined ? "file to save" : `file ${name}`;
-    const fix =
-      names === "" ? "; values that are not files are saved as FILE.json or FILE.npy" : `; its files: ${names}`;
+    const fix = names === "" ? "; values that are not files are printed as JSON" : `; its files: ${names}`;
     throw usage(`the output has no ${what}${fix}`);
   }
   if (found.length > 1) {
