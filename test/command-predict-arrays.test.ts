@@ -144,12 +144,6 @@ describe("a NumPy file", () => {
       'its elements are big-endian; save array.astype("<f4")',
     ],
     [
-      "in Fortran order",
-      { descr: "'<f8'", shape: "(2, 1)", data: doubles(1, 2), order: "True" },
-      "wide",
-      "it is in Fortran order; save numpy.ascontiguousarray(array)",
-    ],
-    [
       "that is cut off",
       { descr: "'<f4'", shape: "(3,)", data: floats(1, 2) },
       "flat",

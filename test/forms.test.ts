@@ -66,6 +66,33 @@ async function inputsOf(parts: Parts): Promise<unknown> {
   return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString());
 }
 
+/** A form as a browser sends it, with a file field for each name that the user left empty. */
+async function inputsOfBrowser(texts: readonly (readonly [string, string])[], leftEmpty: readonly string[]) {
+  const parts = [
+    ...texts.map(([name, text]) => `name="${name}"\r\n\r\n${text}`),
+    ...leftEmpty.map((name) => `name="${name}"; filename=""\r\nContent-Type: application/octet-stream\r\n\r\n`),
+  ];
+  const form = parts.map((part) => `--b\r\nContent-Disposition: form-data; ${part}\r\n`).join("");
+  const body = await inputsOfForm([new TextEncoder().encode(`${form}--b--\r\n`)], "b", expectedKinds(input));
+  return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString());
+}
+
+test("a file field that the user left empty is absent, also in a list, and if it is the only field", async () => {
+  expect(await inputsOfBrowser([["scale", "2"]], ["series", "clips", "clips"])).toEqual([{ scale: 2 }]);
+  expect(await inputsOfBrowser([["0.scale", "2"]], ["0.series", "1.series"])).toEqual([{ scale: 2 }]);
+  expect(await inputsOfBrowser([], ["series"])).toEqual([{}]);
+});
+
+test("a required file that the user left empty is named as missing", async () => {
+  const body = '--b\r\nContent-Disposition: form-data; name="image"; filename=""\r\n\r\n\r\n--b--\r\n';
+  const headers = { "Content-Type": "multipart/form-data; boundary=b" };
+  const refused = await problemOf(await picture.client.fetch("/predictions", { method: "POST", headers, body }));
+  expect(refused).toMatchObject({
+    status: 422,
+    errors: [{ pointer: "/0/image", detail: expect.stringContaining("it is missing") }],
+  });
+});
+
 describe("a form is read as", () => {
   test.each<[string, Parts, unknown]>([
     [

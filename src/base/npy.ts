@@ -16,7 +16,7 @@ const MAX_HEADER_BYTES = 10_000;
 /** Lists allowed beyond 4 per element: a file of 100 bytes with the shape (10 ** 9, 0) would become a billion lists. */
 const MAX_SPARE_LISTS = 2 ** 20;
 
-/** Size in bytes and reader of an element, by NumPy's little-endian dtype name. */
+/** Size in bytes and reader of an element, by the little-endian dtype name that NumPy writes. */
 const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
   ["<f2", [2, (view, at) => view.getFloat16(at, true)]],
   ["<f4", [4, (view, at) => view.getFloat32(at, true)]],
@@ -28,6 +28,20 @@ const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new 
   ["|u1", [1, (view, at) => view.getUint8(at)]],
   ["|b1", [1, (view, at) => view.getUint8(at) !== 0]],
 ] satisfies [string, [number, Read]][]);
+
+/** Names that other writers use and NumPy reads, without the character of the byte order. */
+const otherNames: Readonly<Record<string, string>> = {
+  ...{ float16: "f2", half: "f2", e: "f2", float32: "f4", single: "f4", f: "f4", float64: "f8", double: "f8", d: "f8" },
+  ...{ float: "f8", int8: "i1", b: "i1", int16: "i2", h: "i2", int32: "i4", i: "i4", int64: "i8", int: "i8", q: "i8" },
+  ...{ l: "i8", uint8: "u1", B: "u1", bool: "b1", "?": "b1" },
+};
+
+/** The name of a dtype as NumPy writes it: one byte has no order, and `=` is the order of the machine. */
+function typeOf(descr: string): string {
+  const [, order = "", given = ""] = /^([<>=|]?)(.*)$/.exec(descr) ?? [];
+  const name = otherNames[given] ?? given;
+  return `${/^[iub]1$/.test(name) ? "|" : order === ">" ? ">" : "<"}${name}`;
+}
 
 export interface NpyArray {
   /** NumPy's name of the dtype, e.g. `<f4`. */
@@ -48,23 +62,49 @@ export function arrayOfNpy(bytes: Uint8Array): NpyArray | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < LENGTH_AT || view.getUint32(0) !== MAGIC[0] || view.getUint16(4) !== MAGIC[1]) return undefined;
   const { header, begin } = headerOf(view);
-  const descr = /'descr': *'([^']*)'/.exec(header)?.[1];
-  const order = /'fortran_order': *(True|False)/.exec(header)?.[1];
-  const sizes = /'shape': *\(((?:\d+, *)*\d*)\)/.exec(header)?.[1];
-  if (order === undefined || sizes === undefined) throw new Error("its header is not valid");
-  const type = descr ?? "";
-  const [size, read] = elements.get(type) ?? unknownType(descr);
-  if (order === "True") throw new Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
-  const shape = sizes
-    .split(",")
-    .filter((each) => each.trim() !== "")
-    .map(Number);
+  const descr = memberOf(header, "descr", /(?:'([^']*)'|"([^"]*)")/);
+  const order = memberOf(header, "fortran_order", /(True|False)/);
+  const sizes = memberOf(header, "shape", /\(((?:\s*\d+L?\s*,)*(?:\s*\d+L?)?)\s*\)/);
+  // (6) is a number in Python, not a tuple.
+  if (order === undefined || sizes === undefined || /^\s*\d+L?$/.test(sizes))
+    throw new Error("its header is not valid");
+  const type = typeOf(descr ?? "");
+  const [size, read] = elements.get(type) ?? unknownType(descr, type);
+  const shape = sizes.split(",").flatMap((each) => (each.trim() === "" ? [] : Number.parseInt(each, 10)));
   if (shape.length > MAX_DIMENSIONS)
     throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
   const expected = shape.reduce((product, each) => product * each, size);
   const given = bytes.length - begin;
-  if (given !== expected) throw new Error(`it has ${given} bytes of elements; expected ${expected}`);
-  return { type, shape, bytes: bytes.subarray(begin), at: (index) => read(view, begin + index * size) };
+  if (given < expected) throw new Error(`it has ${given} bytes of elements; expected ${expected}`);
+  // numpy.save() may have appended more arrays to the file. numpy.load() reads the first.
+  const own = bytes.subarray(begin, begin + expected);
+  const ordered = order === "True" ? rowMajor(own, shape, size) : own;
+  const items = new DataView(ordered.buffer, ordered.byteOffset, ordered.byteLength);
+  return { type, shape, bytes: ordered, at: (index) => read(items, index * size) };
+}
+
+/** The text of a member of the header, which is a dictionary of Python; undefined without one. */
+function memberOf(header: string, name: string, value: RegExp): string | undefined {
+  const [, ...found] = new RegExp(`(?:'${name}'|"${name}")\\s*:\\s*${value.source}`).exec(header) ?? [];
+  return found.find((each) => each !== undefined);
+}
+
+/** Copies elements in Fortran order, whose first index changes fastest, to row-major order. */
+function rowMajor(bytes: Uint8Array, shape: readonly number[], size: number): Uint8Array {
+  if (shape.filter((each) => each !== 1).length <= 1) return bytes;
+  const copy = new Uint8Array(bytes.length);
+  const index = shape.map(() => 0);
+  const strides = shape.map((_, i) => shape.slice(0, i).reduce((product, each) => product * each, size));
+  for (let to = 0, from = 0; to < bytes.length; to += size) {
+    copy.set(bytes.subarray(from, from + size), to);
+    for (let i = shape.length - 1; i >= 0; i--) {
+      const [length = 0, stride = 0, at = 0] = [shape[i], strides[i], index[i]];
+      index[i] = at + 1 === length ? 0 : at + 1;
+      from += at + 1 === length ? -at * stride : stride;
+      if (at + 1 < length) break;
+    }
+  }
+  return copy;
 }
 
 /**
@@ -107,9 +147,10 @@ function headerOf(view: DataView): { readonly header: string; readonly begin: nu
   return { header: new TextDecoder().decode(text), begin };
 }
 
-function unknownType(descr: string | undefined): never {
+function unknownType(descr: string | undefined, type: string): never {
   if (descr === undefined) throw new Error("it holds records; expected an array of numbers");
-  const little = `<${descr.slice(1)}`;
-  if (elements.has(little)) throw new Error(`its elements are big-endian; save array.astype("${little}")`);
+  const little = type.replace(">", "<");
+  if (type.startsWith(">") && elements.has(little))
+    throw new Error(`its elements are big-endian; save array.astype("${little}")`);
   throw new Error(`it holds elements of NumPy's type ${descr}; save it as one of ${[...elements.keys()].join(", ")}`);
 }

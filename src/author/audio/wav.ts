@@ -3,26 +3,44 @@ import { MAX_RECORDS, TooManyRecords } from "../records.ts";
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 const BLOCK = 4096;
-/** Values of a size field if the writer did not know the length. */
-const UNKNOWN_SIZES: ReadonlySet<number> = new Set([0, 0xffffffff, 0x7fffffff]);
+/** Value of a size field in RF64, whose chunk `ds64` has the size (EBU Tech 3306). */
+const IN_DS64 = 0xffffffff;
 const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as const;
 
 type Read = (view: DataView, at: number) => number;
 
-/** Reads a WAV file. @returns undefined for another format. @throws DamagedAudio, TooManyRecords */
+/**
+ * Reads a WAV file, also with 64-bit sizes (RF64, BW64).
+ * @returns undefined for another format
+ * @throws DamagedAudio, TooManyRecords
+ */
 export function readWav(bytes: Uint8Array): PcmSource | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < 12 || textAt(bytes, 0, 4) !== "RIFF" || textAt(bytes, 8, 4) !== "WAVE") return undefined;
+  if (bytes.length < 12 || textAt(bytes, 8, 4) !== "WAVE") return undefined;
+  const signature = textAt(bytes, 0, 4);
+  if (signature === "RIFX") throw new DamagedAudio("its numbers are big-endian (RIFX), which is not supported");
+  if (!["RIFF", "RF64", "BW64"].includes(signature)) return undefined;
   let format: Format | undefined;
+  let longSize: number | undefined;
   for (let at = 12, count = 0; at + 8 <= bytes.length; count++) {
     if (count === MAX_RECORDS) throw new TooManyRecords("chunks");
     const [name, size] = [textAt(bytes, at, 4), view.getUint32(at + 4, true)];
     const from = at + 8;
+    if (name === "ds64" && size >= 24 && from + 24 <= bytes.length)
+      longSize = Number(view.getBigUint64(from + 8, true));
     if (name === "fmt ") format = formatAt(view, from, size);
-    if (name === "data") return sourceOf(view, format, { from, size });
+    if (name === "data") return sourceOf(view, format, { from, size: size === IN_DS64 ? (longSize ?? size) : size });
     at = from + size + (size % 2);
   }
   throw new DamagedAudio("it has no samples");
+}
+
+/**
+ * Whether a writer to a pipe, which knows no length, wrote the size of the samples: 0, or a number just below or at 2
+ * or 4 GiB, from which some writers subtract the header (SoX: 0x7ffff000, GStreamer: 0x7fff0000, arecord: 0x80000000).
+ */
+function isPlaceholder(size: number): boolean {
+  return size === 0 || (size >= 0x7fff0000 && size <= 0x8000ffff) || size >= 0xffff0000;
 }
 
 interface Format {
@@ -41,10 +59,12 @@ function formatAt(view: DataView, at: number, size: number): Format {
     view.getUint32(at + 4, true),
     view.getUint16(at + 14, true),
   ];
-  const read = readers.get(`${kind} ${bits}`);
+  // Samples of other sizes, such as 12 or 20 bits, fill the upper bits of whole bytes.
+  const sampleBytes = Math.ceil(bits / 8);
+  const read = readers.get(`${kind} ${8 * sampleBytes}`);
   if (read === undefined) throw new DamagedAudio(`its encoding (format ${kind} with ${bits} bits) is not supported`);
   if (channels === 0 || rate === 0) throw new DamagedAudio("its header has no channels or no rate");
-  return { rate, channels, sampleBytes: bits / 8, read };
+  return { rate, channels, sampleBytes, read };
 }
 
 function sourceOf(
@@ -55,9 +75,10 @@ function sourceOf(
   if (format === undefined) throw new DamagedAudio("its samples come before their format");
   const { rate, channels, sampleBytes, read } = format;
   const available = view.byteLength - from;
-  if (size > available && !UNKNOWN_SIZES.has(size)) throw new DamagedAudio("it is cut off");
+  const isUnknown = isPlaceholder(size) && (size === 0 || size > available);
+  if (size > available && !isUnknown) throw new DamagedAudio("it is cut off");
   const frameBytes = sampleBytes * channels;
-  const length = Math.floor((UNKNOWN_SIZES.has(size) ? available : size) / frameBytes);
+  const length = Math.floor((isUnknown ? available : size) / frameBytes);
   return {
     rate,
     channels,

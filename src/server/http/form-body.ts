@@ -61,7 +61,7 @@ class Places {
 /**
  * Converts a form to JSON. The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, the form
  * has several inputs, and the numbers are their indices. A file becomes a data URL; a JSON file becomes JSON where the schema takes no text. For
- * other parts, the schema decides between a JSON string and JSON.
+ * other parts, the schema decides between a JSON string and JSON. A file field that the user left empty is absent.
  *
  * @param expected the kinds of JSON values that one input accepts
  * @param take called with bytes of memory that the conversion needs until it ends; throws if none is free
@@ -76,7 +76,12 @@ export async function inputsOfForm(
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   const turn = new Turn();
   const places = new Places(take);
+  let isLeftEmpty = false;
   for (const { name, value } of partsOf(bytes, boundary)) {
+    if (typeof value !== "string" && value.isLeftEmpty) {
+      isLeftEmpty = true;
+      continue;
+    }
     const names = name.split(/[.[\]]+/).filter((each) => each !== "");
     if (names.length === 0 || names.length > MAX_LEVELS)
       throw misplaced([], `a part has the name ${JSON.stringify(name.slice(0, 100))}`);
@@ -84,7 +89,9 @@ export async function inputsOfForm(
     if (turn.isOver) await turn.next();
   }
   const { root } = places;
-  const hasSeveral = [...root.within.keys()].every((name) => /^\d+$/.test(name));
+  // A form whose only fields were left empty is one input without fields.
+  const hasSeveral =
+    !(isLeftEmpty && root.within.size === 0) && [...root.within.keys()].every((name) => /^\d+$/.test(name));
   const several = { kinds: new Set(["array"] as const), items: expected };
   return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])), turn);
 }
@@ -224,6 +231,8 @@ export interface FilePart {
   readonly bytes: Uint8Array;
   readonly mediaType: string;
   readonly isJson: boolean;
+  /** Whether the user chose no file: browsers then send no bytes under an empty name (HTML, "constructing the entry list"). */
+  readonly isLeftEmpty: boolean;
 }
 
 export interface Part {
@@ -276,7 +285,8 @@ function partOf(head: string, bytes: Uint8Array): Part {
   const isText = essence === "" || essence.startsWith("text/") || isJson;
   if (isText && !names.has("filename") && !names.has("filename*")) return { name, value: utf8(bytes) };
   const mediaType = isEssence(essence) ? `${essence}${typeParameters}` : "application/octet-stream";
-  return { name, value: { bytes, mediaType, isJson } };
+  const isLeftEmpty = bytes.length === 0 && names.get("filename") === "";
+  return { name, value: { bytes, mediaType, isJson, isLeftEmpty } };
 }
 
 function notForm(): ProblemError {
