@@ -6,7 +6,7 @@ import type { Step } from "./step.ts";
 import { readText, root } from "./step.ts";
 
 export const pageFolder = join(root, "build", "page");
-const sources = join(root, "src", "server", "page", "client");
+const sources = join(root, "src/server/page/client");
 
 export const page: Step = {
   name: "page",

@@ -3,8 +3,8 @@
  * memory that validation needs.
  */
 
+import * as z from "zod";
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
-import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 import { withoutLengths } from "./zod-issues.ts";
 

@@ -2,8 +2,9 @@
  * A fast validator for plain objects, lists, numbers and strings, because zod makes several calls for each element of a
  * list. If the fast check fails, zod runs and explains the fault.
  */
+
+import * as z from "zod";
 import { isObject } from "../base/json.ts";
-import * as z from "./z.ts";
 import { defOf } from "./zod-internals.ts";
 
 export type PlainCheck = (value: unknown) => boolean;

@@ -1,6 +1,7 @@
 /** Reads and replaces internals of zod 4.6.7. Other files use zod's public interface only. */
+
+import * as z from "zod";
 import type { JsonSchema } from "../base/json-schema.ts";
-import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
 

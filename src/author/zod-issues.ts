@@ -1,7 +1,7 @@
 /**
  * Improves zod's messages: for unions, where zod only says "Invalid input", and for lengths of values of a wrong type.
  */
-import type * as z from "./z.ts";
+import type * as z from "zod";
 
 type Issue = z.core.$ZodIssue;
 
