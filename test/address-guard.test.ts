@@ -95,28 +95,13 @@ describe("the guard", () => {
   };
   const guard = new AddressGuard({ resolver: noLookup });
 
-  test.each([
-    "http://127.0.0.1/",
-    "http://127.1/",
-    "http://2130706433/",
-    "http://0x7f.1/",
-    "http://0x7f000001/",
-    "http://017700000001/",
-    "http://127.0.0.1./",
-    "http://①②⑦.0.0.1/",
-    "http://%31%32%37.0.0.1/",
-    "http://0/",
-    "http://[::1]/",
-    "http://[::]/",
-    "http://[::ffff:7f00:1]/",
-    "http://[::ffff:127.0.0.1]/",
-    "http://[64:ff9b::7f00:1]/",
-    "http://[fe80::1]/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://10.1/",
-  ])("refuses the host in %s", async (url) => {
-    expect((await failureOf(guard.resolveAll(new URL(url).hostname))).code).toBe("file_refused");
-  });
+  // Spellings that the next test does not make.
+  test.each(["http://0/", "http://127.0.0.1./", "http://①②⑦.0.0.1/", "http://[::]/", "http://[fe80::1]/"])(
+    "refuses the host in %s",
+    async (url) => {
+      expect((await failureOf(guard.resolveAll(new URL(url).hostname))).code).toBe("file_refused");
+    },
+  );
 
   test("refuses hundreds of spellings of private addresses without a look-up", async () => {
     /**

@@ -2,33 +2,22 @@
  * For some operator arguments libtorch crashes or reads foreign memory. sconce checks such inputs, and fails their
  * batch.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
-import { openSession } from "../src/engine/native/binding.ts";
 import { uncheckedModules } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
+import { sessions } from "./helpers/sessions.ts";
 
-const opened = new AsyncDisposableStack();
+const open = sessions();
 let folder: string;
 
 beforeAll(async () => {
   folder = await uncheckedModules();
 }, 120_000);
 
-afterAll(() => opened.disposeAsync());
-
-async function session(file: string, input: readonly (number | string)[], output: readonly (number | string)[]) {
-  const made = await openSession({
-    path: join(folder, file),
-    device: "cpu",
-    threads: 1,
-    inputs: { x: float32(...input) },
-    outputs: { y: float32(...output) },
-  });
-  opened.defer(() => made.dispose());
-  return made;
-}
+const session = (file: string, input: readonly (number | string)[], output: readonly (number | string)[]) =>
+  open({ path: join(folder, file), inputs: { x: float32(...input) }, outputs: { y: float32(...output) } });
 
 const ones = (...shape: number[]): Tensor =>
   tensor(new Float32Array(shape.reduce((size, each) => size * each, 1)).fill(1), shape);
@@ -83,14 +72,11 @@ test.each([
 ] as const)(
   "a division that would end the process fails its input, and the next input runs: %s of %p",
   async (file, wrong, message, right) => {
-    const made = await openSession({
+    const made = await open({
       path: join(folder, file),
-      device: "cpu",
-      threads: 1,
       inputs: { x: { dtype: "int64", dims: [2] } },
       outputs: { y: { dtype: "int64", dims: [] } },
     });
-    opened.defer(() => made.dispose());
     const pair = (values: readonly bigint[]): Tensor => tensor(BigInt64Array.from(values), [2]);
     expect(await failure(made.run([[pair(wrong)]]))).toBe(message);
     const [given] = await made.run([[pair([7n, 2n])]]);

@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let home: TempDir;
@@ -14,7 +14,7 @@ let digits: PutResult;
 beforeEach(async () => {
   home = await tempDir();
   store = new ModelStore(home.path);
-  digits = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("digits") });
+  digits = await store.put(modelOf("digits"));
 });
 
 afterEach(() => home[Symbol.asyncDispose]());
@@ -27,8 +27,7 @@ async function tags(): Promise<Record<string, readonly string[]>> {
 }
 
 describe("serve without a name", () => {
-  const put = (repository: string, folder?: string) =>
-    store.put({ repository, folder, config: modelConfig(), layers: modelLayers(repository) });
+  const put = (repository: string, folder?: string) => store.put(modelOf(repository, { repository, folder }));
 
   test("serves the only model of the store, from any folder", async () => {
     expect(store.unnamed(home.path)).toBe(digits.reference);
@@ -63,7 +62,7 @@ describe("tag", () => {
   });
 
   test("moves an existing tag from another model", async () => {
-    await store.put({ repository: "digits", tags: ["v1"], config: modelConfig(), layers: modelLayers("new") });
+    await store.put(modelOf("new", { tags: ["v1"] }));
     await run("tag", `digits@${digits.digest}`, "digits:v1");
     expect((await store.resolve("digits:v1")).digest).toBe(digits.digest);
   });
@@ -99,13 +98,13 @@ describe("rm", () => {
       new RegExp(`^Untagged ${digits.reference}\nUntagged digits:latest\nFreed [1-9][\\d.]* (B|KiB)\n$`),
     );
     expect(await store.list()).toEqual([]);
-    const old = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("old") });
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("new") });
+    const old = await store.put(modelOf("old"));
+    await store.put(modelOf("new"));
     expect((await run("rm", old.reference)).stdout).toMatch(/^Untagged .*\nFreed [1-9]/);
   });
 
   test("--all-tags, like a digest as argument, removes all tags of the model in the repository, and no other model", async () => {
-    const other = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("new") });
+    const other = await store.put(modelOf("new"));
     store.tag(digits.reference, "digits:v1");
     store.tag(digits.reference, "kept:v1");
     const { stdout } = await run("rm", "-a", "digits:v1");

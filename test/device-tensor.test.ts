@@ -1,26 +1,25 @@
 /** Tensors that a session returns stay on the device until code reads them, and are freed with their batch. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import type { DeviceTensor, Predict } from "../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
-import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
+import type { NativeSession } from "../src/engine/native/binding.ts";
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
+import { sessions } from "./helpers/sessions.ts";
 
 let path: string;
-let session: NativeSession;
-let other: NativeSession;
-
 beforeAll(async () => {
   path = await deviceTensors();
-  const options = { path, device: "cpu", threads: 1 };
-  [session, other] = await Promise.all([openSession(options), openSession(options)]);
 }, 600_000);
-afterAll(() => Promise.all([session.dispose(), other.dispose()]));
+const open = sessions();
+const session = fixture(() => open({ path }));
+const other = fixture(() => open({ path }));
 
 const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
 
@@ -84,7 +83,7 @@ describe("a result of a session", () => {
   });
 
   test("outlives its session", async () => {
-    const short = await openSession({ path, device: "cpu", threads: 1 });
+    const short = await open({ path });
     const result = await short.call("forward", [floats(1)]);
     await short.dispose();
     expect(await session.call("forward", [result as DeviceTensor])).toEqual(floats(3));

@@ -2,19 +2,19 @@
  * Freezing weights, and folding and packing layers, changes no output: each network gives the values of PyTorch in
  * eager mode.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
-import { openSession } from "../src/engine/native/binding.ts";
 import { frozenNetworks } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
+import { sessions } from "./helpers/sessions.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 const networksSchema = z.record(z.string(), z.object({ files: z.array(z.string()), x: tensorSchema, y: tensorSchema }));
 type Known = z.infer<typeof tensorSchema>;
 
-const opened = new AsyncDisposableStack();
+const open = sessions();
 let folder: string;
 let networks: z.infer<typeof networksSchema>;
 
@@ -23,19 +23,14 @@ beforeAll(async () => {
   networks = networksSchema.parse(await Bun.file(join(folder, "frozen.json")).json());
 }, 120_000);
 
-afterAll(() => opened.disposeAsync());
-
 /** The first output for a batch of all items. The batch runs twice, since TorchScript optimizes after the first run. */
 async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boolean }): Promise<Tensor> {
-  const session = await openSession({
+  const session = await open({
     path: join(folder, file),
-    device: "cpu",
-    threads: 1,
     inputs: { x: float32(...x.shape.slice(1)) },
     outputs: { y: float32(...y.shape.slice(1)) },
     pack,
   });
-  opened.defer(() => session.dispose());
   await session.run(items(x));
   const [given] = await session.run(items(x));
   if (given === undefined) throw new Error(`${file} gave nothing`);
@@ -50,8 +45,7 @@ function items({ shape: [rows = 0, ...rest], data }: Known): Tensor[][] {
 }
 
 async function call(file: string, x: Known): Promise<Tensor> {
-  const session = await openSession({ path: join(folder, file), device: "cpu", threads: 1 });
-  opened.defer(() => session.dispose());
+  const session = await open({ path: join(folder, file) });
   return (await session.call("forward", [tensor(Float32Array.from(x.data), x.shape)])) as Tensor;
 }
 

@@ -357,15 +357,6 @@ describe("with the key of another client", () => {
       }
     }
   });
-
-  test("an id or an Idempotency-Key that another client used begins a new prediction", async () => {
-    const chosen = "chosen-by-two-clients";
-    const put = (secret: string, x: number) => client.put(chosen, [{ x }], bearer(secret));
-    const [first, second] = [await put(owner.secret, 3), await put(other.secret, 4)];
-    expect([first.status, second.status]).toEqual(["success", "success"]);
-    expect(first.prediction_id).not.toBe(second.prediction_id);
-    expect(first.outputs).not.toEqual(second.outputs);
-  });
 });
 
 test("preflights of --cors-origin need no key, and reveal nothing", async () => {

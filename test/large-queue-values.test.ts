@@ -2,15 +2,16 @@
  * Large bodies and outcomes in the queue have a time limit in proportion to their size, and small values do not wait
  * for them.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
 import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -32,13 +33,7 @@ function endOf(id: string, members: string): EndedRecord {
 }
 
 describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-
-  afterAll(() => redis?.[Symbol.asyncDispose]());
+  const redis = fixture(startRedis);
 
   async function worker(name: string, node = "a") {
     const links = await redisLinks(redis.url);

@@ -1,28 +1,18 @@
 /** Calls of methods of TorchScript modules with arguments of any type. Wrong arguments are refused by name. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { CallArgument, CallResult } from "../src/author/session.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
-import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { sessions } from "./helpers/sessions.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 const path = join(import.meta.dir, "models/methods.pt");
-const open: NativeSession[] = [];
-let methods: NativeSession;
-let made: Fixtures;
-
-async function opened(file: string): Promise<NativeSession> {
-  const session = await openSession({ path: file, device: "cpu", threads: 1 });
-  open.push(session);
-  return session;
-}
-
-beforeAll(async () => {
-  made = await fixtures();
-  methods = await opened(path);
-}, 600_000);
-afterAll(() => Promise.all(open.map((session) => session.dispose())));
+const made = fixture(fixtures, 600_000);
+const open = sessions();
+const opened = (file: string) => open({ path: file });
+const methods = fixture(() => opened(path));
 
 const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
 
@@ -107,14 +97,7 @@ describe("a module", () => {
   });
 
   test("whose forward runs in batches gives the same result in a call", async () => {
-    const declared = await openSession({
-      path,
-      device: "cpu",
-      threads: 1,
-      inputs: { x: float32(2) },
-      outputs: { y: float32(2) },
-    });
-    open.push(declared);
+    const declared = await open({ path, inputs: { x: float32(2) }, outputs: { y: float32(2) } });
     const [batch] = await declared.run([[floats(1, 2)], [floats(3, 4)]]);
     const matrix = tensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
     expect(await declared.call("forward", [matrix])).toEqual(batch ?? null);

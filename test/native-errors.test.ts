@@ -2,47 +2,29 @@
  * Wrong tensors and weights give a coded error that names the fault, and after a failed batch the session can still be
  * used.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
-import { type NativeSession, openSession, type SessionOptions } from "../src/engine/native/binding.ts";
+import { float32, type Tensor } from "../src/author/tensor.ts";
+import type { SessionOptions } from "../src/engine/native/binding.ts";
 import { failure } from "./helpers/failure.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { sessions } from "./helpers/sessions.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let made: Fixtures;
-let folder: string;
-beforeAll(async () => {
-  made = await fixtures();
-  folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
-}, 600_000);
+const made = fixture(fixtures, 600_000);
+const dir = fixture(tempDir);
+const open = sessions();
 
-const open: NativeSession[] = [];
-afterAll(async () => {
-  await Promise.all(open.map((session) => session.dispose()));
-  await rm(folder, { recursive: true });
-});
-
-const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
 const ones = (...shape: number[]): Tensor => ({
   dtype: "float32",
   shape,
   data: new Float32Array(shape.reduce((product, size) => product * size, 1)).fill(1),
 });
 
-async function session(file: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {
-  const opened = await openSession({
-    path: made.path(file),
-    device: "cpu",
-    threads: 1,
-    inputs: { x: float32(4) },
-    outputs: { y: float32(4) },
-    ...options,
-  });
-  open.push(opened);
-  return opened;
-}
+const session = (file: string, options: Partial<SessionOptions> = {}) =>
+  open({ path: made.path(file), inputs: { x: float32(4) }, outputs: { y: float32(4) }, ...options });
 
 describe("items", () => {
   const cases: [string, Partial<SessionOptions>, Tensor[][], string][] = [
@@ -205,33 +187,33 @@ describe("weights that cannot be opened", () => {
     "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
 
   test("a file that is not a zip file, is empty, truncated, inconsistent, or missing", async () => {
-    const text = join(folder, "text.pt");
+    const text = dir.join("text.pt");
     await writeFile(text, "these are not weights\n".repeat(1000));
     const broken = `the file is not a zip archive that PyTorch wrote, or it is cut off; ${expected}`;
     expect(await failure(session("", { path: text }))).toBe(`weights_invalid: weights "text.pt": ${broken}`);
-    const empty = join(folder, "empty.pt");
+    const empty = dir.join("empty.pt");
     await writeFile(empty, "");
     expect(await failure(session("", { path: empty }))).toBe(`weights_invalid: weights "empty.pt": ${broken}`);
-    const cut = join(folder, "cut.pt");
+    const cut = dir.join("cut.pt");
     const whole = await readFile(made.path("network.pt"));
     await writeFile(cut, whole.subarray(0, whole.length / 2));
     expect(await failure(session("", { path: cut }))).toBe(`weights_invalid: weights "cut.pt": ${broken}`);
-    const lying = join(folder, "lying.pt2");
+    const lying = dir.join("lying.pt2");
     const program = await readFile(made.path("exported.pt2"));
     const entry = program.lastIndexOf("PK\x01\x02", program.lastIndexOf("models/model.json"), "latin1");
     for (const place of [20, 24]) program.writeUInt32LE(program.length, entry + place);
     await writeFile(lying, program);
     expect(await failure(session("", { path: lying }))).toBe(`weights_invalid: weights "lying.pt2": ${broken}`);
     expect(await failure(session("absent.pt"))).toBe('weights_invalid: weights "absent.pt": there is no such file');
-    expect(await failure(session("", { path: folder }))).toContain("there is no such file");
+    expect(await failure(session("", { path: dir.path }))).toContain("there is no such file");
   });
 
   test("common wrong files are recognized, and the error says how to fix them", async () => {
     const fix = (text: string) => expect.stringContaining(text);
     const bytes = { ...mistaken, "numbers.safetensors": safetensors() };
-    for (const [name, content] of Object.entries(bytes)) await writeFile(join(folder, name), content);
+    for (const [name, content] of Object.entries(bytes)) await writeFile(dir.join(name), content);
     const told = async (name: string) =>
-      (await failure(session("", { path: join(folder, name) }))).split(": ").slice(2).join(": ");
+      (await failure(session("", { path: dir.join(name) }))).split(": ").slice(2).join(": ");
     const made = async (name: string) => (await failure(session(name))).split(": ").slice(2).join(": ");
     const named: Record<string, string> = {
       "checkpoint.pt": await made("checkpoint.pt"),

@@ -1,33 +1,20 @@
 /** Memory and order of sessions: transferred buffers, concurrent sessions, disposed sessions, and released memory. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
+import { describe, expect, test } from "bun:test";
+import { float32, type Tensor } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
-import { type NativeSession, openSession, type SessionOptions } from "../src/engine/native/binding.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { openSession, type SessionOptions } from "../src/engine/native/binding.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { sessions } from "./helpers/sessions.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let made: Fixtures;
-beforeAll(async () => {
-  made = await fixtures();
-}, 600_000);
+const made = fixture(fixtures, 600_000);
 
-const open: NativeSession[] = [];
-afterAll(() => Promise.all(open.map((session) => session.dispose())));
+const open = sessions();
 
-const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
 const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
 
-async function session(file: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {
-  const opened = await openSession({
-    path: made.path(file),
-    device: "cpu",
-    threads: 1,
-    inputs: { x: float32() },
-    outputs: { y: float32() },
-    ...options,
-  });
-  open.push(opened);
-  return opened;
-}
+const session = (file: string, options: Partial<SessionOptions> = {}) =>
+  open({ path: made.path(file), inputs: { x: float32() }, outputs: { y: float32() }, ...options });
 
 const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(

@@ -1,28 +1,20 @@
 /** A session gives the values of PyTorch. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../src/author/tensor.ts";
-import { cudaDeviceCount, type NativeSession, openSession, torchVersion } from "../src/engine/native/binding.ts";
+import { describe, expect, test } from "bun:test";
+import { copyFile, readFile } from "node:fs/promises";
+import { float32, type Tensor } from "../src/author/tensor.ts";
+import { cudaDeviceCount, torchVersion } from "../src/engine/native/binding.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
+import { sessions } from "./helpers/sessions.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { type Fixture, type Fixtures, fixtures } from "./helpers/weights.ts";
+import { type Fixture, fixtures } from "./helpers/weights.ts";
 
-let made: Fixtures;
-beforeAll(async () => {
-  made = await fixtures();
-}, 600_000);
+const made = fixture(fixtures, 600_000);
 
-const open: NativeSession[] = [];
-afterAll(() => Promise.all(open.map((session) => session.dispose())));
+const open = sessions();
 
-async function session(fixture: Pick<Fixture, "path" | "inputs" | "outputs">): Promise<NativeSession> {
-  const { path, inputs, outputs } = fixture;
-  const opened = await openSession({ path, device: "cpu", threads: 1, inputs, outputs });
-  open.push(opened);
-  return opened;
-}
+const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "outputs">) =>
+  open({ path, inputs, outputs });
 
 function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
   expect(given.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
@@ -51,8 +43,6 @@ function row(outputs: readonly Tensor[], i: number): Tensor[] {
     return { dtype, shape: [1, ...shape.slice(1)], data: data.slice(i * size, (i + 1) * size) };
   });
 }
-
-const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
 
 const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
   ["one", "several"].flatMap((arity) =>
@@ -122,18 +112,6 @@ test("arguments with a default value may be declared or left out", async () => {
   expect((await long.run([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
-test("values of every dtype pass a session unchanged", async () => {
-  for (const [name, type] of Object.entries(arrayTypes)) {
-    const dtype = name as DType;
-    const spec: TensorSpec = { dtype, dims: [2, 3] };
-    const opened = await session({ path: made.path("identity.pt"), inputs: { x: spec }, outputs: { y: spec } });
-    const bytes = new Uint8Array(6 * type.BYTES_PER_ELEMENT).map((_, i) => (dtype === "bool" ? i % 2 : i + 1));
-    const data = new type(bytes.buffer);
-    const [y] = await opened.run([[{ dtype, shape: [2, 3], data }]]);
-    expect(y).toEqual({ dtype, shape: [1, 2, 3], data });
-  }
-});
-
 describe("shapes", () => {
   test("shorter items are padded with the declared value to the longest of their batch", async () => {
     const fixture = made.get("tokens");
@@ -157,28 +135,6 @@ describe("shapes", () => {
     if (alone === undefined) throw new Error("three outputs");
     expectClose([alone], row([mean], 2));
     expect(unpadded?.shape).toEqual([1, 1]);
-  });
-
-  test("two padded dimensions are filled in both directions", async () => {
-    const spec: TensorSpec = { dtype: "uint8", dims: [{ name: "rows", value: 7 }, 2, { name: "columns", value: 8 }] };
-    const opened = await session({
-      path: made.path("identity.pt"),
-      inputs: { x: spec },
-      outputs: { y: { dtype: "uint8", dims: ["rows", 2, "columns"] } },
-    });
-    const [y] = await opened.run([
-      [{ dtype: "uint8", shape: [1, 2, 3], data: Uint8Array.of(1, 2, 3, 4, 5, 6) }],
-      [{ dtype: "uint8", shape: [2, 2, 1], data: Uint8Array.of(1, 2, 3, 4) }],
-      [{ dtype: "uint8", shape: [0, 2, 2], data: new Uint8Array() }],
-    ]);
-    expect(y?.shape).toEqual([3, 2, 2, 3]);
-    expect([...(y?.data ?? [])].map(Number)).toEqual(
-      [
-        [1, 2, 3, 4, 5, 6, 7, 7, 7, 7, 7, 7],
-        [1, 8, 8, 2, 8, 8, 3, 8, 8, 4, 8, 8],
-        [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7],
-      ].flat(),
-    );
   });
 
   test("free sizes may differ between batches", async () => {
@@ -249,17 +205,13 @@ describe("results", () => {
 });
 
 test("weights are recognized by their content, whatever the file's name", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
-  try {
-    for (const format of ["torchscript", "aotinductor"] as const) {
-      const fixture = made.get(`${format} float32 one tuple`);
-      const path = join(folder, "0123456789abcdef".repeat(4));
-      await copyFile(fixture.path, path);
-      const opened = await session({ ...fixture, path });
-      expectClose(await opened.run(fixture.items), fixture.expected);
-    }
-  } finally {
-    await rm(folder, { recursive: true });
+  await using dir = await tempDir();
+  for (const format of ["torchscript", "aotinductor"] as const) {
+    const fixture = made.get(`${format} float32 one tuple`);
+    const path = dir.join("0123456789abcdef".repeat(4));
+    await copyFile(fixture.path, path);
+    const opened = await session({ ...fixture, path });
+    expectClose(await opened.run(fixture.items), fixture.expected);
   }
 });
 

@@ -2,7 +2,7 @@
  * Events of a running prediction in Redis: the replica that runs the prediction reports them, and replicas with event
  * streams read them.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { LivePrediction } from "../src/server/predictions/live.ts";
 import { PartLog } from "../src/server/predictions/part-log.ts";
@@ -14,17 +14,12 @@ import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
 import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
 import { RedisLink } from "../src/server/queue/redis-link.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-
-  afterAll(() => redis?.[Symbol.asyncDispose]());
+  const redis = fixture(startRedis);
 
   const id = "prediction";
   const kind = "prediction" as const;

@@ -1,30 +1,22 @@
 /** A server with a queue and several fronts: each front answers for all predictions, and claims its share of them. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Queue } from "../src/server/queue/queue.ts";
 import { capacityOf } from "../src/server/queue/queue-worker.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { inRole, isRunning, until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 
 const retention = { ms: 60_000, bytes: 1e6 };
 const limits = { maxQueuedItems: 1000, maxQueuedBytes: 1e6 };
 
 describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
-
-  beforeAll(async () => {
-    [redis, store] = await Promise.all([startRedis(), storeWith("lab", "stage")]);
-  });
-
-  afterAll(async () => {
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
-  });
+  const redis = fixture(startRedis);
+  const store = fixture(() => storeWith("lab", "stage"));
 
   test("answer polls and cancellations while any other front is stopped", async () => {
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--queue", redis.url];

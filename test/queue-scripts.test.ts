@@ -1,19 +1,14 @@
 /** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Queue } from "../src/server/queue/queue.ts";
 import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
 import type { Webhook } from "../src/server/webhooks/webhook.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-
-  afterAll(() => redis?.[Symbol.asyncDispose]());
+  const redis = fixture(startRedis);
 
   /** A worker whose leases expire at once, so that others may take over its predictions. */
   async function worker(name: string, node: string, limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 }) {

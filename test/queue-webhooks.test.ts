@@ -2,26 +2,18 @@
  * Webhooks of replicas. Any replica may end a prediction, and any replica may be killed before it has sent the
  * webhook.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
-import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
-
-  beforeAll(async () => {
-    [redis, store] = await Promise.all([startRedis(), storeWith("lab")]);
-  });
-
-  afterAll(async () => {
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
-  });
+  const redis = fixture(startRedis);
+  const store = fixture(() => storeWith("lab"));
 
   const serve = (config: Parameters<TestStore["serve"]>[1]) =>
     store.serve("lab", { queue: redis.url, queueLease: 1, webhookSecret: [secret], allowPrivateUrls: true, ...config });

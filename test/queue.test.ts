@@ -1,30 +1,20 @@
 /** Replicas share predictions through Redis: each replica answers for the predictions of all. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
   /** `front` answers clients and runs no predictions; `both` answers clients and runs predictions. */
-  let front: TestServer;
-  let both: TestServer;
 
-  beforeAll(async () => {
-    [redis, store] = await Promise.all([startRedis(), storeWith("lab", "stage")]);
-    front = await store.serve("lab", { queue: redis.url, role: "front" });
-    both = await store.serve("lab", { queue: redis.url });
-  });
-
-  afterAll(async () => {
-    await Promise.all([front?.stop(), both?.stop()]);
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
-  });
+  const redis = fixture(startRedis);
+  const store = fixture(() => storeWith("lab", "stage"));
+  const front = fixture(() => store.serve("lab", { queue: redis.url, role: "front" }));
+  const both = fixture(() => store.serve("lab", { queue: redis.url }));
 
   test("run each other's predictions, and every replica knows the outcome", async () => {
     const ended = await front.client.predict([{ x: 1 }, { x: 2 }]);

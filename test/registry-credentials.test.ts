@@ -9,25 +9,23 @@ import { findCredentials } from "../src/package/registry/credentials.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { modelOf } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
 const password = "s3cret:with/colon";
 const auth = Buffer.from(`reader:${password}`).toString("base64");
 
-let dir: TempDir;
 let store: ModelStore;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   store = new ModelStore(dir.join("store"));
   await putModel(store, "one");
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 /** Writes this config.json into a new folder. @returns DOCKER_CONFIG for it */
 async function dockerConfig(content: unknown): Promise<Record<string, string>> {
@@ -279,7 +277,7 @@ describe.skipIf(!hasRegistry)("blobs on another host (before Debian's docker-reg
       JSON.stringify({ auths: { ...config.auths, [proxy.host]: { auth }, [storage.host]: { auth } } }),
     );
     const text = new ModelStore(dir.join("text"));
-    await text.put({ repository: "digits", tags: ["v1"], config: modelConfig(), layers: modelLayers("text") });
+    await text.put(modelOf("text", { tags: ["v1"] }));
     const model = await text.resolve("digits");
     for (const { digest } of [model.manifest.config, ...model.layers]) {
       contents.set(digest, await Bun.file(text.blobPath(digest)).bytes());

@@ -1,5 +1,5 @@
 /** Simulated registries of known providers (Docker Hub, GHCR, …): names, logins, token scopes, and where they lead. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { findCredentials } from "../src/package/registry/credentials.ts";
 import { apiHostOf } from "../src/package/registry/docker-hub.ts";
@@ -10,19 +10,17 @@ import { parseRemoteReference } from "../src/package/registry/remote-reference.t
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
 import { type FakeRegistry, fakeRegistry, pullFromLeading } from "./helpers/fake-registry.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { putModel } from "./helpers/transfer.ts";
 
-let dir: TempDir;
 let store: ModelStore;
 
+const dir = fixture(tempDir);
 beforeAll(async () => {
-  dir = await tempDir();
   store = new ModelStore(dir.join("store"));
   await putModel(store, "one", 50_000);
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 /** A client for the registry that a reference names, but whose requests go to the simulated registry. */
 function registryAt(fake: FakeRegistry, reference: string, actions: "pull" | "pull,push"): Registry {

@@ -12,19 +12,14 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Answer, type Content, fakeRegistry } from "./helpers/fake-registry.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelConfig } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-let dir: TempDir;
-
-beforeAll(async () => {
-  dir = await tempDir();
-});
-
-afterAll(() => dir[Symbol.asyncDispose]());
+const dir = fixture(tempDir);
 
 const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
 

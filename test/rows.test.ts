@@ -1,24 +1,19 @@
 /** The output rows that model code gets contain no data of other items, and can be transferred to a Worker. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
-import { openSession } from "../src/engine/native/binding.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-let deep: string;
-beforeAll(async () => {
-  deep = (await fixtures()).path("deep.pt");
-}, 600_000);
-
-const opened: { dispose(): Promise<void> }[] = [];
-afterAll(() => Promise.all(opened.map((each) => each.dispose())));
+const weights = fixture(fixtures, 600_000);
+const open = sessions();
 
 /** Output rows of two items that ran in one batch. */
 async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promise<Rows[]> {
   const [inputs, outputs] = [{ x: spec }, { y: spec }];
-  const session = await openSession({ path: deep, device: "cpu", threads: 1, inputs, outputs });
-  opened.push(session);
+  const session = await open({ path: weights.path("deep.pt"), inputs, outputs });
   const engine = new LocalEngine<Item>({ runners: [session], inputs, outputs, maxBatchSize: 2, maxQueueDelayMs: 0 });
   const { promise, resolve, reject } = Promise.withResolvers<Rows[]>();
   const given: Rows[] = [];
@@ -56,8 +51,7 @@ test.each([
 });
 
 test("results of a method call can be transferred, however large they are", async () => {
-  const session = await openSession({ path: deep, device: "cpu", threads: 1 });
-  opened.push(session);
+  const session = await open({ path: weights.path("deep.pt") });
   const given = await session.call("forward", [tensor(new Float32Array(200_000), [1, 200_000])]);
   if (typeof given !== "object" || given === null || !("data" in given)) throw new Error("expected a tensor");
   expect(transferred(given as Tensor)).toEqual(new Float32Array(200_000).fill(1));

@@ -1,30 +1,26 @@
 /** Modules that keep state between batches: the tensors of a batch stay unchanged, and instances share no state. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";
 import { type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
-import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
+import { sessions } from "./helpers/sessions.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
 const x: TensorSpec = { dtype: "float32", dims: [4] };
 const values = Array.from({ length: 12 }, (_, i) => i + 1);
-const open: NativeSession[] = [];
-let made: Fixtures;
-beforeAll(async () => {
-  made = await fixtures();
-}, 600_000);
-afterAll(() => Promise.all(open.map((session) => session.dispose())));
+const open = sessions();
+const made = fixture(fixtures, 600_000);
 
 /**
  * Submits a batch of the items `value` and `-value` for each value, all before the first ends. @returns their outputs
  */
 async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   const path = made.path(file);
-  const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x }, outputs: { y: x } });
-  open.push(session);
+  const session = await open({ path, inputs: { x }, outputs: { y: x } });
   const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];
   const given = await Promise.all(values.map((value) => session.run([item(value), item(-value)])));
   return given.map(([y]) => [y?.data[0], y?.data[7]]);
@@ -68,10 +64,8 @@ test("instances of weights with state do not share it", async () => {
 
 test("weights count as stateful if a method may write an attribute; otherwise instances share them", async () => {
   const keeps = async (file: string, inputs?: { x: TensorSpec }) => {
-    const options = { path: file, device: "cpu", threads: 1, instances: 2 };
-    const session = await openSession(inputs === undefined ? options : { ...options, inputs, outputs: { y: x } });
-    open.push(session);
-    return session.keepsState;
+    const options = { path: file, instances: 2 };
+    return (await open(inputs === undefined ? options : { ...options, inputs, outputs: { y: x } })).keepsState;
   };
   const kept = {
     keeps: true,
@@ -96,11 +90,7 @@ test("weights count as stateful if a method may write an attribute; otherwise in
 test("a compiled package counts as stateful if its code may write a buffer", async () => {
   await using dir = await tempDir();
   const { path } = made.get("aotinductor float32 one tuple");
-  const keeps = async (file: string) => {
-    const session = await openSession({ path: file, device: "cpu", threads: 1 });
-    open.push(session);
-    return session.keepsState;
-  };
+  const keeps = async (file: string) => (await open({ path: file })).keepsState;
   expect(await keeps(path)).toBe(false);
   const writing = withSource(await readFile(path), "(const float*)(scale.", "(      float*)(scale.");
   await Bun.write(dir.join("writing.pt2"), writing);

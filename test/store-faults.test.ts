@@ -4,7 +4,7 @@ import { type BlobRef, Blobs } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
@@ -26,13 +26,8 @@ describe("a model that can't be found", () => {
   test("is reported with the names of existing models and a suggestion", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    const put = await store.put({
-      repository: "digits",
-      tags: ["stable"],
-      config: modelConfig(),
-      layers: modelLayers("one"),
-    });
-    await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("one") });
+    const put = await store.put(modelOf("one", { tags: ["stable"] }));
+    await store.put(modelOf("one", { repository: "upscale" }));
     const messageFor = async (reference: string) => {
       const error = await failureOf(store.resolve(reference));
       expect(error.code).toBe("model_not_found");
@@ -133,7 +128,7 @@ describe("a damaged store", () => {
     test(`is recognized by a blob that is ${what}`, async () => {
       await using dir = await tempDir();
       const store = new ModelStore(dir.path);
-      const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+      const { digest } = await store.put(modelOf("one"));
       const { manifest } = await store.resolve();
       for (const each of [manifest.layers[0]?.digest, manifest.config.digest, digest]) {
         await damage(blobPath(store, each ?? ""));
@@ -143,7 +138,7 @@ describe("a damaged store", () => {
       }
       expect((await store.list())[0]?.problem).toContain(message);
       // Another build of the same content repairs the store.
-      await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+      await store.put(modelOf("one"));
       await store.verify(await store.resolve("digits"));
     });
   }
@@ -151,7 +146,7 @@ describe("a damaged store", () => {
   test("is recognized by a blob that another process removes meanwhile, and a build writes the blob again", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    await store.put(modelOf("one"));
     const blobs = new (class extends Blobs {
       override async check(blob: BlobRef): Promise<void> {
         await super.check(blob);
@@ -168,7 +163,7 @@ describe("a damaged store", () => {
   test("is refused at once if a manifest or config was changed, and at verification if a layer was", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const { digest } = await store.put(modelOf("one"));
     const model = await store.resolve();
     const flip = async (path: string) => Bun.write(path, (await Bun.file(path).text()).replace(/[a-z]/, "~"));
     await store.verify(model);
@@ -205,7 +200,7 @@ describe("a damaged store", () => {
   test("suggests to build a model again that a later release has made", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    await store.put(modelOf("one"));
     const { manifest } = await store.resolve();
     const config = JSON.stringify({ ...modelConfig(), sconceApi: 2 });
     const write = async (content: string) => {

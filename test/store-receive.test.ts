@@ -4,7 +4,7 @@ import { readdir, utimes } from "node:fs/promises";
 import type { PartialBlob } from "../src/package/store/partial-blob.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
@@ -83,7 +83,7 @@ describe("a model that is received", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
     expect(await received(dir, half).catch((error: Error) => error.message)).toBe("broken off");
-    await store.put({ repository: "other", config: modelConfig(), layers: modelLayers("other") });
+    await store.put(modelOf("other", { repository: "other" }));
     const [name = ""] = await readdir(dir.join("to/.partial"));
     const found: number[] = [];
     const asked: Fill = (partial, bytes) => {
@@ -102,14 +102,14 @@ describe("a model that is received", () => {
     for (const file of await readdir(dir.join(`to/.partial/${name}`))) {
       await utimes(dir.join(`to/.partial/${name}/${file}`), old, old);
     }
-    await store.put({ repository: "other", config: modelConfig(), layers: modelLayers("another") });
+    await store.put(modelOf("another", { repository: "other" }));
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
   });
 
   test("is complete although another process removes shared blobs meanwhile", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
-    const shared = await store.put({ repository: "shared", config: modelConfig(), layers: modelLayers("one") });
+    const shared = await store.put(modelOf("one", { repository: "shared" }));
     let fills = 0;
     const removing: Fill = (partial, bytes) => {
       fills += 1;

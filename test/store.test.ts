@@ -4,7 +4,7 @@ import { storeLocation } from "../src/machine/files/location.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failureOf } from "./helpers/failure.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { modelConfig, modelLayers, modelOf } from "./helpers/model-content.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
@@ -13,12 +13,9 @@ describe("a stored model", () => {
   test("is found under its generated tag, under latest, and under every tag that was set", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
-    const put = await store.put({
-      repository: "digits",
-      tags: ["v1", "stable"],
-      config: modelConfig({ description: "Reads one handwritten digit." }),
-      layers: modelLayers("one"),
-    });
+    const put = await store.put(
+      modelOf("one", { tags: ["v1", "stable"], config: modelConfig({ description: "Reads one handwritten digit." }) }),
+    );
     expect(put.tag).toBe(put.digest.slice("sha256:".length, "sha256:".length + 12));
     expect(put.reference).toBe(`digits:${put.tag}`);
     for (const tag of [put.tag, "latest", "v1", "stable"]) {
@@ -52,7 +49,7 @@ describe("a stored model", () => {
   test("has the size of all its blobs together", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    await store.put(modelOf("one"));
     const names = await readdir(dir.join("blobs/sha256"));
     const sizes = await Promise.all(names.map(async (name) => (await stat(dir.join("blobs/sha256", name))).size));
     const size = sizes.reduce((sum, each) => sum + each, 0);
@@ -65,7 +62,7 @@ describe("a stored model", () => {
     await Bun.write(dir.join("same.pt"), "one");
     const first = new ModelStore(dir.join("a"));
     const second = new ModelStore(dir.join("b"));
-    const put = await first.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const put = await first.put(modelOf("one"));
     const again = await second.put({
       repository: "other",
       tags: ["v2"],
@@ -73,34 +70,20 @@ describe("a stored model", () => {
       layers: modelLayers("one", dir.join("same.pt")).toReversed(),
     });
     expect(again.digest).toBe(put.digest);
-    const changed = await first.put({
-      repository: "digits",
-      config: modelConfig({ batchSize: 1 }),
-      layers: modelLayers("one"),
-    });
+    const changed = await first.put(modelOf("one", { config: modelConfig({ batchSize: 1 }) }));
     expect(changed.tag).not.toBe(put.tag);
   });
 
   test("gets the tag latest, and the previous build keeps its own tag", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    const first = await store.put({
-      repository: "digits",
-      tags: ["v"],
-      config: modelConfig(),
-      layers: modelLayers("one"),
-    });
-    const second = await store.put({
-      repository: "digits",
-      tags: ["v"],
-      config: modelConfig(),
-      layers: modelLayers("two"),
-    });
+    const first = await store.put(modelOf("one", { tags: ["v"] }));
+    const second = await store.put(modelOf("two", { tags: ["v"] }));
     expect((await store.resolve("digits")).digest).toBe(second.digest);
     expect((await store.resolve("digits:v")).digest).toBe(second.digest);
     expect((await store.resolve(first.reference)).digest).toBe(first.digest);
     // Another build of the first content makes that model the latest again.
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    await store.put(modelOf("one"));
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
 
@@ -151,12 +134,7 @@ describe("the store", () => {
   test("is an OCI image layout with valid manifests", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    const put = await store.put({
-      repository: "digits",
-      tags: ["v1"],
-      config: modelConfig(),
-      layers: modelLayers("one"),
-    });
+    const put = await store.put(modelOf("one", { tags: ["v1"] }));
     expect(await Bun.file(dir.join("oci-layout")).json()).toEqual({ imageLayoutVersion: "1.0.0" });
     const index = await Bun.file(dir.join("index.json")).json();
     expect(index).toMatchObject({ schemaVersion: 2, mediaType: mediaTypes.index });
@@ -186,14 +164,9 @@ describe("the store", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     expect(await store.list()).toEqual([]);
-    const first = await store.put({
-      repository: "digits",
-      tags: ["v1"],
-      config: modelConfig(),
-      layers: modelLayers("one"),
-    });
-    const second = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
-    const other = await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("three") });
+    const first = await store.put(modelOf("one", { tags: ["v1"] }));
+    const second = await store.put(modelOf("two"));
+    const other = await store.put(modelOf("three", { repository: "upscale" }));
     const list = await store.list();
     expect(list.map(({ repository, tags, digest }) => ({ repository, tags, digest }))).toEqual(
       expect.arrayContaining([
@@ -211,7 +184,7 @@ describe("the store", () => {
   test("keeps entries of other tools in the index, and ignores them", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
-    const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+    const { digest } = await store.put(modelOf("one"));
     const config = await Bun.file(blobPath(store, digest)).json();
     const image = JSON.stringify({
       schemaVersion: 2,
@@ -227,7 +200,7 @@ describe("the store", () => {
     index.manifests.push(entry);
     await Bun.write(dir.join("index.json"), JSON.stringify({ ...index, annotations: { a: "b" } }));
 
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("two") });
+    await store.put(modelOf("two"));
     const after = await Bun.file(dir.join("index.json")).json();
     expect(after.annotations).toEqual({ a: "b" });
     expect(after.manifests).toContainEqual({

@@ -5,7 +5,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
+import { modelOf } from "./helpers/model-content.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -19,7 +19,7 @@ async function changeOneByte(path: string): Promise<void> {
 
 async function storeOfOne(dir: TempDir) {
   const store = new ModelStore(dir.path);
-  const put = () => store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
+  const put = () => store.put(modelOf("one"));
   await put();
   const model = await store.resolve("digits");
   /**

@@ -1,6 +1,6 @@
 /** A small model for a store: commands can list and resolve it, but not run it. */
 import { type ModelConfig, mediaTypes } from "../../src/package/store/manifest.ts";
-import type { LayerSource } from "../../src/package/store/store.ts";
+import type { LayerSource, ModelStore } from "../../src/package/store/store.ts";
 
 export function modelConfig(change: Partial<ModelConfig> = {}): ModelConfig {
   return {
@@ -22,4 +22,12 @@ export function modelLayers(content: string, weights: string | Uint8Array = Buff
     { mediaType: mediaTypes.bundle, title: "model.js", source: Buffer.from(`// ${content}`) },
     { mediaType: mediaTypes.weights, title: "digits.pt", source: weights },
   ];
+}
+
+/** A model `digits` of this content, for `ModelStore.put`. */
+export function modelOf(
+  content: string,
+  change: Partial<Parameters<ModelStore["put"]>[0]> = {},
+): Parameters<ModelStore["put"]>[0] {
+  return { repository: "digits", config: modelConfig(), layers: modelLayers(content), ...change };
 }

@@ -6,13 +6,13 @@ import { beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../../src/author/tensor.ts";
 import { compiledPath } from "../../src/cli/commands/plain/compiled-program.ts";
-import { openSession } from "../../src/engine/native/binding.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { exactPrograms, fewRows } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { fastCompilation } from "../helpers/script-runner.ts";
+import { sessions } from "../helpers/sessions.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 let folder: string;
@@ -21,6 +21,7 @@ beforeAll(async () => {
   [folder, exact] = await Promise.all([fewRows(), exactPrograms()]);
 }, 300_000);
 const dir = fixture(tempDir);
+const open = sessions();
 
 function compile(file: string) {
   // Compiling needs torch. Only the command line from the sources finds the torch of the checkout.
@@ -50,18 +51,14 @@ test("a program with arguments that are no tensors runs compiled; a size beyond 
     outputs: { output0: float32("width"), output1: float32() },
   };
   const path = packaged.layer("widths.pt2").path;
-  const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
+  const session = await open({ path, ...specs });
   const item = (x: number[], y: number[]) =>
     [x, y].map((values) => ({ dtype: "float32" as const, shape: [values.length], data: Float32Array.from(values) }));
-  try {
-    const [doubled, mean] = await session.run([item([3], [1, 2])]);
-    expect([doubled?.data, mean?.data]).toEqual([Float32Array.of(6), Float32Array.of(1.5)]);
-    expect(await failure(session.run([item(Array(21).fill(0), [5, 6])]))).toBe(
-      "run_failed: x: size 1 must be at most 20 (x is [1, 21], y is [1, 2] with the batch first)",
-    );
-  } finally {
-    await session.dispose();
-  }
+  const [doubled, mean] = await session.run([item([3], [1, 2])]);
+  expect([doubled?.data, mean?.data]).toEqual([Float32Array.of(6), Float32Array.of(1.5)]);
+  expect(await failure(session.run([item(Array(21).fill(0), [5, 6])]))).toBe(
+    "run_failed: x: size 1 must be at most 20 (x is [1, 21], y is [1, 2] with the batch first)",
+  );
 }, 300_000);
 
 test("check compares a program that runs only compiled with PyTorch", async () => {
@@ -77,54 +74,38 @@ test("a scalar tensor of an integer is float32 in a compiled program, as in PyTo
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining("no batch dimension") });
   process.env.SCONCE_CACHE_DIR = env().SCONCE_CACHE_DIR;
   const path = await compiledPath(join(folder, "constant.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
-  const session = await openSession({ path, device: "cpu", threads: 1 });
-  try {
-    const x = { dtype: "float32" as const, shape: [3, 2], data: new Float32Array(6) };
-    expect(await session.call("forward", [x])).toEqual([
-      { dtype: "float32", shape: [], data: Float32Array.of(1) },
-      { dtype: "float32", shape: [], data: Float32Array.of(-1) },
-    ]);
-  } finally {
-    await session.dispose();
-  }
+  const session = await open({ path });
+  const x = { dtype: "float32" as const, shape: [3, 2], data: new Float32Array(6) };
+  expect(await session.call("forward", [x])).toEqual([
+    { dtype: "float32", shape: [], data: Float32Array.of(1) },
+    { dtype: "float32", shape: [], data: Float32Array.of(-1) },
+  ]);
 }, 300_000);
 
 test("a call whose arguments differ in their first size is not taken for a batch, so it is not padded", async () => {
   const packaged = await new ModelStore(dir.path).resolve("widths");
-  const session = await openSession({ path: packaged.layer("widths.pt2").path, device: "cpu", threads: 1 });
-  try {
-    const x = { dtype: "float32" as const, shape: [3, 1], data: Float32Array.of(1, 2, 3) };
-    const y = { dtype: "float32" as const, shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) };
-    expect(await session.call("forward", [x, y])).toMatchObject([
-      { shape: [3, 1], data: Float32Array.of(2, 4, 6) },
-      { shape: [2], data: Float32Array.of(1.5, 3.5) },
-    ]);
-  } finally {
-    await session.dispose();
-  }
+  const session = await open({ path: packaged.layer("widths.pt2").path });
+  const x = { dtype: "float32" as const, shape: [3, 1], data: Float32Array.of(1, 2, 3) };
+  const y = { dtype: "float32" as const, shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) };
+  expect(await session.call("forward", [x, y])).toMatchObject([
+    { shape: [3, 1], data: Float32Array.of(2, 4, 6) },
+    { shape: [2], data: Float32Array.of(1.5, 3.5) },
+  ]);
 }, 60_000);
 
 test("a size that the compiled code does not support is refused by the input's name", async () => {
   const specs = { inputs: { x: float32("width") }, outputs: { y: float32("width") } };
   const path = join(folder, "sum-compiled.pt2");
-  const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
-  try {
-    expect(await failure(session.run([[{ dtype: "float32", shape: [1], data: Float32Array.of(3) }]]))).toBe(
-      'run_failed: input "x": size 1 must be at least 2 and is 1, with the batch first: the package was compiled for that range',
-    );
-  } finally {
-    await session.dispose();
-  }
+  const session = await open({ path, ...specs });
+  expect(await failure(session.run([[{ dtype: "float32", shape: [1], data: Float32Array.of(3) }]]))).toBe(
+    'run_failed: input "x": size 1 must be at least 2 and is 1, with the batch first: the package was compiled for that range',
+  );
 }, 60_000);
 
 test("a call with fewer rows than the compiled code needs is padded only if padding changes no result", async () => {
   const call = async (path: string) => {
-    const session = await openSession({ path, device: "cpu", threads: 1 });
-    try {
-      return await session.call("forward", [{ dtype: "float32", shape: [1, 2], data: Float32Array.of(3, 4) }]);
-    } finally {
-      await session.dispose();
-    }
+    const session = await open({ path });
+    return await session.call("forward", [{ dtype: "float32", shape: [1, 2], data: Float32Array.of(3, 4) }]);
   };
   expect(await call(join(exact, "even-compiled.pt2"))).toMatchObject({ shape: [1, 2], data: Float32Array.of(6, 8) });
   expect(await failure(call(join(folder, "sum-compiled.pt2")))).toBe(

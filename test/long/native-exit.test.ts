@@ -1,12 +1,10 @@
 /** A process that uses sessions exits with the right code in every situation, without a crash or a hang. */
-import { beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { type Fixtures, fixtures } from "../helpers/weights.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { fixtures } from "../helpers/weights.ts";
 
-let made: Fixtures;
-beforeAll(async () => {
-  made = await fixtures();
-}, 600_000);
+const made = fixture(fixtures, 600_000);
 
 const codes = {
   end: 0,

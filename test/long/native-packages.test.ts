@@ -1,31 +1,21 @@
 /** AOTInductor packages of every dtype and form of inputs and outputs, compared with PyTorch. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { inputsOfSource } from "../../src/cli/commands/plain/package-source.ts";
 import { Archive } from "../../src/engine/native/archive.ts";
-import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
 import { cli } from "../helpers/cli.ts";
 import { cliHere } from "../helpers/command-here.ts";
 import { failure } from "../helpers/failure.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
-import { type Fixture, type Fixtures, packages } from "../helpers/weights.ts";
+import { fixture } from "../helpers/fixture.ts";
+import { sessions } from "../helpers/sessions.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
+import { type Fixture, packages } from "../helpers/weights.ts";
 
-let dir: TempDir;
-let made: Fixtures;
+const dir = fixture(tempDir);
+const made = fixture(packages, 600_000);
+const open = sessions();
 
-beforeAll(async () => {
-  dir = await tempDir();
-  made = await packages();
-}, 600_000);
-
-afterAll(() => dir[Symbol.asyncDispose]());
-
-async function session({
-  path,
-  inputs,
-  outputs,
-}: Pick<Fixture, "path" | "inputs" | "outputs">): Promise<NativeSession> {
-  return openSession({ path, inputs, outputs, device: "cpu", threads: 1 });
-}
+const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "outputs">) =>
+  open({ path, inputs, outputs });
 
 test.each(["aotinductor int64 several dict", "aotinductor uint8 one tensor"])(
   "%s has PyTorch's values, in one batch and alone",
@@ -40,7 +30,6 @@ test.each(["aotinductor int64 several dict", "aotinductor uint8 one tensor"])(
         expect<unknown>(data).toEqual(together[j]?.data.slice(i * data.length, (i + 1) * data.length));
       }
     }
-    await opened.dispose();
   },
 );
 
@@ -50,7 +39,6 @@ test("the outputs of a package are matched by name", async () => {
   const opened = await session({ ...fixture, outputs });
   const results = await opened.run(fixture.items);
   expect<unknown>(results).toEqual(fixture.expected.toReversed());
-  await opened.dispose();
 });
 
 test("an error names a compiled package's inputs and outputs if they differ from the declared ones", async () => {

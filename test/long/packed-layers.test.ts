@@ -2,14 +2,15 @@
  * Packed layers have weights in the order that suits the processor. Packed layers give the values of PyTorch, in any
  * network.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, type Tensor, type TensorSpecs, tensor } from "../../src/author/tensor.ts";
 import { keptMemory } from "../../src/engine/libtorch-env.ts";
-import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
+import type { NativeSession } from "../../src/engine/native/binding.ts";
 import { failure } from "../helpers/failure.ts";
+import { sessions } from "../helpers/sessions.ts";
 import { fixtures } from "../helpers/weights.ts";
 
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
@@ -20,15 +21,13 @@ const canBfloat16 = / avx512bw /.test(readFileSync("/proc/cpuinfo", "utf8"));
 
 let folder: string;
 let known: Record<string, Record<string, Known>>;
-const opened = new AsyncDisposableStack();
+const openSession = sessions();
 
 beforeAll(async () => {
   folder = (await fixtures()).path("layers");
   const schema = z.record(z.string(), z.record(z.string(), tensorSchema));
   known = schema.parse(await Bun.file(join(folder, "layers.json")).json());
 }, 120_000);
-
-afterAll(() => opened.disposeAsync());
 
 /**
  * Each weights file with its network, and the number of layers that can be packed (a shared layer counts once). `most`
@@ -61,8 +60,7 @@ test("a module with no method but forward has packed layers in calls, too", asyn
     ["traced.pt", 8],
     ["exported.pt2", 8],
   ] as const) {
-    const session = await openSession({ path: join(folder, file), device: "cpu", threads: 1 });
-    opened.defer(() => session.dispose());
+    const session = await openSession({ path: join(folder, file) });
     expect(session.packedLayers).toBe(packed);
     const given = await session.call("forward", [tensor(Float32Array.from(x?.data ?? []), x?.shape ?? [])]);
     expect(given).toMatchObject({ dtype: "float32", shape: y?.shape });
@@ -77,13 +75,10 @@ async function open(file: string, network: string, pack?: boolean): Promise<Nati
   const path = join(folder, file);
   const session = await openSession({
     path,
-    device: "cpu",
-    threads: 1,
     inputs: specs({ x }),
     outputs: specs(outputs),
     pack,
   });
-  opened.defer(() => session.dispose());
   return session;
 }
 
@@ -133,8 +128,7 @@ describe("an input whose size the layers refuse", () => {
       const inputs = { x: dtype("channels", "height", "width") };
       const outputs = { y: float32("channels", "height", "width") };
       const path = join(folder, file);
-      const session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs, pack });
-      opened.defer(() => session.dispose());
+      const session = await openSession({ path, inputs, outputs, pack });
       const size = shape.reduce((product, each) => product * each);
       const data = dtype === float64 ? new Float64Array(size) : new Float32Array(size);
       told.push(await failure(session.run([[tensor(data, shape)]])));

@@ -2,26 +2,18 @@
  * Replicas whose queue or other replicas fail: clients get an answer at once, accepted predictions are not lost, and
  * no input runs too often.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { problemOf } from "../helpers/client.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
-import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/running.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { storeWith, type TestServer } from "../helpers/server.ts";
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
-
-  beforeAll(async () => {
-    [redis, store] = await Promise.all([startRedis("--appendonly", "yes"), storeWith("lab", "stage")]);
-  });
-
-  afterAll(async () => {
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
-  });
+  const redis = fixture(() => startRedis("--appendonly", "yes"));
+  const store = fixture(() => storeWith("lab", "stage"));
 
   /** With this setting a replica prepares one input at a time. */
   const narrow = { maxReadyBytes: 1 };

@@ -2,18 +2,19 @@
  * Replicas of two builds of a model with one Redis. They have separate queues unless a name joins them, and replace
  * each other under load without losing predictions.
  */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { ServeConfig } from "../../src/server/config.ts";
 import { Queue } from "../../src/server/queue/queue.ts";
 import { QueueDirectory } from "../../src/server/queue/queue-directory.ts";
 import { cli } from "../helpers/cli.ts";
 import type { PredictionBody } from "../helpers/client.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { writeModel } from "../helpers/model-text.ts";
-import { hasRedis, startRedis, type TestRedis } from "../helpers/redis.ts";
+import { hasRedis, startRedis } from "../helpers/redis.ts";
 import { redisLinks } from "../helpers/redis-links.ts";
 import { until } from "../helpers/running.ts";
-import { modelFolder, storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
+import { modelFolder, storeWith, type TestServer } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 /** Number that each build adds to the outputs 2 x + 1. */
@@ -23,12 +24,10 @@ const CLIENTS = 4;
 const json = { method: "POST", headers: { "Content-Type": "application/json" } };
 
 describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  let redis: TestRedis;
-  let store: TestStore;
-
+  const redis = fixture(startRedis);
+  const store = fixture(storeWith);
   beforeAll(async () => {
     await using source = await tempDir();
-    [redis, store] = await Promise.all([startRedis(), storeWith()]);
     const text = await Bun.file(join(modelFolder("lab"), "model.ts")).text();
     const builds = Object.entries(beyond).map(async ([version, more]) => {
       const changed = text.replace("(y.data[0] ?? 0)", `(y.data[0] ?? 0) + ${more}`);
@@ -36,11 +35,6 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
       return cli(["build", "--allow-random", "-t", `:${version}`, folder], { env: { SCONCE_HOME: store.home } });
     });
     expect((await Promise.all(builds)).map(({ stderr, code }) => (code === 0 ? "" : stderr))).toEqual(["", ""]);
-  });
-
-  afterAll(async () => {
-    await store?.[Symbol.asyncDispose]();
-    await redis?.[Symbol.asyncDispose]();
   });
 
   const serve = (version: Version, config: Partial<ServeConfig> = {}) =>

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { modelConfig, modelLayers } from "../helpers/model-content.ts";
+import { modelConfig, modelLayers, modelOf } from "../helpers/model-content.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 function build(home: string, name: string, count: number) {
@@ -35,7 +35,7 @@ describe("a build", () => {
       expect(child.signalCode).toBe("SIGKILL");
       await expectReadable(store);
     }
-    await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("after all") });
+    await store.put(modelOf("after all"));
     expect(await readdir(dir.join("store/.tmp"))).toEqual([]);
     // A file has a digest as its name only when it is complete.
     for (const name of await readdir(dir.join("store/blobs/sha256"))) {
@@ -54,7 +54,7 @@ describe("a build", () => {
       config: modelConfig(),
       layers: modelLayers("one", dir.join("weights.pt")),
       onProgress: () => {
-        other ??= store.put({ repository: "other", config: modelConfig(), layers: modelLayers("two") });
+        other ??= store.put(modelOf("two", { repository: "other" }));
       },
     });
     await other;
