@@ -61,13 +61,6 @@ std::vector<std::string> names_from_js(const Napi::Value& value) {
   return names;
 }
 
-GuardText guards_from_js(const Napi::Object& given) {
-  GuardText guards;
-  guards.source = given.Get("source").As<Napi::String>().Utf8Value();
-  guards.inputs = names_from_js(given.Get("inputs"));
-  return guards;
-}
-
 Program program_from_js(const Napi::Object& given) {
   Program program;
   program.source = given.Get("source").As<Napi::String>().Utf8Value();
@@ -140,8 +133,6 @@ napi_value Open(napi_env env, napi_callback_info info) {
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
   const Napi::Value program = given.Get("program");
   if (!program.IsUndefined()) options.program = program_from_js(program.As<Napi::Object>());
-  const Napi::Value guards = given.Get("guards");
-  if (!guards.IsUndefined()) options.guards = guards_from_js(guards.As<Napi::Object>());
   return host_of(env)->open(std::move(options));
 }
 

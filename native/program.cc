@@ -37,10 +37,6 @@ class ProgramNames final : public torch::jit::Resolver {
 
 }  // namespace
 
-std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators) {
-  return std::make_shared<ProgramNames>(std::move(operators));
-}
-
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   torch::jit::Module module("Program");
@@ -57,7 +53,7 @@ torch::jit::Module load_program(const std::string& path, const Program& program,
     tensor.set_(found->second, weight.offset, weight.sizes, weight.strides);
     module.register_buffer("w" + std::to_string(i), tensor.to(device));
   }
-  module.define(program.source, program_names(program.operators));
+  module.define(program.source, std::make_shared<ProgramNames>(program.operators));
   return module;
 }
 

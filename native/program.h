@@ -11,7 +11,6 @@
 
 namespace torch::jit {
 struct Module;
-struct Resolver;
 }
 
 namespace sconce {
@@ -34,15 +33,6 @@ struct Program {
   std::vector<std::string> operators;
   std::vector<ProgramWeight> weights;
 };
-
-/** Guards of a program (conditions on its input sizes), as TorchScript source. */
-struct GuardText {
-  /** `guards(self, ...) -> str`: returns the message of the first failed guard, or "". */
-  std::string source;
-  std::vector<std::string> inputs;
-};
-
-std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators);
 
 /**
  * Loads the weights, and compiles the source. Throws libtorch's errors if the source uses unknown names, or if a weight

@@ -184,7 +184,6 @@ void Session::load() {
     WeightsOptions wanted;
     wanted.path = options_.path;
     wanted.program = std::move(options_.program);
-    wanted.guards = std::move(options_.guards);
     wanted.device = device;
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);

@@ -32,7 +32,6 @@ namespace sconce {
 struct SessionOptions {
   std::string path;
   std::optional<Program> program;
-  std::optional<GuardText> guards;
   std::string device;
   int threads = 1;
   std::vector<TensorSpec> inputs;

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "error.h"
-#include "guards.h"
 #include "package_needs.h"
 #include "tensor.h"
 
@@ -48,8 +47,8 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
   }
   try {
     switch (format) {
-      case Format::torchscript: return guarded(open_torchscript(options), options);
-      case Format::aotinductor: return guarded(open_aotinductor(options), options);
+      case Format::torchscript: return open_torchscript(options);
+      case Format::aotinductor: return open_aotinductor(options);
       default: return refuse("the archive holds no model; " + expected);
     }
   } catch (const CodedError&) {

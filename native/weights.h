@@ -18,8 +18,6 @@ struct WeightsOptions {
   std::string path;
   /** Set if the file is an exported program. */
   std::optional<Program> program;
-  /** Set for an exported program, and for a compiled package that was made from one. */
-  std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;

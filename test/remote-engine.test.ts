@@ -268,6 +268,26 @@ describe("an item", () => {
       new SconceError("run_failed", "-1 can't be doubled", { clientMessage: "the model failed" }),
     );
   });
+
+  test("that the weights refuse fails before it is queued, and later items of its prediction run", async () => {
+    await using dir = await tempDir();
+    const runner = Object.assign(new DoublingRunner(), {
+      checkItem([x]: readonly Tensor[]) {
+        if (x?.data[0] === 13) throw new SconceError("run_failed", "a guard refuses 13");
+      },
+    });
+    await using _ = await served(dir.join("s"), runner);
+    const front = new Front();
+    await front.engine.connect(dir.join("s"));
+    front.submit({}, 13, 1, 2);
+    await front.untilEnded(3);
+    expect(front.errors.get(13)).toEqual(new SconceError("run_failed", "a guard refuses 13"));
+    expect(front.values.toSorted()).toEqual([
+      [1, 2],
+      [2, 4],
+    ]);
+    expect([front.dispatched, runner.batches]).toEqual([[1, 2], [[1, 2]]]);
+  });
 });
 
 describe("an HTTP process", () => {

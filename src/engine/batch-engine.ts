@@ -94,7 +94,9 @@ export class BatchEngine<T extends BatchItem> {
     return this.#clock.now();
   }
 
+  /** Queues an item. @throws SconceError `run_failed` for sizes that the weights refuse in every batch */
   submit(item: T): void {
+    this.#options.runners[0]?.checkItem?.(item.tensors);
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
       // `settle` resolves the promises of finished batches now. The event loop may first read many items from the

@@ -58,7 +58,8 @@ export interface Engine<T extends Item = Item> {
   /**
    * Queues an item for a batch, and copies its tensors before the call returns. Items of one prediction and one shape
    * key keep their order.
-   * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
+   * @throws SconceError `tensor_invalid` when the tensors are not the declared ones, `run_failed` when the weights of
+   * this process refuse their sizes in every batch
    */
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
   /**

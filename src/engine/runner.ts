@@ -44,6 +44,11 @@ export interface Runner {
    * @throws SconceError `canceled` if `parts.isOver` before a part
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]>;
+  /**
+   * Checks an item before it is queued. Undefined for runners that accept every declared size.
+   * @throws SconceError `run_failed` for sizes that the weights refuse in every batch
+   */
+  checkItem?(tensors: readonly Tensor[]): void;
   /** Most rows in a batch that the weights accept; undefined if unknown. */
   readonly mostRows?: number;
   /** Count of layers whose weights were rearranged for the processor; undefined if unknown. */

@@ -8,6 +8,9 @@ export const mistakes = () => exported("mistakes");
 /** Programs with the outputs that PyTorch gives for their inputs. */
 export const exactPrograms = () => exported("exact");
 
+/** Guards with the values that Python computes. */
+export const guardValues = async () => join(await exported("guards"), "guards.json");
+
 /** Networks whose layers libtorch could fold wrongly when it freezes them. */
 export const frozenNetworks = () => exported("frozen");
 

@@ -5,8 +5,6 @@ import { z } from "zod";
 import { arrayTypes, float32, type Tensor } from "../../src/author/tensor.ts";
 import { statedInputs } from "../../src/cli/commands/plain/plain-model.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
-import { guardExpression } from "../../src/engine/native/guard-expression.ts";
-import { programGuards } from "../../src/engine/native/program-guards.ts";
 import { exactPrograms } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";
 
@@ -126,46 +124,4 @@ test("if a guard refuses the number of rows, sconce pads the batch and cuts its 
   } finally {
     await session.dispose();
   }
-});
-
-test("guards are read in the notation in which PyTorch prints them", () => {
-  const read = (code: string) => guardExpression(code, ([name]) => name);
-  expect(read("((-1) + (L['x'].size()[1] // 80)) != 1")).toBe("(((-1) + (x.size(1) // 80)) != 1)");
-  expect(read("math.trunc(0.6*torch.sym_float(L['x'].size()[1])) == 12")).toBe(
-    "(_ops_aten.Int((0.6 * _ops_aten.Float(x.size(1)))) == 12)",
-  );
-  expect(read("(-1)*torch.sym_min(4, L['x'].size()[0]) >= (-1)*torch.sym_max(L['x'].size()[1], 3)")).toBe(
-    "(((-1) * _ops_prim.min(4, x.size(0))) >= ((-1) * _ops_prim.max(x.size(1), 3)))",
-  );
-  expect(read("not (L['x'].size()[0]**2 < 5 or L['y'].stride()[1] == 1)")).toBe(
-    "(not (((x.size(0) * x.size(0)) < 5) or (y.stride(1) == 1)))",
-  );
-  expect(read("round(torch.sym_float(L['x'].size()[0]) ** (-1.0)) <= 9223372036854775808")).toBe("(True)");
-});
-
-test("an unsupported guard is refused by name", () => {
-  const inputs = [{ name: "x", sizes: [{ as_int: 2 }] }];
-  for (const guard of [
-    "sympy.gamma(L['x'].size()[0]) == 1",
-    "L['z'].size()[0] == 1",
-    "1 < L['x'].size()[0] < 4",
-    "round(L['x'].size()[0] / 3, 1) > 2.0",
-    "L['x'].size()[0] + 9223372036854775808 > 4",
-    "2**L['x'].size()[0] > 8",
-  ]) {
-    expect(() => programGuards({ inputs, ranges: {}, code: [guard] })).toThrow("it has a guard that sconce does not");
-  }
-});
-
-test("sizes that are multiples of a common size must agree", () => {
-  const multiple = (factor: number) =>
-    ({ as_expr: { expr_str: `Mul(Integer(${factor}), Symbol('s0', positive=True, integer=True))` } }) as const;
-  const inputs = [
-    { name: "x", sizes: [multiple(2)] },
-    { name: "y", sizes: [multiple(3)] },
-  ];
-  const { source, mostRows } = programGuards({ inputs, ranges: { s0: { min_val: 2, max_val: 8 } }, code: [] });
-  expect(source).toContain("(x0.size(0) - 0) * 3 == (x1.size(0) - 0) * 2");
-  expect(source).toContain("x1.size(0) <= 24");
-  expect(mostRows).toBe(16);
 });

@@ -13,7 +13,6 @@ import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
 import type { Program } from "./program.ts";
-import type { ProgramGuards } from "./program-guards.ts";
 
 declare const handle: unique symbol;
 
@@ -76,7 +75,6 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
     program: Program | undefined;
-    guards: ProgramGuards | undefined;
     /** Smallest batch that a compiled package accepts. Smaller batches are padded. */
     minRows: number;
     keepMs: number;

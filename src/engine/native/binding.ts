@@ -1,7 +1,7 @@
 /** Sessions of the native addon: weights on a device that run batches of items. */
 import { basename } from "node:path";
 import type { CallArgument, CallResult } from "../../author/session.ts";
-import type { ModelTensor, Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { ModelTensor, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
@@ -10,6 +10,7 @@ import { coded, withCodedErrors } from "./native-error.ts";
 import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 import { readPackage, readProgram } from "./program.ts";
+import { SessionGuards, type Sized } from "./session-guards.ts";
 import { describeFile } from "./weights-kind.ts";
 
 export interface SessionOptions {
@@ -54,6 +55,7 @@ interface Opened {
   readonly handle: Handle;
   readonly options: SessionOptions;
   readonly stated: StatedFacts;
+  readonly guards: SessionGuards | undefined;
 }
 
 /** Weights with their own native thread, which loads, runs and frees them. */
@@ -63,11 +65,13 @@ export class NativeSession {
   readonly #packer: BatchPacker;
   readonly #outputs: TensorPlan;
   readonly #stated: StatedFacts;
+  readonly #guards: SessionGuards | undefined;
   #closed: Promise<void> | undefined;
 
-  private constructor(addon: Addon, { handle, options, stated }: Opened) {
+  private constructor(addon: Addon, { handle, options, stated, guards }: Opened) {
     const { inputs = {}, outputs = {} } = options;
     this.#stated = stated;
+    this.#guards = guards;
     this.#addon = addon;
     this.#handle = handle;
     this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
@@ -82,7 +86,8 @@ export class NativeSession {
       await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
       const compiled = share === undefined && program === undefined ? readPackage(file.path) : undefined;
-      const { guards } = program ?? compiled ?? {};
+      const conditions = (program ?? compiled)?.guards;
+      const guards = conditions && new SessionGuards(conditions, Object.keys(inputs ?? {}));
       const opening = addon.open({
         path: file.path,
         device,
@@ -93,7 +98,6 @@ export class NativeSession {
         instances,
         share: share === undefined ? undefined : share.#handle,
         program,
-        guards,
         minRows: compiled?.minRows ?? 1,
         keepMs,
         pack,
@@ -103,8 +107,9 @@ export class NativeSession {
         const kind = code === "weights_invalid" && share === undefined ? describeFile(path) : undefined;
         throw kind === undefined ? error : new SconceError(code, `weights "${basename(path)}": ${kind}`);
       });
-      const own = compiled ?? { mostRows: guards?.mostRows ?? Infinity };
-      return new NativeSession(addon, { handle, options, stated: share === undefined ? own : share.#stated });
+      const stated = compiled ?? { mostRows: conditions?.mostRows ?? Infinity };
+      const own = share === undefined ? { stated, guards } : { stated: share.#stated, guards: share.#guards };
+      return new NativeSession(addon, { handle, options, ...own });
     });
   }
 
@@ -117,9 +122,18 @@ export class NativeSession {
    */
   run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
     return withCodedErrors(async () => {
-      const packed = this.#packer.pack(batch);
-      return this.#outputs.tensors(batch.length, await this.#addon.run(this.#handle, batch.length, packed));
+      const { length: rows } = batch;
+      let packed = this.#packer.pack(batch);
+      const wanted = this.#guards?.rowsFor(batch) ?? rows;
+      if (wanted > rows) packed = this.#packer.pack([...batch, ...Array(wanted - rows).fill(batch.at(-1))]);
+      const outputs = this.#outputs.tensors(wanted, await this.#addon.run(this.#handle, wanted, packed));
+      return wanted > rows ? outputs.map((output) => firstRows(output, rows)) : outputs;
     });
+  }
+
+  /** Checks an item before it is queued. @throws SconceError `run_failed` for sizes that the guards refuse */
+  checkItem(tensors: readonly Tensor[]): void {
+    this.#guards?.rowsFor([tensors]);
   }
 
   /**
@@ -137,11 +151,9 @@ export class NativeSession {
   ): Promise<CallResult> {
     return withCodedErrors(async () => {
       const [addon, handle] = [this.#addon, this.#handle];
-      const result = await addon.call(
-        handle,
-        method,
-        args.map((arg) => nativeArgument(arg)),
-      );
+      const given = args.map((arg) => nativeArgument(arg));
+      if (method === "forward" && args.every(isTensor)) this.#guards?.require(args);
+      const result = await addon.call(handle, method, given);
       return callResult(result, (given) => {
         const tensor = new NativeTensor(given, addon, handle);
         onTensor(tensor);
@@ -187,6 +199,16 @@ export class NativeSession {
     this.#closed ??= this.#addon.close(this.#handle);
     return this.#closed;
   }
+}
+
+function isTensor(given: CallArgument): given is Extract<CallArgument, Sized> {
+  return typeof given === "object" && given !== null && "dtype" in given && Array.isArray(given.shape);
+}
+
+/** The first rows of an output, in memory that the other rows do not share. */
+function firstRows({ dtype, shape, data }: Tensor, rows: number): ModelTensor {
+  const [all = 1, ...sizes] = shape;
+  return new ModelTensor(dtype, [rows, ...sizes], data.slice(0, (data.length / all) * rows));
 }
 
 /**

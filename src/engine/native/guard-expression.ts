@@ -1,13 +1,19 @@
 /**
- * Translates a guard of an exported program to TorchScript. A guard is a Python expression over input sizes, as PyTorch
- * prints it.
+ * Compiles a guard of an exported program to a function of the input shapes. A guard is a Python expression over input
+ * sizes, as PyTorch prints it.
  */
 
-import { comparison, requireInt64 } from "./program-literals.ts";
-import { sizeFunctions } from "./symbolic-call.ts";
+/** The shapes of the program's inputs, in its order. The batch is the first size. */
+export type Shapes = readonly (readonly number[])[];
 
-/** Gives the TorchScript text for the input at a path; undefined if the program has no such input. */
-export type InputText = (path: readonly string[]) => string | undefined;
+/**
+ * Computes a value from the shapes; a condition gives 1 or 0.
+ * @throws Error for a result that Python cannot compute, or that a double does not hold exactly
+ */
+export type Computation = (shapes: Shapes) => number;
+
+/** Gives the place of the input at a path; undefined if the program has no such input. */
+export type InputPlace = (path: readonly string[]) => number | undefined;
 
 const token =
   /\s*(?:(?<number>\d+(?:\.\d*)?(?:e[+-]?\d+)?)|(?<name>[A-Za-z_][\w.]*)|'(?<text>[^']*)'|(?<sign>\*\*|\/\/|[<>=!]=|[-+*/%<>()[\],.]))/y;
@@ -17,35 +23,94 @@ interface Token {
   readonly text: string;
 }
 
-/** Functions in guards, by the name that PyTorch prints, with their TorchScript operators. */
-const functions: Readonly<Record<string, string>> = {
-  ...sizeFunctions,
-  float: "_ops_aten.Float",
-  int: "_ops_aten.Int",
-  // Python and TorchScript both round halves to even.
-  round: "_ops_aten.round",
-  max: "_ops_prim.max",
-  min: "_ops_prim.min",
-  Max: "_ops_prim.max",
-  Min: "_ops_prim.min",
-  abs: "_ops_prim.abs",
+/** A part of a guard. `literal` is the text of a constant, with its sign. */
+interface Part {
+  readonly compute: Computation;
+  readonly literal?: string;
+}
+
+type Operation = (a: number, b: number) => number;
+
+const logic: Readonly<Record<string, (a: Computation, b: Computation) => Computation>> = {
+  or: (a, b) => (shapes) => a(shapes) || b(shapes),
+  and: (a, b) => (shapes) => a(shapes) && b(shapes),
 };
 
-const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Supported integer exponents of sizes. TorchScript's integer power returns a float, so `x**3` becomes `x * x * x`. */
-const PRODUCT = /^[1-4]$/;
-const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
+const comparisons: Readonly<Record<string, Operation>> = {
+  "==": (a, b) => Number(a === b),
+  "!=": (a, b) => Number(a !== b),
+  "<": (a, b) => Number(a < b),
+  "<=": (a, b) => Number(a <= b),
+  ">": (a, b) => Number(a > b),
+  ">=": (a, b) => Number(a >= b),
+};
+
+const sums: Readonly<Record<string, Operation>> = {
+  "+": (a, b) => exact(a + b),
+  "-": (a, b) => exact(a - b),
+};
+
+const products: Readonly<Record<string, Operation>> = {
+  "*": (a, b) => exact(a * b),
+  "//": (a, b) => exact((a - modulo(a, b)) / b),
+  "/": (a, b) => exact(a / b),
+  "%": (a, b) => exact(modulo(a, b)),
+};
+
+const same = (value: number) => value;
+
+/** Functions of one value, by the name that PyTorch prints. */
+const functions: Readonly<Record<string, (value: number) => number>> = {
+  "torch.sym_float": same,
+  float: same,
+  "torch.sym_int": Math.trunc,
+  int: Math.trunc,
+  "math.trunc": Math.trunc,
+  "math.floor": Math.floor,
+  "math.ceil": Math.ceil,
+  round: roundedToEven,
+  abs: Math.abs,
+};
+
+const choices: Readonly<Record<string, Operation>> = {
+  "torch.sym_max": Math.max,
+  max: Math.max,
+  Max: Math.max,
+  "torch.sym_min": Math.min,
+  min: Math.min,
+  Min: Math.min,
+};
+
+/** Supported exponents: integers for which the power is a product, and floats. */
+const EXPONENT = /^([1-4]|-?\d+\.\d*)$/;
 
 /**
- * Translates a guard.
- * @returns the guard as a TorchScript expression
+ * Compiles a guard.
  * @throws Error for an unsupported guard
  */
-export function guardExpression(code: string, inputText: InputText): string {
-  const reader = new Reader(tokens(code), inputText);
-  const text = reader.disjunction();
+export function guardExpression(code: string, inputPlace: InputPlace): Computation {
+  const reader = new Reader(tokens(code), inputPlace);
+  const { compute } = reader.disjunction();
   reader.end();
-  return text;
+  return compute;
+}
+
+/** Returns a result that is exact in a double. Larger integers are not. */
+function exact(value: number): number {
+  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return value;
+  throw new Error("the guard divides by zero, or needs larger integers than 53 bits");
+}
+
+/** Python's remainder, which has the sign of the divisor. */
+function modulo(a: number, b: number): number {
+  const rest = a % b;
+  return rest !== 0 && rest < 0 !== b < 0 ? rest + b : rest;
+}
+
+/** Python rounds halves to the even neighbour. */
+function roundedToEven(value: number): number {
+  const above = Math.round(value);
+  return above - value === 0.5 && above % 2 !== 0 ? above - 1 : above;
 }
 
 function tokens(code: string): Token[] {
@@ -62,83 +127,105 @@ function tokens(code: string): Token[] {
 
 class Reader {
   readonly #tokens: readonly Token[];
-  readonly #inputText: InputText;
+  readonly #inputPlace: InputPlace;
   #place = 0;
 
-  constructor(all: readonly Token[], inputText: InputText) {
+  constructor(all: readonly Token[], inputPlace: InputPlace) {
     this.#tokens = all;
-    this.#inputText = inputText;
+    this.#inputPlace = inputPlace;
   }
 
-  disjunction(): string {
-    return this.#joined(["or"], () => this.#joined(["and"], () => this.#negation()));
+  disjunction(): Part {
+    return this.#logical("or", () => this.#logical("and", () => this.#negation()));
   }
 
   end(): void {
     if (this.#place < this.#tokens.length) throw new Error("unexpected end");
   }
 
-  #negation(): string {
-    return this.#accept(["not"]) ? `(not ${this.#negation()})` : this.#comparison();
-  }
-
-  #comparison(): string {
-    const left = this.#sum();
-    const sign = this.#accept(comparisons);
-    return sign === undefined ? left : `(${comparison(left, sign, this.#sum())})`;
-  }
-
-  #sum(): string {
-    return this.#joined(["+", "-"], () => this.#joined(["*", "//", "/", "%"], () => this.#unary()));
-  }
-
-  #joined(signs: readonly string[], operand: () => string): string {
-    let text = operand();
-    for (let sign = this.#accept(signs); sign !== undefined; sign = this.#accept(signs)) {
-      const next = operand();
-      requireInt64([text, next]);
-      text = `(${text} ${sign} ${next})`;
+  #logical(word: string, operand: () => Part): Part {
+    let part = operand();
+    while (this.#accept([word])) {
+      const joined = logic[word]?.(part.compute, operand().compute);
+      if (joined !== undefined) part = { compute: joined };
     }
-    return text;
+    return part;
   }
 
-  #unary(): string {
-    return this.#accept(["-"]) ? `(-${this.#unary()})` : this.#power();
+  #negation(): Part {
+    if (!this.#accept(["not"])) return this.#comparison();
+    const { compute } = this.#negation();
+    return { compute: (shapes) => (compute(shapes) ? 0 : 1) };
+  }
+
+  #comparison(): Part {
+    const left = this.#sum();
+    const compare = this.#operation(comparisons);
+    return compare === undefined ? left : applied(compare, left, this.#sum());
+  }
+
+  #sum(): Part {
+    return this.#joined(sums, () => this.#joined(products, () => this.#unary()));
+  }
+
+  #joined(operations: Readonly<Record<string, Operation>>, operand: () => Part): Part {
+    let part = operand();
+    for (let next = this.#operation(operations); next !== undefined; next = this.#operation(operations)) {
+      const other = operand();
+      requireExact(part);
+      requireExact(other);
+      part = applied(next, part, other);
+    }
+    return part;
+  }
+
+  #unary(): Part {
+    if (!this.#accept(["-"])) return this.#power();
+    const { compute, literal } = this.#unary();
+    return { compute: (shapes) => -compute(shapes), ...(literal !== undefined && { literal: `-${literal}` }) };
   }
 
   /** PyTorch writes `**2` for integers and `** 0.5`, `** (-1.0)` for floats. */
-  #power(): string {
+  #power(): Part {
     const base = this.#operand();
     if (!this.#accept(["**"])) return base;
     const exponent = this.#operand();
-    if (FLOAT.test(exponent)) return `_ops_aten.pow(_ops_aten.Float(${base}), ${exponent})`;
-    if (!PRODUCT.test(exponent)) throw new Error("unknown exponent");
-    return `(${Array(Number(exponent)).fill(base).join(" * ")})`;
+    if (!EXPONENT.test(exponent.literal ?? "")) throw new Error("unknown exponent");
+    return applied((a, b) => exact(a ** b), base, exponent);
   }
 
-  #operand(): string {
+  #operand(): Part {
     if (this.#accept(["("])) {
       const inner = this.disjunction();
       this.#expect(")");
       return inner;
     }
-    if (this.#tokens[this.#place]?.kind === "number") return this.#take("number");
+    if (this.#tokens[this.#place]?.kind === "number") {
+      const literal = this.#take("number");
+      const value = Number(literal);
+      return { compute: () => value, literal };
+    }
     const name = this.#take("name");
-    if (name === "True" || name === "False") return name;
+    if (name === "True" || name === "False") return { compute: () => Number(name === "True") };
     if (name === "L") return this.#input();
-    const called = Object.hasOwn(functions, name) ? functions[name] : undefined;
-    if (called === undefined) throw new Error(`unknown name ${name}`);
+    return this.#call(name);
+  }
+
+  #call(name: string): Part {
     this.#expect("(");
-    const given = [this.disjunction()];
+    const first = this.disjunction();
+    const given = [first];
     while (this.#accept([","])) given.push(this.disjunction());
     this.#expect(")");
-    if (name === "round" && given.length > 1) throw new Error("a round to digits");
-    requireInt64(given);
-    return `${called}(${given.join(", ")})`;
+    const apply = Object.hasOwn(functions, name) ? functions[name] : undefined;
+    if (apply !== undefined && given.length === 1) return { compute: (shapes) => apply(first.compute(shapes)) };
+    const choose = Object.hasOwn(choices, name) ? choices[name] : undefined;
+    if (choose === undefined || given.length < 2) throw new Error(`unknown call of ${name}`);
+    return given.reduce((part, next) => applied(choose, part, next));
   }
 
   /** Parses a property of an input: `L['x'].size()[1]`, `L['x']['part'][0].stride()[0]`, `L['x'].storage_offset()`. */
-  #input(): string {
+  #input(): Part {
     const path: string[] = [];
     while (this.#accept(["["])) {
       const { kind, text } = this.#tokens[this.#place] ?? { kind: "sign", text: "" };
@@ -147,18 +234,24 @@ class Reader {
       this.#place += 1;
       this.#expect("]");
     }
-    const input = this.#inputText(path);
+    const input = this.#inputPlace(path);
     if (input === undefined) throw new Error(`no input ${path.join(".")}`);
     this.#expect(".");
     const method = this.#take("name");
     this.#expect("(");
     this.#expect(")");
-    if (method === "storage_offset") return `${input}.storage_offset()`;
+    // The tensors of a batch are contiguous and begin their memory.
+    if (method === "storage_offset") return { compute: () => 0 };
     if (method !== "size" && method !== "stride") throw new Error(`unknown method ${method}`);
     this.#expect("[");
-    const place = this.#take("number");
+    const place = Number(this.#take("number"));
     this.#expect("]");
-    return `${input}.${method}(${place})`;
+    return { compute: method === "size" ? sizeAt(input, place) : strideAt(input, place) };
+  }
+
+  #operation(operations: Readonly<Record<string, Operation>>): Operation | undefined {
+    const sign = this.#accept(Object.keys(operations));
+    return sign === undefined ? undefined : operations[sign];
   }
 
   #accept(texts: readonly string[]): string | undefined {
@@ -178,4 +271,32 @@ class Reader {
     this.#place += 1;
     return found.text;
   }
+}
+
+/** @throws Error, when called, for a tensor with fewer dimensions */
+export function sizeAt(input: number, place: number): Computation {
+  return (shapes) => {
+    const size = shapes[input]?.[place];
+    if (size === undefined) throw new Error(`input ${input} has no size ${place}`);
+    return size;
+  };
+}
+
+function strideAt(input: number, place: number): Computation {
+  const size = sizeAt(input, place);
+  return (shapes) => {
+    size(shapes);
+    const inner = shapes[input]?.slice(place + 1) ?? [];
+    return inner.reduce((stride, each) => exact(stride * Math.max(1, each)), 1);
+  };
+}
+
+function applied(operation: Operation, left: Part, right: Part): Part {
+  const [a, b] = [left.compute, right.compute];
+  return { compute: (shapes) => operation(a(shapes), b(shapes)) };
+}
+
+function requireExact({ literal }: Part): void {
+  if (literal !== undefined && Math.abs(Number(literal)) > Number.MAX_SAFE_INTEGER)
+    throw new Error(`it computes with ${literal}, which needs more than 53 bits`);
 }

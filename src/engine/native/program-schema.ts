@@ -124,13 +124,19 @@ const dtypes: Readonly<Record<number, DType>> = {
   13: "bfloat16",
 };
 const BFLOAT16 = 13;
+const LIBTORCH_BFLOAT16 = 15;
 
 export function dtypeOf(scalarType: number): DType | undefined {
   return dtypes[scalarType];
 }
 
+/** The dtype with this number in libtorch's enum `ScalarType`. */
+export function dtypeOfLibtorch(scalarType: number): DType | undefined {
+  return dtypes[scalarType === LIBTORCH_BFLOAT16 ? BFLOAT16 : scalarType + 1];
+}
+
 export function libtorchDType(scalarType: number): number {
-  if (scalarType === BFLOAT16) return 15;
+  if (scalarType === BFLOAT16) return LIBTORCH_BFLOAT16;
   if (scalarType >= 1 && scalarType < BFLOAT16) return scalarType - 1;
   throw new Error(`it has tensors of the dtype ${scalarType} of its schema`);
 }

@@ -1,6 +1,6 @@
 /**
- * Reads an exported program (`torch.export.save`) for the addon: graph and guards as TorchScript, and positions of the
- * weights.
+ * Reads an exported program (`torch.export.save`) for the addon: graph as TorchScript, guards as functions of sizes, and
+ * positions of the weights.
  */
 import { basename } from "node:path";
 import { z } from "zod";

@@ -22,7 +22,7 @@ const comparisons: Readonly<Record<string, string>> = {
 };
 
 /** TorchScript's operators for the functions that PyTorch applies to sizes. */
-export const sizeFunctions: Readonly<Record<string, string>> = {
+const sizeFunctions: Readonly<Record<string, string>> = {
   "torch.sym_float": "_ops_aten.Float",
   "torch.sym_int": "_ops_aten.Int",
   "torch.sym_max": "_ops_prim.max",

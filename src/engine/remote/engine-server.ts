@@ -6,7 +6,7 @@ import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
-import { messageOf, type SconceError } from "../../base/errors.ts";
+import { codedError, messageOf, type SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batch-engine.ts";
@@ -186,7 +186,7 @@ export class EngineServer {
       front.lanes.set(laneNumber, lane);
     }
     lane.count += 1;
-    this.#engine.submit({
+    const item: RemoteItem = {
       tensors,
       key,
       padded,
@@ -197,7 +197,12 @@ export class EngineServer {
       isDeprioritised: (kind & IS_DEPRIORITISED) !== 0,
       readyAtMs: this.#engine.now(),
       dispatchedAtMs: 0,
-    });
+    };
+    try {
+      this.#engine.submit(item);
+    } catch (error) {
+      this.#failed(item, codedError(error));
+    }
   }
 
   #share(front: Front, pid: number, descriptor: number): void {

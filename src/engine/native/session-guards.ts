@@ -1,0 +1,101 @@
+/** The guards of a session's weights, for batches whose tensors have the order of the declared inputs. */
+import type { Tensor } from "../../author/tensor.ts";
+import { SconceError } from "../../base/errors.ts";
+import type { ProgramGuards } from "./program-guards.ts";
+
+/** A tensor with the batch as first size. */
+export type Sized = Pick<Tensor, "dtype" | "shape">;
+
+/** Most rows that padding may add to a batch. */
+const MOST_ADDED_ROWS = 64;
+
+export class SessionGuards {
+  readonly #guards: ProgramGuards;
+  /** For each input of the program: the place of the declared input. */
+  readonly #places: readonly number[];
+
+  /**
+   * @param declared names of the tensors in the order of a batch; none for a session that only supports `call`
+   * @throws SconceError `weights_invalid` if the program takes more inputs than are declared
+   */
+  constructor(guards: ProgramGuards, declared: readonly string[]) {
+    this.#guards = guards;
+    this.#places = declared.length === 0 ? [...guards.inputs.keys()] : places(guards.inputs, declared);
+  }
+
+  /**
+   * The batch size to run with: the size of the batch, or the next one that the guards accept, at most 64 larger.
+   * @throws SconceError `run_failed` with the guard and the sizes if there is none
+   */
+  rowsFor(batch: readonly (readonly Tensor[])[]): number {
+    const { length: rows } = batch;
+    const [first] = batch;
+    if (first === undefined || first.length !== this.#places.length) return rows;
+    const tensors = first.map(({ dtype, shape }, at) => ({ dtype, shape: [rows, ...largest(shape, batch, at)] }));
+    const given = this.#places.flatMap((place) => tensors[place] ?? []);
+    const failed = this.#failure(given);
+    if (failed === undefined) return rows;
+    for (let more = rows + 1; more <= rows + MOST_ADDED_ROWS; more++) {
+      for (const { shape } of given) shape[0] = more;
+      if (this.#failure(given) === undefined) return more;
+    }
+    for (const { shape } of given) shape[0] = rows;
+    throw this.#refusal(failed, given);
+  }
+
+  /** Checks the arguments of a call of `forward`. @throws SconceError `run_failed` with the guard and the sizes */
+  require(given: readonly Sized[]): void {
+    if (given.length !== this.#places.length) return;
+    const failed = this.#failure(given);
+    if (failed !== undefined) throw this.#refusal(failed, given);
+  }
+
+  /** Message of the first guard that refuses the tensors. @param given the tensors in the order of the program */
+  #failure(given: readonly Sized[]): string | undefined {
+    const { inputs, dtypes, conditions } = this.#guards;
+    const shapes: (readonly number[])[] = [];
+    for (let i = 0; i < given.length; i++) {
+      const { dtype, shape } = given[i] ?? { shape: [] };
+      if (dtypes[i] !== undefined && dtypes[i] !== dtype) return `${inputs[i]}: wrong dtype`;
+      shapes.push(shape);
+    }
+    try {
+      for (let i = 0; i < conditions.length; i++) {
+        if (conditions[i]?.holds(shapes) === false) return conditions[i]?.message;
+      }
+      return undefined;
+    } catch {
+      return "a guard of the program cannot be computed for these sizes";
+    }
+  }
+
+  #refusal(failed: string, given: readonly Sized[]): SconceError {
+    const sizes = given.map(({ shape }, i) => `${this.#guards.inputs[i]} is [${shape.join(", ")}]`).join(", ");
+    return new SconceError("run_failed", `${failed} (${sizes} with the batch first)`);
+  }
+}
+
+/** The sizes of a tensor in a batch that is padded to its longest items. */
+function largest(shape: readonly number[], batch: readonly (readonly Tensor[])[], at: number): readonly number[] {
+  if (batch.length === 1) return shape;
+  return shape.map((size, dim) => {
+    let most = size;
+    for (const item of batch) most = Math.max(most, item[at]?.shape[dim] ?? 0);
+    return most;
+  });
+}
+
+/**
+ * For each input of the program: the place of the declared input with the same name, else of the next declared input
+ * whose name the program lacks.
+ */
+function places(inputs: readonly string[], declared: readonly string[]): number[] {
+  const others = [...declared.keys()].filter((place) => !inputs.includes(declared[place] ?? ""));
+  return inputs.map((name) => {
+    const named = declared.indexOf(name);
+    const place = named >= 0 ? named : others.shift();
+    if (place !== undefined) return place;
+    const both = `the program takes (${inputs.join(", ")}), the model declares the inputs (${declared.join(", ")})`;
+    throw new SconceError("weights_invalid", both);
+  });
+}

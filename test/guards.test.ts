@@ -1,0 +1,149 @@
+/** Guards of exported programs: read as Python reads them, and checked for each item before it is queued. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { float32, float64, int32, type Tensor } from "../src/author/tensor.ts";
+import { BatchEngine, type BatchItem } from "../src/engine/batch-engine.ts";
+import { itemCheck } from "../src/engine/item-check.ts";
+import { openSession } from "../src/engine/native/binding.ts";
+import { guardExpression } from "../src/engine/native/guard-expression.ts";
+import { type GuardSource, programGuards } from "../src/engine/native/program-guards.ts";
+import { SessionGuards } from "../src/engine/native/session-guards.ts";
+import { guardValues } from "./helpers/exports.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+const valuesSchema = z.object({
+  shapes: z.array(z.array(z.array(z.number()))),
+  guards: z.array(z.object({ guard: z.string(), values: z.array(z.boolean().nullable()) })),
+});
+
+test("a guard has the value that Python computes, and none where Python refuses the computation", async () => {
+  const { shapes, guards } = valuesSchema.parse(await Bun.file(await guardValues()).json());
+  expect(guards.length).toBeGreaterThan(600);
+  for (const { guard, values } of guards) {
+    const compute = guardExpression(guard, ([name = ""]) => ["x", "y"].indexOf(name));
+    const given = shapes.map((each) => {
+      try {
+        return compute(each) !== 0;
+      } catch {
+        return null;
+      }
+    });
+    expect([guard, given]).toEqual([guard, values]);
+  }
+}, 60_000);
+
+test("a guard that needs larger integers than a double holds is refused, not computed wrongly", () => {
+  const compute = guardExpression("L['x'].size()[0]**4 % 2 == 0", () => 0);
+  expect(compute([[1001]])).toBe(0);
+  expect(() => compute([[100_001]])).toThrow("larger integers than 53 bits");
+});
+
+test("an unsupported guard is refused by name", () => {
+  const inputs = [{ name: "x", sizes: [{ as_int: 2 }] }];
+  for (const guard of [
+    "sympy.gamma(L['x'].size()[0]) == 1",
+    "L['z'].size()[0] == 1",
+    "1 < L['x'].size()[0] < 4",
+    "round(L['x'].size()[0] / 3, 1) > 2.0",
+    "L['x'].size()[0] + 9223372036854775808 > 4",
+    "2**L['x'].size()[0] > 8",
+    "constructor(L['x'].size()[0]) == 1",
+  ]) {
+    expect(() => programGuards({ inputs, ranges: {}, code: [guard] })).toThrow("it has a guard that sconce does not");
+  }
+});
+
+const symbol = (name: string) => ({ as_expr: { expr_str: `Symbol('${name}', positive=True, integer=True)` } });
+const zeros = (...shape: number[]): Tensor => ({
+  dtype: "float32",
+  shape,
+  data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
+});
+
+function guards(source: Partial<GuardSource>, declared = ["x"]): SessionGuards {
+  return new SessionGuards(programGuards({ inputs: [], ranges: {}, code: [], ...source }), declared);
+}
+
+test("sizes that are multiples of a common size must agree", () => {
+  const multiple = (factor: number) => ({
+    as_expr: { expr_str: `Mul(Integer(${factor}), Symbol('s0', positive=True, integer=True))` },
+  });
+  const inputs = [
+    { name: "x", sizes: [symbol("rows"), multiple(2)] },
+    { name: "y", sizes: [symbol("rows"), multiple(3)] },
+  ];
+  const checked = guards({ inputs, ranges: { s0: { min_val: 2, max_val: 8 } } }, ["x", "y"]);
+  expect(checked.rowsFor([[zeros(4), zeros(6)]])).toBe(1);
+  expect(() => checked.rowsFor([[zeros(4), zeros(9)]])).toThrow(
+    "y: size 1 does not fit x: size 1 (x is [1, 4], y is [1, 9] with the batch first)",
+  );
+  expect(() => checked.rowsFor([[zeros(18), zeros(27)]])).toThrow("x: size 1 must be at most 16");
+  const rows = programGuards({
+    inputs: [{ name: "x", sizes: [multiple(2)] }],
+    ranges: { s0: { max_val: 8 } },
+    code: [],
+  });
+  expect(rows.mostRows).toBe(16);
+});
+
+test("an input of another dtype than the program asserts is refused", () => {
+  const checked = guards({ inputs: [{ name: "x", sizes: [symbol("rows"), symbol("s1")], dtype: 7 }] });
+  expect(() => checked.rowsFor([[zeros(4)]])).toThrow("x: wrong dtype (x is [1, 4] with the batch first)");
+});
+
+test("guards about rows find the next size that they accept, at most 64 rows larger", () => {
+  const inputs = [{ name: "x", sizes: [symbol("rows"), symbol("s1")] }];
+  const rowsFor = (code: string, rows: number) =>
+    guards({ inputs, code: [code] }).rowsFor(Array(rows).fill([zeros(3)]));
+  expect(rowsFor("L['x'].size()[0] % 8 == 0", 9)).toBe(16);
+  expect(rowsFor("L['x'].size()[0] >= 65", 1)).toBe(65);
+  expect(() => rowsFor("L['x'].size()[0] >= 66", 1)).toThrow("the guard x.size()[0] >= 66 fails (x is [1, 3]");
+});
+
+test("a batch is checked with the sizes of its longest items, in the order of the program's inputs", () => {
+  const inputs = ["a", "b"].map((name) => ({ name, sizes: [symbol("rows"), symbol(name)] }));
+  const checked = guards({ inputs, code: ["L['a'].size()[1]*L['b'].size()[1] <= 8"] }, ["b", "a"]);
+  const items = [
+    [zeros(1), zeros(8)],
+    [zeros(2), zeros(4)],
+  ];
+  for (const item of items) expect(checked.rowsFor([item])).toBe(1);
+  expect(() => checked.rowsFor(items)).toThrow("fails (a is [2, 8], b is [2, 2] with the batch first)");
+});
+
+test("an item that breaks a guard fails before it is queued, and the other items share one batch", async () => {
+  const path = join((await fixtures()).path("programs"), "steps.pt2");
+  const inputs = { mask: float32("length"), x: float32("length", 4) };
+  const outputs = { flat: float32("flat"), picked: float32("length", 2), best: float64("length"), at: int32("length") };
+  const session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs });
+  const check = itemCheck(inputs);
+  const item = (length: number): BatchItem => ({
+    ...check({ mask: zeros(length), x: zeros(length, 4) }),
+    lane: {},
+    readyAtMs: 0,
+    dispatchedAtMs: 0,
+  });
+  const sizes: number[] = [];
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const engine = new BatchEngine<BatchItem>({
+    runners: [session],
+    maxBatchSize: 8,
+    maxQueueDelayMs: 0,
+    listener: {
+      dispatched: (items) => sizes.push(items.length),
+      finished: () => resolve(),
+      failed: (_, error) => reject(error),
+      part: () => {},
+      isNeeded: () => true,
+    },
+  });
+  engine.submit(item(7));
+  expect(() => engine.submit(item(3))).toThrow(
+    "x: size 1 must be at least 4 (x is [1, 3, 4], mask is [1, 3] with the batch first)",
+  );
+  engine.submit(item(7));
+  await promise;
+  expect(sizes).toEqual([2]);
+  await engine.close();
+});
