@@ -9,7 +9,6 @@ import base64
 import io
 import json
 import struct
-import sys
 
 import numpy as np
 import soundfile
@@ -111,5 +110,5 @@ wav("chunks behind the samples", plain + list_chunk + odd_chunk)
 wav("12 of 16 bits", plain[:34] + struct.pack("<H", 12) + plain[36:])
 wav("20 of 24 bits", (lambda file: file[:34] + struct.pack("<H", 20) + file[36:])(encoded(subtype="PCM_24")))
 
-json.dump(files, sys.stdout, separators=(",", ":"))
-print()
+lines = (f"{json.dumps(name)}:{json.dumps(file, separators=(',', ':'))}" for name, file in files.items())
+print("{" + ",\n".join(lines) + "}")
