@@ -3,7 +3,7 @@ import { edenGC, heapSize } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { memoryLimit } from "../src/machine/memory-limit.ts";
+import { availableCores, memoryLimit } from "../src/machine/control-groups.ts";
 import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { MemoryStore } from "../src/server/predictions/memory-store.ts";
@@ -279,6 +279,30 @@ describe("the memory of this machine", () => {
       "sys/fs/cgroup/memory/memory.limit_in_bytes": "2048\n",
     });
     expect(memoryLimit(dir.path, 10_000)).toBe(2048);
+  });
+
+  test.each([
+    ["a parent's quota of version 2", "0::/a/b\n", { "a/b/cpu.max": "max 100000", "a/cpu.max": "150000 100000" }, 2],
+    ["the least quota", "0::/a/b\n", { "a/b/cpu.max": "100000 100000", "a/cpu.max": "700000 100000" }, 1],
+    ["a part of a core", "0::/a\n", { "a/cpu.max": "20000 100000" }, 1],
+    [
+      "a quota of version 1",
+      "4:cpu,cpuacct:/x\n0::/\n",
+      { "cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000" },
+      3,
+    ],
+    [
+      "no quota of version 1",
+      "4:cpu,cpuacct:/\n",
+      { "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000" },
+      8,
+    ],
+    ["a quota above the machine", "0::/\n", { "cpu.max": "9000000 100000" }, 8],
+    ["no control group", "", {}, 8],
+  ])("the cores of a process are limited by %s", async (_, group, quotas, cores) => {
+    const inGroups = Object.entries(quotas).map(([path, text]) => [`sys/fs/cgroup/${path}`, `${text}\n`]);
+    await using dir = await files({ "proc/self/cgroup": group, ...Object.fromEntries(inGroups) });
+    expect(availableCores(dir.path, 8)).toBe(cores);
   });
 
   test("is the whole memory if there is no limit", async () => {

@@ -1,8 +1,9 @@
 /** Runs the model before the server is ready. First runs compile code, and show how long a forward pass takes. */
-import { availableParallelism } from "node:os";
+
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { hasCode } from "../base/errors.ts";
 import { slowStep } from "../base/slow-step.ts";
+import { availableCores } from "../machine/control-groups.ts";
 import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
@@ -58,7 +59,7 @@ export interface WarmUpResult extends Measured {
  */
 export async function warmUp(options: WarmUpOptions): Promise<WarmUpResult> {
   const { runners, inputs, item, maxBatchSize, threads } = options;
-  const { cores = availableParallelism(), now = () => performance.now(), everySize = false } = options;
+  const { cores = availableCores(), now = () => performance.now(), everySize = false } = options;
   const one = exampleOrZeros(inputs, item);
   let result: WarmUpResult;
   if (one === undefined) {

@@ -1,10 +1,9 @@
 /**
  * Serves packaged models: starts and supervises HTTP processes and engine processes.
  */
-import { availableParallelism } from "node:os";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { freeMemory } from "../machine/memory-limit.ts";
+import { availableCores, freeMemory } from "../machine/control-groups.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { type Place, PortLock } from "../machine/processes/port-lock.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
@@ -92,7 +91,7 @@ const MAX_DEFAULT_FRONTS = 8;
 /**
  * The number of HTTP processes (fronts): --fronts, else half of the cores, but 1 below 8 cores. Each has one JavaScript thread, and more threads that decode pictures.
  */
-export function frontsOf({ fronts }: Pick<ServeConfig, "fronts">, cores = availableParallelism()): number {
+export function frontsOf({ fronts }: Pick<ServeConfig, "fronts">, cores = availableCores()): number {
   if (fronts !== undefined) return fronts;
   return cores < 8 ? 1 : Math.min(MAX_DEFAULT_FRONTS, Math.floor(cores / 2));
 }

@@ -1,10 +1,10 @@
 /** Checks of the machine or container for `sconce doctor`. */
-import { availableParallelism, totalmem } from "node:os";
+import { totalmem } from "node:os";
 import { version } from "../../../package.json";
 import { formatBytes } from "../../base/bytes.ts";
 import { systemText } from "../../base/system-file.ts";
+import { availableCores, memoryLimit } from "../../machine/control-groups.ts";
 import { glibcVersion } from "../../machine/libtorch/glibc.ts";
-import { memoryLimit } from "../../machine/memory-limit.ts";
 import { descriptorLimit, listenFault } from "../../server/http/listener.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
@@ -54,7 +54,7 @@ export function processor(): Check {
 /** The number of cores, as a container limits them. */
 export function cores(): Check {
   const online = systemText("/proc/cpuinfo").match(/^processor\s*:/gm)?.length;
-  const cores = availableParallelism();
+  const cores = availableCores();
   return ok("cores", online === undefined || online === cores ? `${cores}` : `${cores} of the machine's ${online}`);
 }
 

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { RestartCause } from "../../base/labels.ts";
 import { systemText } from "../../base/system-file.ts";
-import { memoryGroups } from "../memory-limit.ts";
+import { memoryGroups } from "../control-groups.ts";
 import type { ChildEnd } from "./child.ts";
 
 export interface Death {

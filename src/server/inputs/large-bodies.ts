@@ -1,7 +1,8 @@
 /** Checks large bodies on worker threads. Parsing 60 MB of numbers would block the event loop for a second. */
-import { availableParallelism } from "node:os";
+
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { availableCores } from "../../machine/control-groups.ts";
 import { threadTimeMs } from "../../machine/processes/thread-time.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
@@ -89,7 +90,7 @@ export class LargeBodies {
     this.#bundle = bundle;
     this.#decoder = decoder;
     this.#memory = options.memory ?? new MemoryAccount();
-    this.#maxThreads = options.maxThreads ?? Math.min(4, Math.max(2, availableParallelism()));
+    this.#maxThreads = options.maxThreads ?? Math.min(4, Math.max(2, availableCores()));
     this.#timeoutMs = options.timeoutMs ?? 10_000;
   }
 

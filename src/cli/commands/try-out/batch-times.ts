@@ -1,10 +1,11 @@
 /** Measures how long batches of a model take, and proposes a batch size. */
-import { availableParallelism } from "node:os";
+
 import type { ModelFacts } from "../../../author/define.ts";
 import type { Tensor } from "../../../author/tensor.ts";
 import { batchStacker } from "../../../engine/native/binding.ts";
 import type { Runner } from "../../../engine/runner.ts";
 import { doublings, warmUp } from "../../../engine/warm-up.ts";
+import { availableCores } from "../../../machine/control-groups.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
 
@@ -50,7 +51,7 @@ export async function measureBatches(
     item: Object.fromEntries(Object.keys(tensors.inputs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : []))),
     maxBatchSize: sizes.at(-1) ?? 1,
     threads: settings.threads,
-    cores: availableParallelism(),
+    cores: availableCores(),
   });
   if (runner === undefined) return { threads, batches: [] };
   const stack = batchStacker(tensors.inputs);
