@@ -121,7 +121,34 @@ describe("a file", () => {
     using fetcher = newFetcher({ guard });
     expect((await fetcher.fetch(`http://both.test:${server.port}/`)).bytes.length).toBe(2);
   });
+
+  test("is fetched from the last of many addresses, beside one that never answers", async () => {
+    using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    // The kernel answers no connection beyond the queue of a listener that accepts none.
+    await using silent = Bun.spawn(["python3", "-c", fullListener, String(server.port)], {
+      stdout: "pipe",
+      stdin: "pipe",
+    });
+    await silent.stdout.getReader().read();
+    const dead = ["127.0.0.3", "127.0.0.4", "127.0.0.5"];
+    const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.2", ...dead, "127.0.0.1"] });
+    using fetcher = newFetcher({ guard });
+    expect((await fetcher.fetch(`http://many.test:${server.port}/`)).bytes.length).toBe(2);
+  });
 });
+
+const fullListener = `
+import socket, sys
+listener = socket.socket()
+listener.bind(("127.0.0.2", int(sys.argv[1])))
+listener.listen(0)
+clients = [socket.socket() for _ in range(3)]
+for client in clients:
+    client.setblocking(False)
+    client.connect_ex(("127.0.0.2", int(sys.argv[1])))
+print("full", flush=True)
+sys.stdin.read()
+`;
 
 describe("an answer", () => {
   test.each([201, 204, 206, 304, 401, 404, 500])("of status %d is not a file", async (status) => {

@@ -3,7 +3,7 @@
  * caller.
  */
 import { describe, expect, test } from "bun:test";
-import { NameResolver } from "../src/machine/network/name-resolver.ts";
+import { addressesIn, interleaved, NameResolver } from "../src/machine/network/name-resolver.ts";
 
 /** A name server that does not answer until the test says so. */
 function heldAnswers() {
@@ -17,6 +17,23 @@ function heldAnswers() {
   };
   return { asked, ask, answer: (name: string) => answers.get(name)?.resolve(["192.0.2.1"]) };
 }
+
+test("a name of /etc/hosts has the addresses of its own lines only", () => {
+  const hosts = "10.0.0.1 a b # c\n#10.0.0.9 a\n10.0.0.2\tb\n::1 A.  a\nnonsense a\n";
+  expect([addressesIn(hosts, "a"), addressesIn(hosts, "A."), addressesIn(hosts, "b")]).toEqual([
+    ["10.0.0.1", "::1"],
+    ["10.0.0.1", "::1"],
+    ["10.0.0.1", "10.0.0.2"],
+  ]);
+  expect([addressesIn(hosts, "c"), addressesIn(hosts, "nonsense")]).toEqual([[], []]);
+});
+
+test("addresses of IPv4 and IPv6 take turns", () => {
+  expect(interleaved(["::1", "1.1.1.1", "1.1.1.2", "::2", "1.1.1.3"])).toEqual([
+    ...["1.1.1.1", "::1", "1.1.1.2", "::2", "1.1.1.3"],
+  ]);
+  expect(interleaved([])).toEqual([]);
+});
 
 describe("look-ups", () => {
   test("have a limit; a further look-up starts when an earlier one ends", async () => {

@@ -76,18 +76,33 @@ export class AddressGuard {
   }
 }
 
-/** IANA's block of global unicast addresses. IPv4-mapped, NAT64, local and reserved addresses lie outside it. */
+/** IANA's block of global unicast addresses. IPv4-mapped, local and reserved addresses lie outside it. */
 const globalIpv6 = ipaddr.parseCIDR("2000::/3");
+/** The well-known prefix of NAT64 (RFC 6052): the last 32 bits are an IPv4 address, to which a gateway translates. */
+const nat64 = ipaddr.parseCIDR("64:ff9b::/96");
+/** Blocks inside special ranges that IANA's registries call globally reachable. */
+const globalBlocks = [
+  ...["192.0.0.9/32", "192.0.0.10/32", "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24"],
+  ...["2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32", "2001:4:112::/48", "2001:20::/28"],
+  ...["2001:30::/28", "2620:4f:8000::/48"],
+].map((block) => ipaddr.parseCIDR(block));
 
 /**
  * Whether an address is public by IANA's special-purpose address registries. Loopback, private, link-local,
- * carrier-grade NAT, multicast, broadcast, documentation and reserved addresses are not public. IPv6 addresses that
- * contain an IPv4 address (mapped, NAT64, 6to4, Teredo) count as private, since a gateway could translate them.
+ * carrier-grade NAT, multicast, broadcast, documentation and reserved addresses are not public. An address of NAT64 is
+ * public if the IPv4 address in it is. Other IPv6 addresses that contain an IPv4 address (mapped, 6to4, Teredo) count
+ * as private, since a gateway could translate them.
  */
 export function isGlobalAddress(address: string): boolean {
   // `isIP` excludes octal and hexadecimal parts, which ipaddr.js accepts and other programs read differently.
   if (isIP(address) === 0) return false;
   const parsed = ipaddr.parse(address);
+  if (isWithin(parsed, nat64)) return isGlobalAddress(parsed.toByteArray().slice(-4).join("."));
+  if (globalBlocks.some((block) => isWithin(parsed, block))) return true;
   if (parsed.kind() === "ipv6" && !parsed.match(globalIpv6)) return false;
   return parsed.range() === "unicast";
+}
+
+function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6, block: [ipaddr.IPv4 | ipaddr.IPv6, number]): boolean {
+  return address.kind() === block[0].kind() && address.match(block);
 }

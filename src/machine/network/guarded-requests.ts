@@ -1,7 +1,7 @@
 /** Sends requests to URLs that clients name, but only to addresses that the address guard allows. */
 
-import { codeOf } from "../../base/errors.ts";
 import type { AddressGuard } from "./address-guard.ts";
+import { firstConnected } from "./first-connected.ts";
 import { HostSessions } from "./host-sessions.ts";
 
 export interface GuardedRequest {
@@ -10,19 +10,6 @@ export interface GuardedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 }
-
-/** Codes of connection errors, after which the next address of the host is tried. */
-const unreachable = new Set([
-  "ECONNREFUSED",
-  "ConnectionRefused",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ETIMEDOUT",
-  "EADDRNOTAVAIL",
-  "EAFNOSUPPORT",
-  "FailedToOpenSocket",
-]);
-const maxAddresses = 3;
 
 /**
  * Sends requests without redirects. Looks each name up once and connects to the checked address. Ignores proxy
@@ -40,21 +27,16 @@ export class GuardedRequests implements Disposable {
   }
 
   /**
-   * Sends a request. If an address cannot be reached, tries the next address of the host, at most three.
-   * @throws SconceError of the address guard, or the error of the last address
+   * Sends a request to the first address of the host that accepts a connection.
+   * @throws SconceError of the address guard, the error of the address, or the signal's reason
    */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
-    const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);
-    for (const address of addresses.slice(0, -1)) {
-      request.signal.throwIfAborted();
-      try {
-        return await this.#connect(url, address, request);
-      } catch (error) {
-        if (!unreachable.has(codeOf(error))) throw error;
-      }
-    }
-    request.signal.throwIfAborted();
-    return this.#connect(url, addresses.at(-1) ?? "", request);
+    const { signal } = request;
+    const addresses = await this.#guard.resolveAll(url.hostname, signal);
+    const [only = "", ...others] = addresses;
+    if (others.length === 0) return this.#connect(url, only, request);
+    const port = Number(url.port) || (url.protocol === "https:" ? 443 : 80);
+    return this.#connect(url, await firstConnected({ addresses, port, signal }), request);
   }
 
   /** Closes idle connections. */
