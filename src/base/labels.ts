@@ -30,8 +30,6 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // The items had low priority: inputs of their prediction or client failed.
-  "late",
   // The batch is a part of a failed batch that runs again.
   "part",
   // A model with `step` ran one step of its current items.

@@ -11,10 +11,7 @@ import { type NextBatch, WaitingItems } from "./waiting-items.ts";
 
 /** Receives exactly one result for each queued item; removed items get none. */
 export interface BatchListener<T, R> {
-  /**
-   * The items leave the queue: their batch starts, or their prediction now waits behind all others. Items of a failed
-   * batch may be dispatched again.
-   */
+  /** The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again. */
   dispatched(items: readonly T[], cause: BatchCause): void;
   finished(items: readonly T[], result: R): void;
   /** The item failed alone in its batch, or with an error that smaller batches cannot avoid. */
@@ -47,7 +44,7 @@ export interface BatcherOptions<T, R> {
 
 /**
  * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`. Predictions take turns.
- * - A busy runner gets its next batch early only if the batch is full, or of deprioritised items that are due.
+ * - A busy runner gets its next batch early only if the batch is full.
  * - A failed batch runs again in parts, until the bad item fails alone.
  * - An item that may have crashed an engine process runs alone, while all other runners are idle.
  */
@@ -180,7 +177,6 @@ export class Batcher<T extends Queued, R> {
     const { clock, listener } = this.#options;
     const { items: batch, cause } = next;
     slot.given(batch, clock.now());
-    this.#waiting.dispatched(batch, clock.now());
     listener.dispatched(batch, cause);
     slot.run(batch).then(
       (result) => {
@@ -224,9 +220,8 @@ export class Batcher<T extends Queued, R> {
       // Beside a larger batch the lack of memory says nothing about this batch, which runs again alone.
       if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#alone.add(needed);
       else this.#waiting.addParts(halves(needed));
-    } else {
-      this.#blame(batch);
-      if (!isFinal) this.#waiting.addParts(partsOf(needed));
+    } else if (!isFinal) {
+      this.#waiting.addParts(partsOf(needed));
     }
     this.#pumpAnd(() => {
       for (const item of batch) if (isFinal || !needed.includes(item)) listener.failed(item, cause);
@@ -238,14 +233,6 @@ export class Batcher<T extends Queued, R> {
     const others = this.#slots.flatMap(({ running }) => (running === undefined ? [] : [running]));
     if (others.length === 0) return undefined;
     return others.reduce((largest, other) => (bytesOf(other) > bytesOf(largest) ? other : largest), batch);
-  }
-
-  /** Deprioritises a prediction and all its queued items, if a batch with items of this prediction only has failed. */
-  #blame(batch: readonly T[]): void {
-    const [first] = batch;
-    if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
-    const waiting = this.#waiting.blame(first.lane);
-    if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 
   #shrinkBelow(batch: readonly T[]): void {

@@ -11,14 +11,14 @@ export type { Rows } from "./rows.ts";
 export interface Item {
   /** Object that all items of one prediction share. The queue serves predictions in turn. */
   readonly lane: object;
-  /** Whether the item runs after the items of other predictions. */
-  readonly isDeprioritised?: boolean;
+  /** Whether the item shares a batch only with other separate items. */
+  readonly isSeparate?: boolean;
   readonly index: number;
 }
 
 /** Receives the result of each submitted item exactly once, and no result of a cancelled prediction. */
 export interface EngineListener<T extends Item = Item> {
-  /** The items leave the queue: their batch starts, or their prediction now waits behind all others. */
+  /** The items leave the queue, and their batch starts. */
   dispatched(items: readonly T[]): void;
   /** The model yielded partial outputs of the item. They are repeated from the first if a failed batch runs again. */
   part?(item: T, rows: Rows): void;

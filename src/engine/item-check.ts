@@ -125,3 +125,8 @@ function howMade(dtype: DType): string {
 function invalid(message: string): SconceError {
   return new SconceError("tensor_invalid", message);
 }
+
+/** The shape key of items that share a batch only with each other. */
+export function separateKey(key: string): string {
+  return `separate ${key}`;
+}

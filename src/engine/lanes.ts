@@ -25,7 +25,6 @@ export interface Queued extends Lengths {
    * before other items, while all other runners are idle.
    */
   readonly isAlone?: boolean;
-  readonly isDeprioritised?: boolean | undefined;
 }
 
 /** One prediction's items with one shape key and similar lengths, in order. */

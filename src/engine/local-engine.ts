@@ -4,7 +4,7 @@ import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";
 import type { BatchEngine, BatchEngineOptions, BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
-import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
+import { type CheckedItem, copied, itemCheck, separateKey } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
 import { engineOver, type StepEngine } from "./step-engine.ts";
 
@@ -62,13 +62,13 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   submit(item: T, given: Readonly<Record<string, Tensor>>): void {
     const checked = this.#check(given);
     const tensors = copied(checked.tensors);
-    const { lane, isDeprioritised } = item;
+    const { lane, isSeparate } = item;
     this.#engine.submit({
       ...checked,
       tensors,
       item,
       lane,
-      isDeprioritised,
+      key: isSeparate ? separateKey(checked.key) : checked.key,
       readyAtMs: this.#engine.now(),
       dispatchedAtMs: 0,
     });

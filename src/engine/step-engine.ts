@@ -158,7 +158,7 @@ export class StepEngine<T extends BatchItem> {
     const free = Math.min(most, places, this.#sizes.of("", this.now()) - running.length);
     const next = this.#waiting.nextLimited;
     const isHeard = !next?.item.isAlone || this.#options.isHeard?.() !== false;
-    if (next === undefined || !isHeard) return this.#waiting.take(free, this.now());
+    if (next === undefined || !isHeard) return this.#waiting.take(free);
     if (free > 0 && all.length <= next.maxNeighbours) {
       this.#overtaking = 0;
       return this.#waiting.takeLimited();
@@ -166,7 +166,7 @@ export class StepEngine<T extends BatchItem> {
     if (next.item.isAlone) return [];
     const left = this.instances * this.maxBatchSize - this.#overtaking - all.length;
     // Each joining item takes a place, and lowers the number of places by one.
-    const overtaking = this.#waiting.take(Math.min(free, Math.ceil(left / 2)), this.now());
+    const overtaking = this.#waiting.take(Math.min(free, Math.ceil(left / 2)));
     this.#overtaking += overtaking.length;
     return overtaking;
   }
@@ -242,11 +242,6 @@ export class StepEngine<T extends BatchItem> {
     if (hasCode(cause, "out_of_memory") && neighbours > 0 && this.#isNeeded(each)) {
       this.#waiting.addLimited({ item, maxNeighbours: Math.min(maxNeighbours, neighbours) >> 1 });
       return;
-    }
-    if (!hasCode(cause, "session_closed")) {
-      // The prediction's other items now wait behind all others, and no longer count as queued.
-      const waiting = this.#waiting.blame(item.lane);
-      if (waiting.length > 0) listener.dispatched(waiting);
     }
     listener.failed(item, runError(cause));
   }

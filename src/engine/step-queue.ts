@@ -2,7 +2,6 @@
  * The queue of a model with a `step` function: items that wait to join the steps of a runner. Predictions take turns.
  */
 
-import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
 
 interface Waiting<T> extends Queued {
@@ -22,10 +21,9 @@ export class StepQueue<T extends Queued> {
   readonly #queue = new FairQueue<Waiting<T>>();
   /** Items that may run beside few or no others. They join before all other items. */
   #limited: Joining<T>[] = [];
-  readonly #deprioritised = new DeprioritisedItems<Waiting<T>>();
 
   get length(): number {
-    return this.#queue.length + this.#deprioritised.length + this.#limited.length;
+    return this.#queue.length + this.#limited.length;
   }
 
   get nextLimited(): Joining<T> | undefined {
@@ -37,9 +35,8 @@ export class StepQueue<T extends Queued> {
       this.addLimited({ item, maxNeighbours: 0 });
       return;
     }
-    const { lane, readyAtMs, isDeprioritised } = item;
-    const waiting = { ...noLengths, lane, readyAtMs, isDeprioritised, item };
-    if (!this.#deprioritised.add(waiting)) this.#queue.add(waiting);
+    const { lane, readyAtMs } = item;
+    this.#queue.add({ ...noLengths, lane, readyAtMs, item });
   }
 
   addLimited(joining: Joining<T>): void {
@@ -50,25 +47,14 @@ export class StepQueue<T extends Queued> {
     return this.#limited.splice(0, 1);
   }
 
-  take(most: number, nowMs: number): readonly Joining<T>[] {
-    if (most <= 0) return [];
+  take(most: number): readonly Joining<T>[] {
     const [group] = this.#queue.groups();
-    const isDeprioritisedNext = group === undefined || this.#deprioritised.isDue;
-    const waiting = isDeprioritisedNext ? this.#deprioritised.take(() => most) : this.#queue.take(group, most);
-    if (waiting === undefined || waiting.length === 0) return [];
-    this.#deprioritised.dispatched(waiting, nowMs);
-    return waiting.map(({ item }) => ({ item, maxNeighbours: Infinity }));
-  }
-
-  blame(lane: object): T[] {
-    this.#deprioritised.blame(lane);
-    const waiting = this.#queue.remove(lane);
-    for (const each of waiting) this.#deprioritised.add(each);
-    return waiting.map(({ item }) => item);
+    if (most <= 0 || group === undefined) return [];
+    return this.#queue.take(group, most).map(({ item }) => ({ item, maxNeighbours: Infinity }));
   }
 
   remove(lane: object): T[] {
-    const waiting = [...this.#queue.remove(lane), ...this.#deprioritised.remove(lane)];
+    const waiting = this.#queue.remove(lane);
     const limited = this.#limited.filter(({ item }) => item.lane === lane);
     this.#limited = this.#limited.filter(({ item }) => item.lane !== lane);
     return [...limited, ...waiting].map(({ item }) => item);

@@ -1,7 +1,6 @@
 /** The queued items of the batcher. Decides which items form the next batch. */
 import type { BatchCause } from "../base/labels.ts";
 import { BatchQueue } from "./batch-queue.ts";
-import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 
 /** No new batch starts once parts of failed batches have this many times `maxBatchSize` items. */
@@ -26,7 +25,6 @@ export class WaitingItems<T extends Queued> {
   /** Halves of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
   readonly #parts = new BatchQueue<T>();
   #wasPart = false;
-  readonly #deprioritised = new DeprioritisedItems<T>();
   /** When the next waiting batch may start, by the last call of `forFreeRunner`; Infinity if none waits. */
   dueAtMs = Infinity;
   isHurried = false;
@@ -36,7 +34,7 @@ export class WaitingItems<T extends Queued> {
   }
 
   get length(): number {
-    return this.#queue.length + this.#parts.length + this.#deprioritised.length;
+    return this.#queue.length + this.#parts.length;
   }
 
   /**
@@ -48,53 +46,28 @@ export class WaitingItems<T extends Queued> {
   }
 
   add(item: T): void {
-    if (!this.#deprioritised.add(item)) this.#queue.add(item);
+    this.#queue.add(item);
   }
 
   addParts(parts: readonly T[][]): void {
-    if (!this.#deprioritised.addParts(parts)) this.#parts.add(...parts);
+    this.#parts.add(...parts);
   }
 
   remove(lane: object): T[] {
-    return [this.#parts, this.#deprioritised, this.#queue].flatMap((items) => items.remove(lane));
+    return [this.#parts, this.#queue].flatMap((items) => items.remove(lane));
   }
 
-  /** Deprioritises a prediction. @returns its queued items */
-  blame(lane: object): T[] {
-    this.#deprioritised.blame(lane);
-    const items = this.#queue.remove(lane);
-    for (const item of items) this.#deprioritised.add(item);
-    return items;
-  }
-
-  dispatched(batch: readonly T[], nowMs: number): void {
-    this.#deprioritised.dispatched(batch, nowMs);
-  }
-
-  /**
-   * The next batch of a free runner: new items and parts of failed batches take turns. Deprioritised predictions go
-   * first when they are due; otherwise they run when nothing else waits.
-   */
+  /** The next batch of a free runner: new items and parts of failed batches take turns. */
   forFreeRunner(nowMs: number): NextBatch<T> | undefined {
     this.dueAtMs = Infinity;
-    if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
     const batch = this.#isNewNext ? this.#due(nowMs) : undefined;
     const part = batch === undefined ? this.#parts.shift() : undefined;
     this.#wasPart = part !== undefined;
-    if (batch !== undefined) return batch;
-    if (part !== undefined) return { items: part, cause: "part" };
-    if (this.#deprioritised.length === 0) return undefined;
-    if (this.#deprioritised.idleAtMs <= nowMs) return this.#deprioritisedBatch();
-    this.dueAtMs = Math.min(this.dueAtMs, this.#deprioritised.idleAtMs);
-    return undefined;
+    return part === undefined ? batch : { items: part, cause: "part" };
   }
 
-  /**
-   * A full batch, or a due batch of deprioritised items, for a busy runner. Undefined if a partial batch is next: it
-   * starts only on an idle runner.
-   */
+  /** A full batch for a busy runner. Undefined if a partial batch is next: it starts only on an idle runner. */
   forBusyRunner(nowMs: number): NextBatch<T> | undefined {
-    if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
     for (const group of this.#queue.groups()) {
       const { size, isFull, dueAtMs } = this.#plan(group);
       if (isFull) return { items: this.#take(group, size), cause: "full" };
@@ -107,11 +80,6 @@ export class WaitingItems<T extends Queued> {
   get #isNewNext(): boolean {
     if (this.#parts.length === 0) return true;
     return this.#wasPart && this.#parts.length < MAX_PART_BATCHES * this.#options.maxBatchSize;
-  }
-
-  #deprioritisedBatch(): NextBatch<T> | undefined {
-    const items = this.#deprioritised.take(this.#options.mostOf, this.#options.maxPaddedBytes);
-    return items && { items, cause: "late" };
   }
 
   #due(nowMs: number): NextBatch<T> | undefined {

@@ -12,6 +12,7 @@ import { log } from "../../base/log.ts";
 import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batch-engine.ts";
 import { losesDevice } from "../device-loss.ts";
 import type { BatchRun } from "../engine.ts";
+import { separateKey } from "../item-check.ts";
 import { engineOver, type StepEngine } from "../step-engine.ts";
 import {
   type EngineInfo,
@@ -19,7 +20,7 @@ import {
   FrameReader,
   frameKinds,
   IS_ALONE,
-  IS_DEPRIORITISED,
+  IS_SEPARATE,
   KIND_MASK,
 } from "./frame.ts";
 import { type Frame, FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
@@ -188,13 +189,12 @@ export class EngineServer {
     lane.count += 1;
     const item: RemoteItem = {
       tensors,
-      key,
+      key: (kind & IS_SEPARATE) === 0 ? key : separateKey(key),
       padded,
       length,
       lane,
       number: words[at / 4 + 2] ?? 0,
       isAlone: (kind & IS_ALONE) !== 0,
-      isDeprioritised: (kind & IS_DEPRIORITISED) !== 0,
       readyAtMs: this.#engine.now(),
       dispatchedAtMs: 0,
     };

@@ -42,8 +42,8 @@ export const HEADER_BYTES = 8;
 export const KIND_MASK = 0xff;
 /** Flag of `submit` and `dispatched`: the item runs alone in its batch. */
 export const IS_ALONE = 0x100;
-/** Flag of `submit`: items of other predictions run first. */
-export const IS_DEPRIORITISED = 0x200;
+/** Flag of `submit`: the item shares a batch only with other separate items. */
+export const IS_SEPARATE = 0x200;
 /** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;
 

@@ -2,7 +2,7 @@
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
-import { type FrameMemory, frameKinds, IS_ALONE, IS_DEPRIORITISED, IS_SHARED } from "./frame.ts";
+import { type FrameMemory, frameKinds, IS_ALONE, IS_SEPARATE, IS_SHARED } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
@@ -10,7 +10,7 @@ export interface ItemHead {
   readonly number: number;
   readonly lane: number;
   readonly isAlone: boolean;
-  readonly isDeprioritised?: boolean | undefined;
+  readonly isSeparate?: boolean | undefined;
 }
 
 interface Plan {
@@ -67,7 +67,7 @@ export class ItemFrames {
       bytes,
       frameKinds.submit |
         (head.isAlone ? IS_ALONE : 0) |
-        (head.isDeprioritised ? IS_DEPRIORITISED : 0) |
+        (head.isSeparate ? IS_SEPARATE : 0) |
         (shared ? IS_SHARED : 0),
     );
     if (shared !== undefined) words[inFrame / 4] = shared.at;

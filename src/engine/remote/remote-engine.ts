@@ -167,7 +167,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#itemFrames.write(
       block,
       bytes,
-      { number, lane: ownLane.number, isAlone: false, isDeprioritised: item.isDeprioritised },
+      { number, lane: ownLane.number, isAlone: false, isSeparate: item.isSeparate },
       checked.tensors,
       place,
     );

@@ -57,7 +57,7 @@ class Credits {
    * queue, not items.
    */
   areLeft(isFirst = false): boolean {
-    const { maxReady } = this.#flow;
+    const maxReady = this === this.#flow.quarantined ? this.#flow.batchItems : this.#flow.maxReady;
     if ((isFirst ? this.#lists : this.ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
     if (this.used === 0) return true;
     return this.#flow.hasBytes(this.#preparing, this.bytes, this.#maxBytes);
@@ -109,10 +109,13 @@ export class FlowCredits {
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };
   }
 
+  get batchItems(): number {
+    return this.#options.batchItems();
+  }
+
   /** Most items that may wait in the engine's queue. */
   get maxReady(): number {
-    const batchItems = this.#options.batchItems();
-    return this.areBatchesLong ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
+    return this.areBatchesLong ? this.batchItems : Math.max(MIN_READY, READY_BATCHES * this.batchItems);
   }
 
   hasBytes(preparing: number, bytes: number, maxBytes: number): boolean {
@@ -149,11 +152,12 @@ export class FlowCredits {
   }
 
   /**
-   * Counts an item that leaves the engine's queue: its batch starts, or its prediction now waits behind all others.
-   * @returns false if the item has left the queue before
+   * Counts an item that leaves the engine's queue. An item of a quarantined client counts until its result, so that few
+   * of them are in the engine: their batches fail, and run again in parts.
+   * @returns false if the item has left the queue before, or still counts
    */
   dispatched(item: ListItem): boolean {
-    if (!this.leave(item)) return false;
+    if (item.lane.isQuarantined || !this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
     return true;
   }

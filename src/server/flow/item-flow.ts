@@ -204,6 +204,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (lane.isOver) return;
     this.credits.ended(item);
     this.#finisher.finish(item, rows, beganMs);
+    if (lane.isQuarantined) this.#begin();
   }
 
   failed(item: ListItem, error: SconceError): void {
@@ -211,8 +212,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.quarantine.ended(lane.client, true);
     endBatch(item);
     this.credits.ended(item);
-    this.#quarantine(lane);
+    lane.failures += 1;
+    if (lane.oftenFails) this.#quarantine(lane);
     this.#finisher.fail(item, error);
+    if (lane.isQuarantined) this.#begin();
   }
 
   #took(list: ItemList, index: number, stage: Stage, beganMs: number): void {
@@ -220,9 +223,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.span?.took(stage, beganMs, index);
   }
 
-  /** Quarantines a prediction after a failed item, so that its items share no batch with items of other clients. */
+  /** Quarantines a prediction, so that its items share no batch with items of other clients. */
   #quarantine(list: ItemList): void {
-    if (list.isQuarantined) return;
+    if (list.isQuarantined || list.isOver) return;
     const isWaiting = this.#turns.delete(list);
     this.credits.quarantine(list);
     if (isWaiting) this.#queue(list);

@@ -81,6 +81,8 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
+  /** Number of inputs that failed in their batch. */
+  failures = 0;
   /** Number of items in the queue of the engine. */
   ready = 0;
   /** Count of inputs that are not in a batch yet. */
@@ -120,6 +122,11 @@ export class ItemList implements InRing<ItemList> {
 
   get isOver(): boolean {
     return this.#inputs === undefined;
+  }
+
+  /** Whether more than a quarter of the inputs with a result have failed in their batch. */
+  get oftenFails(): boolean {
+    return this.failures > (this.count - this.#left) / 4;
   }
 
   /** Whether every input has a result. */
@@ -301,7 +308,7 @@ export class ListItem implements Item {
     this.dispatchedAtMs = readyAtMs;
   }
 
-  get isDeprioritised(): boolean {
+  get isSeparate(): boolean {
     return this.lane.isQuarantined;
   }
 }

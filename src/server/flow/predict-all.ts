@@ -30,8 +30,6 @@ export interface PredictAllOptions {
    * function made, have none.
    */
   readonly requested?: readonly unknown[];
-  /** Whether the inputs run after the inputs of all other clients. */
-  readonly isDeprioritised?: boolean;
 }
 
 /**
@@ -42,15 +40,7 @@ export interface PredictAllOptions {
 export async function predictAll(
   flow: ItemFlow,
   inputs: readonly unknown[],
-  {
-    signal,
-    scope = (task) => task(),
-    take,
-    onOutput,
-    parts,
-    requested = [],
-    isDeprioritised = false,
-  }: PredictAllOptions,
+  { signal, scope = (task) => task(), take, onOutput, parts, requested = [] }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
   if (signal.aborted) throw ended();
@@ -75,7 +65,6 @@ export async function predictAll(
       reject(at < 0 ? error : atInput(at, error));
     },
   });
-  list.isQuarantined = isDeprioritised;
   const onAbort = () => reject(ended());
   signal.addEventListener("abort", onAbort);
   flow.run(list);
