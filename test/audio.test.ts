@@ -4,13 +4,13 @@ import fc from "fast-check";
 import { Resampler, resampledLength } from "../src/author/audio/resample.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { Audio, audio, z } from "../src/index.ts";
-import files from "./audio-files.json";
+import files from "./data/audio-files.json";
+import resampled from "./data/resampled.json";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
 import { decoders } from "./helpers/sounds.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import resampled from "./resampled.json";
 
 interface Written {
   readonly file: string;

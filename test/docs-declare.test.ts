@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { Audio, Image } from "../src/index.ts";
-import files from "./audio-files.json";
+import files from "./data/audio-files.json";
 import { testPageModels } from "./helpers/page-models.ts";
 import { blocksOf } from "./helpers/readme.ts";
 

@@ -95,7 +95,7 @@ async function audioFiles(): Promise<Uint8Array[]> {
     (encoding) => Audio.fromSamples({ data, rate: 16_000, channels: 2 }, { encoding }).bytes,
   );
   const fixtures: Readonly<Record<string, { readonly file: string }>> = await Bun.file(
-    join(root, "test/audio-files.json"),
+    join(root, "test/data/audio-files.json"),
   ).json();
   const compressed = [...sounds().values()].map(({ bytes }) => bytes).filter(({ length }) => length < 8000);
   return [...wavs, ...Object.values(fixtures).map(({ file }) => Buffer.from(file, "base64")), ...compressed];
