@@ -1,6 +1,6 @@
 /** Invalid requests: each is refused with an error code and a JSON pointer for every fault, and changes nothing. */
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { type Client, type PredictionBody, type ProblemBody, problemOf } from "./helpers/client.ts";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { type PredictionBody, type ProblemBody, problemOf } from "./helpers/client.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
@@ -8,15 +8,12 @@ import { sendRaw } from "./helpers/raw-client.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 
-let client: Client;
 let gate: Hold;
 let neighbour: PredictionBody;
 
 const store = fixture(() => storeWith("lab"));
 const server = fixture(() => store.serve("lab", { maxBodyBytes: 4 * 2 ** 20, maxInputs: 60 }));
-beforeAll(async () => {
-  client = server.client;
-});
+const client = fixture(() => server.client);
 
 /** During every case a prediction runs, and another follows: both must succeed. */
 beforeEach(async () => {

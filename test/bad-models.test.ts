@@ -1,7 +1,6 @@
 /** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
 import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { truncate } from "node:fs/promises";
 import { configureLog, log } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
@@ -40,16 +39,6 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
 
 const tensorsWith = (inputs: string, outputs = "y: float32(), together: int64()") => ({
   tensors: `{ inputs: { ${inputs} }, outputs: { ${outputs} } }`,
-});
-
-describe("a valid model", () => {
-  test("is built", async () => {
-    await using dir = await tempDir();
-    const path = await writeModel(dir, modelText());
-    const { code, stdout, stderr } = await cli(["build", path], { env: { SCONCE_HOME: dir.join("home") } });
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    expect(stdout).toMatch(/^small:[0-9a-f]{12}\n$/);
-  });
 });
 
 describe("code that never returns is named once the time limit has passed:", () => {
@@ -164,85 +153,68 @@ describe("a wrong field is named with its fix:", () => {
   });
 });
 
-describe("a model file", () => {
-  test("that throws while loading is refused with its message", async () => {
-    const line = await refusalOf('throw new Error("no licence for this machine");');
-    expect(line).toContain("failed while loading: no licence for this machine");
+const throwing = (message: string) => `() => { throw new Error("${message}"); }`;
+
+describe("a model file is refused", () => {
+  test.each([
+    [
+      "that throws while loading",
+      'throw new Error("no licence for this machine");',
+      "failed while loading: no licence for this machine",
+    ],
+    ["that does not compile", "export default defineModel({ name: ;", /does not compile: .*model\.ts:1/],
+    ["with a missing import", 'import "no-such-package";', "no-such-package"],
+    ["without a model export", "export const model = 1;", "export default defineModel({ … })"],
+    [
+      "whose setup throws",
+      modelText({ setup: throwing("the vocabulary is empty") }),
+      "setup failed: the vocabulary is empty",
+    ],
+    [
+      "whose setup reads an undeclared file, even if that file is in the folder",
+      modelText({ setup: '({ asset }) => asset("model.ts")' }),
+      "the model's setup reads model.ts, which is not declared under assets",
+    ],
+    [
+      "whose preprocess fails for its own example",
+      modelText({ preprocess: throwing("never works") }),
+      "preprocess failed: never works",
+    ],
+  ])("%s", async (_, text, message) => {
+    expect(await refusalOf(text)).toMatch(message);
   });
 
-  test("that does not compile is refused with the position", async () => {
-    expect(await refusalOf("export default defineModel({ name: ;")).toMatch(/does not compile: .*model\.ts:1/);
-  });
-
-  test("with a missing import is refused with its name", async () => {
-    expect(await refusalOf('import "no-such-package";')).toContain("no-such-package");
-  });
-
-  test("without a model export is refused with the fix", async () => {
-    expect(await refusalOf("export const model = 1;")).toContain("export default defineModel({ … })");
-  });
-
-  test("that does not exist is named", async () => {
+  test("that does not exist", async () => {
     await using dir = await tempDir();
     expect((await failureOf(build.run([dir.path]))).message).toContain("has no model.ts");
   });
-
-  test("whose setup throws is refused with its message", async () => {
-    const setup = '() => { throw new Error("the vocabulary is empty"); }';
-    expect(await refusalOf(modelText({ setup }))).toContain("setup failed: the vocabulary is empty");
-  });
-
-  test("whose setup reads an undeclared file is refused, even if that file is in the folder", async () => {
-    const setup = '({ asset }) => asset("model.ts")';
-    expect(await refusalOf(modelText({ setup }))).toContain(
-      "the model's setup reads model.ts, which is not declared under assets",
-    );
-  });
-
-  test("whose preprocess fails for its own example is refused", async () => {
-    const preprocess = '() => { throw new Error("never works"); }';
-    expect(await refusalOf(modelText({ preprocess }))).toContain("preprocess failed: never works");
-  });
 });
 
-describe("weights", () => {
-  test("that are no weights are refused", async () => {
-    const line = await refusalOf(modelText(), (path) => Bun.write(`${path}/lab.pt`, "not weights"));
-    expect(line).toContain("lab.pt");
+describe("weights are refused", () => {
+  test("that are no weights", async () => {
+    expect(await refusalOf(modelText(), (path) => Bun.write(`${path}/lab.pt`, "not weights"))).toContain("lab.pt");
   });
 
-  test("that are truncated are refused", async () => {
-    await refusalOf(modelText(), (path) => truncate(`${path}/lab.pt`, 1000));
-  });
-
-  test("that are empty are refused", async () => {
-    await refusalOf(modelText(), (path) => truncate(`${path}/lab.pt`, 0));
-  });
-
-  test("with another input name are refused, with the name", async () => {
-    const line = await refusalOf(modelText(tensorsWith("pixels: float32(), steps: int64()")));
-    expect(line).toContain("pixels");
-  });
-
-  test("with an additional input are refused", async () => {
-    const preprocess = "({ x }) => ({ x: tensor(Float32Array.of(x), []) })";
-    const line = await refusalOf(modelText({ ...tensorsWith("x: float32()"), preprocess }));
-    expect(line).toContain("steps");
-  });
-
-  test("with more outputs than declared are refused", async () => {
-    const line = await refusalOf(modelText(tensorsWith("x: float32(), steps: int64()", "y: float32()")));
-    expect(line).toMatch(/output/);
-  });
-
-  test("with another rank than declared are refused", async () => {
-    const tensors = tensorsWith("x: float32(), steps: int64()", "y: float32(3), together: int64()");
-    expect(await refusalOf(modelText(tensors))).toContain("y");
-  });
-
-  test("with another dtype than declared are refused", async () => {
-    const tensors = tensorsWith("x: float32(), steps: int64()", "y: float32(), together: int32()");
-    expect(await refusalOf(modelText(tensors))).toMatch(/together.*int(32|64)/);
+  test.each([
+    ["another input name", tensorsWith("pixels: float32(), steps: int64()"), "pixels"],
+    [
+      "an additional input",
+      { ...tensorsWith("x: float32()"), preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []) })" },
+      "steps",
+    ],
+    ["more outputs than declared", tensorsWith("x: float32(), steps: int64()", "y: float32()"), "output"],
+    [
+      "another rank than declared",
+      tensorsWith("x: float32(), steps: int64()", "y: float32(3), together: int64()"),
+      'output "y"',
+    ],
+    [
+      "another dtype than declared",
+      tensorsWith("x: float32(), steps: int64()", "y: float32(), together: int32()"),
+      /together.*int(32|64)/,
+    ],
+  ])("with %s", async (_, change, message) => {
+    expect(await refusalOf(modelText(change))).toMatch(message);
   });
 });
 
@@ -266,20 +238,12 @@ describe("preprocess", () => {
   });
 });
 
-describe("an output", () => {
-  test("that does not match its declaration is refused", async () => {
-    const line = await refusalOf(modelText({ postprocess: '() => ({ y: "high" })' }));
-    expect(line).toContain("output.y: ");
-    expect(line).toContain("does not fit its declared output");
-  });
-
-  test("with an undeclared field is refused", async () => {
-    expect(await refusalOf(modelText({ postprocess: "() => ({ y: 1, z: 2 })" }))).toContain('"z"');
-  });
-
-  test("that is undefined is refused", async () => {
-    expect(await refusalOf(modelText({ postprocess: "() => undefined" }))).toContain("output");
-  });
+test.each([
+  ["does not match its declaration", '() => ({ y: "high" })', /does not fit its declared output: output\.y: /],
+  ["has an undeclared field", "() => ({ y: 1, z: 2 })", '"z"'],
+  ["is undefined", "() => undefined", "output"],
+])("an output that %s is refused", async (_, postprocess, message) => {
+  expect(await refusalOf(modelText({ postprocess }))).toMatch(message);
 });
 
 describe("serving", () => {

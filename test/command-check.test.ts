@@ -1,5 +1,5 @@
 /** `sconce check`: mistakes in exports and in the model's code, the Python that fixes exports, and its measurements. */
-import { beforeAll, expect, spyOn, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { check } from "../src/cli/commands/check.ts";
@@ -7,12 +7,9 @@ import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let weights: Fixtures;
-beforeAll(async () => {
-  weights = await fixtures();
-}, 600_000);
+const weights = fixture(fixtures, 600_000);
 const dir = fixture(tempDir);
 
 /**

@@ -16,7 +16,8 @@ import {
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { failure } from "./helpers/failure.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { fixtures } from "./helpers/weights.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
 const fake = process.env.SCONCE_TEST_CUDA;
@@ -31,12 +32,9 @@ const values = Array.from({ length: 12 }, (_, i) => i + 1);
 
 const where = fake === undefined ? "a GPU" : "a device made of memory";
 describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here" : `on ${where}`, () => {
-  let weights: Fixtures;
+  const weights = fixture(fixtures, 600_000);
   const open: NativeSession[] = [];
 
-  beforeAll(async () => {
-    weights = await fixtures();
-  }, 600_000);
   afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
   async function session(path: string, options: Partial<SessionOptions> = {}): Promise<NativeSession> {

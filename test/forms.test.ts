@@ -17,11 +17,13 @@ const png = Uint8Array.fromBase64(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4//8/AAX+Av4N70a4AAAAAElFTkSuQmCC",
 );
 
-type Parts = readonly (readonly [string, string | Blob])[];
+/** Parts of a form by name, or `NAME=TEXT&NAME=TEXT`. */
+type Parts = string | readonly (readonly [string, string | Blob])[];
 
 function formOf(parts: Parts): FormData {
   const form = new FormData();
-  for (const [name, value] of parts) form.append(name, value);
+  const texts = typeof parts === "string" ? parts.split("&").map((part) => part.split(/=(.*)/s)) : parts;
+  for (const [name = "", value = ""] of texts) form.append(name, value);
   return form;
 }
 
@@ -95,66 +97,27 @@ test("a required file that the user left empty is named as missing", async () =>
 
 describe("a form is read as", () => {
   test.each<[string, Parts, unknown]>([
-    [
-      "one input, its texts as the schema has them",
-      [
-        ["scale", "2"],
-        ["text", "2"],
-        ["isOn", "true"],
-      ],
-      [{ scale: 2, text: "2", isOn: true }],
-    ],
-    [
-      "lists, of one part or several",
-      [
-        ["box", "1"],
-        ["box", "2"],
-        ["names", "7"],
-      ],
-      [{ box: [1, 2], names: ["7"] }],
-    ],
+    ["one input, its texts as the schema has them", "scale=2&text=2&isOn=true", [{ scale: 2, text: "2", isOn: true }]],
+    ["lists, of one part or several", "box=1&box=2&names=7", [{ box: [1, 2], names: ["7"] }]],
     ["a list as JSON", [["box", "[1, 2]"]], [{ box: [1, 2] }]],
     [
       "what lies in another field",
-      [
-        ["note.text", "a"],
-        ["note[marks][0].at", "1"],
-        ["note.marks.1.at", "2"],
-      ],
+      "note.text=a&note[marks][0].at=1&note.marks.1.at=2",
       [{ note: { text: "a", marks: [{ at: 1 }, { at: 2 }] } }],
     ],
     [
       "what may be null, or one of several kinds",
-      [
-        ["0.bias", "2"],
-        ["0.either", "true"],
-        ["0.level3", "3"],
-        ["1.bias", "null"],
-        ["1.parts", "null"],
-        ["2.parts", "4"],
-      ],
+      "0.bias=2&0.either=true&0.level3=3&1.bias=null&1.parts=null&2.parts=4",
       [{ bias: 2, either: true, level3: 3 }, { bias: null, parts: null }, { parts: [4] }],
     ],
     [
       "tuples, each element of which is what the schema has at its place",
-      [
-        ["0.corners", "1"],
-        ["0.corners", "2"],
-        ["0.corners", "true"],
-        ["1.corners.0", "3"],
-        ["1.corners.1", "4"],
-      ],
+      "0.corners=1&0.corners=2&0.corners=true&1.corners.0=3&1.corners.1=4",
       [{ corners: ["1", 2, true] }, { corners: ["3", 4] }],
     ],
     [
       "what lies within what is like it",
-      [
-        ["tree.weight", "1"],
-        ["tree.next.weight", "2"],
-        ["tree.next.next.label", "3"],
-        ["tree.children.0.weight", "4"],
-        ["tree.children.0.children.0.children.0.weight", "5"],
-      ],
+      "tree.weight=1&tree.next.weight=2&tree.next.next.label=3&tree.children.0.weight=4&tree.children.0.children.0.children.0.weight=5",
       [
         {
           tree: {
@@ -166,31 +129,16 @@ describe("a form is read as", () => {
       ],
     ],
     ["an object as JSON", [["note", '{"text": "a"}']], [{ note: { text: "a" } }]],
-    [
-      "several inputs by number",
-      [
-        ["1.scale", "2"],
-        ["[0].text", "x"],
-      ],
-      [{ text: "x" }, { scale: 2 }],
-    ],
+    ["several inputs by number", "1.scale=2&[0].text=x", [{ text: "x" }, { scale: 2 }]],
     [
       "fields of any name, which are only data",
-      [
-        ["__proto__.a", "1"],
-        ["constructor", "2"],
-      ],
+      "__proto__.a=1&constructor=2",
       [JSON.parse('{"__proto__": {"a": "1"}, "constructor": "2"}')],
     ],
     ["files as data URLs", [["text", new Blob(["abc"])]], [{ text: "data:application/octet-stream;base64,YWJj" }]],
     [
       "arrays of several parts, which are their elements or their rows",
-      [
-        ["series", "1"],
-        ["series", "2"],
-        ["rows", "[1, 2]"],
-        ["rows", "[3, 4]"],
-      ],
+      "series=1&series=2&rows=[1, 2]&rows=[3, 4]",
       [
         {
           series: [1, 2],
@@ -201,14 +149,7 @@ describe("a form is read as", () => {
         },
       ],
     ],
-    [
-      "arrays of one part, a number or an element",
-      [
-        ["level", "5"],
-        ["series", "5"],
-      ],
-      [{ level: 5, series: [5] }],
-    ],
+    ["arrays of one part, a number or an element", "level=5&series=5", [{ level: 5, series: [5] }]],
     [
       "arrays as JSON, as texts and as a file",
       [
@@ -296,32 +237,13 @@ test("a prediction can have a file and other fields", async () => {
 });
 
 test("faults have the same pointers and messages as in JSON", async () => {
-  const { errors } = await problemOf(
-    await send(lab, [
-      ["x", "three"],
-      ["y", "1"],
-    ]),
-  );
+  const { errors } = await problemOf(await send(lab, "x=three&y=1"));
   expect(errors?.map(({ pointer }) => pointer).sort()).toEqual(["/0/x", "/0/y"]);
 });
 
 test.each<[string, Parts, string]>([
-  [
-    "inputs that leave one out",
-    [
-      ["0.x", "1"],
-      ["2.x", "1"],
-    ],
-    "",
-  ],
-  [
-    "a part both at a place and in it",
-    [
-      ["note", "a"],
-      ["note.text", "b"],
-    ],
-    "/0/note",
-  ],
+  ["inputs that leave one out", "0.x=1&2.x=1", ""],
+  ["a part both at a place and in it", "note=a&note.text=b", "/0/note"],
   ["a name without end", [[Array(33).fill("a").join("."), "1"]], ""],
   ["a part without a name", [["", "1"]], ""],
   ["no parts", [], ""],

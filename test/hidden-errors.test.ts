@@ -6,7 +6,6 @@ import { beforeAll, expect, test } from "bun:test";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { mcpClient } from "./helpers/mcp.ts";
@@ -59,8 +58,6 @@ function fail(place, text) {
 }
 `;
 
-let client: Client;
-
 const dir = fixture(tempDir);
 beforeAll(async () => {
   await writeModel(dir, source);
@@ -70,9 +67,7 @@ const server = fixture(async () => {
   const options = ["--webhook-secret", secret, "--allow-private-urls", "--port", "0", "--host", "127.0.0.1"];
   return startCli(["serve", "leaky", ...options], { env: { SCONCE_HOME: store.home } });
 });
-beforeAll(async () => {
-  client = await clientOf(server);
-});
+const client = fixture(() => clientOf(server));
 
 const places = ["preprocess", "predict", "postprocess"] as const;
 const json = (body: unknown) => ({ method: "POST", body: JSON.stringify(body) });

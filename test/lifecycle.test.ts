@@ -1,5 +1,5 @@
 /** `sconce serve` from its start to its exit: it loads the model, becomes ready, drains and ends. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -34,15 +34,8 @@ const setup = `async () => {
 }`;
 
 describe("a server", () => {
-  let server: RunningCli;
-  let client: Client;
-
-  beforeAll(async () => {
-    server = serve([]);
-    client = await clientOf(server);
-  });
-
-  afterAll(() => server[Symbol.asyncDispose]());
+  const server = fixture(() => serve([]));
+  const client = fixture(() => clientOf(server));
 
   test("logs each step in order, without colours in a pipe; its address comes last, when it accepts predictions", async () => {
     expect((await client.fetch("/health/ready")).status).toBe(200);

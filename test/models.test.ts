@@ -1,5 +1,5 @@
 /** Several models in one server: each has its routes below `/models`, and its own engine process. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
 import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
@@ -45,15 +45,8 @@ async function jsonAt(client: Client, path: string, init: RequestInit = {}): Pro
 }
 
 describe("a server with three models", () => {
-  let server: RunningCli;
-  let client: Client;
-
-  beforeAll(async () => {
-    server = serve(["lab", "team/ten", "texts", "--access-log"]);
-    client = await clientOf(server);
-  });
-
-  afterAll(() => server[Symbol.asyncDispose]());
+  const server = fixture(() => serve(["lab", "team/ten", "texts", "--access-log"]));
+  const client = fixture(() => clientOf(server));
 
   test("answers for each model below its name and for the first model at the root, with one engine process each", async () => {
     expect((await predictAt(client, "", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);

@@ -1,14 +1,11 @@
 /** Spans that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
 import { collector, type Span } from "./helpers/collector.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith } from "./helpers/server.ts";
-
-let client: Client;
 
 const variables = {
   OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
@@ -29,9 +26,7 @@ const collected = fixture(collector);
 const server = fixture(() =>
   serve({ OTEL_EXPORTER_OTLP_ENDPOINT: collected.url, OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision" }, "--access-log"),
 );
-beforeAll(async () => {
-  client = await clientOf(server);
-});
+const client = fixture(() => clientOf(server));
 
 const parent = (traceId: string, flags = "01") => `00-${traceId}-00f067aa0ba902b7-${flags}`;
 const newTrace = () => crypto.randomUUID().replaceAll("-", "");

@@ -12,8 +12,6 @@ import { inRole } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let client: Client;
-
 const serve = (...args: string[]): RunningCli =>
   startCli(["serve", "parts", "--host", "127.0.0.1", "-p", "0", "--fronts", "1", ...args], {
     env: { SCONCE_HOME: store.home },
@@ -22,9 +20,7 @@ const serve = (...args: string[]): RunningCli =>
 const dir = fixture(tempDir);
 const store = fixture(() => storeWith("parts"));
 const server = fixture(serve);
-beforeAll(async () => {
-  client = await clientOf(server);
-});
+const client = fixture(() => clientOf(server));
 
 interface PartData {
   readonly index: number;

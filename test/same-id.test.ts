@@ -1,9 +1,8 @@
 /** Two clients with different API keys choose the same id. At each route, each client gets its own prediction only, also while both read. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
-import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -41,7 +40,6 @@ const letters = ["A", "B"] as const;
 type Letter = (typeof letters)[number];
 
 const keys = { A: makeKey({ name: "one" }), B: makeKey({ name: "two" }) };
-let client: Client;
 
 const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await writeModel(dir, model, "letters")));
@@ -52,9 +50,7 @@ const server = fixture(async () => {
     env: { SCONCE_HOME: store.home },
   });
 });
-beforeAll(async () => {
-  client = await clientOf(server);
-});
+const client = fixture(() => clientOf(server));
 
 function ask(letter: Letter, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);

@@ -2,7 +2,7 @@
  * The processes of a server: HTTP processes ("fronts") without libtorch, one engine process, and what a crash of each
  * causes.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
@@ -187,15 +187,8 @@ test.each([
 });
 
 describe("a server with two HTTP processes", () => {
-  let server: RunningCli;
-  let client: Client;
-
-  beforeAll(async () => {
-    server = serve("lab", "--fronts", "2", "--store", dir.join("fronts.sqlite"));
-    client = await clientOf(server);
-  });
-
-  afterAll(() => server[Symbol.asyncDispose]());
+  const server = fixture(() => serve("lab", "--fronts", "2", "--store", dir.join("fronts.sqlite")));
+  const client = fixture(() => clientOf(server));
 
   test("answers for all predictions in both, with common counts", async () => {
     await using gate = hold();

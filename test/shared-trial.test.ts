@@ -8,13 +8,12 @@ import { mistakes } from "./helpers/exports.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let weights: Fixtures;
+const weights = fixture(fixtures, 600_000);
 let wrong: string;
 const dir = fixture(tempDir);
 beforeAll(async () => {
-  weights = await fixtures();
   wrong = await mistakes();
 }, 600_000);
 

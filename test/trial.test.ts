@@ -1,5 +1,5 @@
 /** A build tries the model's example, and refuses outputs that are unreliable and code that other machines lack. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "../src/cli/commands/build.ts";
@@ -8,12 +8,9 @@ import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { type Fixtures, fixtures } from "./helpers/weights.ts";
+import { fixtures } from "./helpers/weights.ts";
 
-let weights: Fixtures;
-beforeAll(async () => {
-  weights = await fixtures();
-}, 600_000);
+const weights = fixture(fixtures, 600_000);
 const dir = fixture(tempDir);
 
 const four = {

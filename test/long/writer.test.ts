@@ -1,15 +1,12 @@
 /** The example writer: texts are written together in one batch, and each is as if it were written alone. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { clientOf, startCli } from "../helpers/cli.ts";
-import type { Client } from "../helpers/client.ts";
 import { eventsOf, type ServerEvent } from "../helpers/events.ts";
 import { writerDevices } from "../helpers/exports.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { inRole, until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
-
-let client: Client;
 
 const store = fixture(() => storeWith(join(import.meta.dir, "../../examples/writer")), 300_000);
 const server = fixture(
@@ -19,9 +16,7 @@ const server = fixture(
     }),
   300_000,
 );
-beforeAll(async () => {
-  client = await clientOf(server);
-}, 300_000);
+const client = fixture(() => clientOf(server), 300_000);
 
 const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
 /** Texts of many lengths begin together, and leave the batch one after another. Further texts join meanwhile. */
