@@ -1,6 +1,7 @@
 /** Errors of a model's code name the line in the author's source file, not the line in the bundle. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
+import { runCommand } from "citty";
 import { messageWithLine } from "../src/base/author-line.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { bundleModel } from "../src/package/code/bundle.ts";
@@ -46,7 +47,7 @@ export function broken(why: string): never {
   );
   await Bun.write(dir.join("node_modules/lame/package.json"), '{"name":"lame","main":"index.js"}');
   await Bun.write(dir.join("node_modules/lame/index.js"), 'export function lame() {\n  throw new Error("lame");\n}\n');
-  return messageWithLine(await failureOf(build.run([dir.path])));
+  return messageWithLine(await failureOf(runCommand(build, { rawArgs: [dir.path] })));
 }
 
 test.each([

@@ -1,6 +1,7 @@
 /** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
 import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
+import { runCommand } from "citty";
 import { configureLog, log } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
@@ -31,7 +32,7 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
   await using dir = await tempDir();
   await writeModel(dir, text);
   await mend(dir.path);
-  const { code, message } = await failureOf(build.run([dir.path]));
+  const { code, message } = await failureOf(runCommand(build, { rawArgs: [dir.path] }));
   expect(["model_invalid", "weights_invalid", "tensor_invalid", "item_failed", "output_invalid"]).toContain(code);
   expect(existsSync(home.join("index.json"))).toBe(false);
   return message;
@@ -46,7 +47,7 @@ describe("code that never returns is named once the time limit has passed:", () 
   test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
     await using dir = await tempDir();
     await writeModel(dir, modelText({ [hook]: never }));
-    const { message } = await failureOf(build.run([dir.path, "--timeout", "0.3"]));
+    const { message } = await failureOf(runCommand(build, { rawArgs: [dir.path, "--timeout", "0.3"] }));
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
   });
 
@@ -62,7 +63,7 @@ describe("code that never returns is named once the time limit has passed:", () 
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();
     try {
-      const failing = failureOf(build.run([dir.path]));
+      const failing = failureOf(runCommand(build, { rawArgs: [dir.path] }));
       await begun;
       jest.advanceTimersByTime(2000);
       expect(lines).toContain("Running the model's setup …");
@@ -186,7 +187,7 @@ describe("a model file is refused", () => {
 
   test("that does not exist", async () => {
     await using dir = await tempDir();
-    expect((await failureOf(build.run([dir.path]))).message).toContain("has no model.ts");
+    expect((await failureOf(runCommand(build, { rawArgs: [dir.path] }))).message).toContain("has no model.ts");
   });
 });
 

@@ -2,6 +2,7 @@
 import { expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
+import { runCommand } from "citty";
 import { check } from "../src/cli/commands/check.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -28,7 +29,7 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
   await copyFile(weights.path(file), join(folder, file));
   const printed = spyOn(console, "log").mockImplementation(() => {});
   try {
-    await check.run([folder, ...flags]);
+    await runCommand(check, { rawArgs: [folder, ...flags] });
     return { text: Bun.stripANSI(String(printed.mock.lastCall?.[0])), code: process.exitCode ?? 0 };
   } finally {
     printed.mockRestore();
@@ -95,5 +96,5 @@ test("an error of the author's code is a finding with its line; a wrong command 
   const { text, code } = await checked("deep.pt", { postprocess: '() => { throw new Error("no"); }' });
   expect(text).toMatch(/\n✖ model: postprocess failed: no \(model\.ts:\d+\)$/);
   expect(code).toBe(1);
-  expect(await failure(check.run([dir.join("none")]))).toStartWith("usage: ");
+  expect(await failure(runCommand(check, { rawArgs: [dir.join("none")] }))).toStartWith("usage: ");
 });

@@ -1,6 +1,7 @@
 /** The command line: accepted and refused arguments, and what the commands print. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
+import { runCommand } from "citty";
 import { version } from "../package.json";
 import { build } from "../src/cli/commands/build.ts";
 import { models } from "../src/cli/commands/models.ts";
@@ -64,7 +65,7 @@ describe("a wrong call is refused:", () => {
     ["models", ["lab"], ['unexpected argument "lab"']],
     ["models", ["--", "--help"], ['unexpected argument "--help"']],
   ] as const)("sconce %s %j", async (name, args, parts) => {
-    const { code, message } = await failureOf({ serve, build, models }[name].run([...args]));
+    const { code, message } = await failureOf(runCommand({ serve, build, models }[name], { rawArgs: [...args] }));
     expect(code).toBe("usage");
     for (const part of parts) expect(message).toContain(part);
   });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
+import { runCommand } from "citty";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -26,7 +27,8 @@ async function folderOf(file: string, change: Record<string, string | undefined>
 }
 
 describe("outputs of an example", () => {
-  const refusal = async (...given: Parameters<typeof folderOf>) => failure(build.run([await folderOf(...given)]));
+  const refusal = async (...given: Parameters<typeof folderOf>) =>
+    failure(runCommand(build, { rawArgs: [await folderOf(...given)] }));
   const random = /^model_invalid: output "y" differs by up to [\d.]+ when the example runs twice: .*--allow-random$/;
   const mixed =
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
@@ -43,7 +45,7 @@ describe("outputs of an example", () => {
 
   test("that postprocess makes random are refused", async () => {
     const random = await folderOf("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
-    expect(await failure(build.run([random]))).toMatch(
+    expect(await failure(runCommand(build, { rawArgs: [random] }))).toMatch(
       /^model_invalid: the output differs when postprocess runs twice on the same tensors: .*--allow-random$/,
     );
   });

@@ -110,7 +110,8 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
 test.each(["short", `whsec_${"A".repeat(28)}`, `whsec_${"A".repeat(100)}`, `whsec_${"-".repeat(44)}`])(
   "a secret like %s is refused, and not printed",
   (given) => {
-    const refused = () => checkArguments(["--webhook-secret", given], serveOptions);
+    const rawArgs = ["--webhook-secret", given];
+    const refused = () => checkArguments({ args: { _: [], "webhook-secret": given }, rawArgs }, serveOptions);
     expect(refused).toThrow(/^--webhook-secret must .* not a text of \d+ characters$/);
   },
 );

@@ -1,5 +1,9 @@
-/** Defines a command: reads its arguments, `SCONCE_…` variables and options file, and refuses wrong ones. */
-import { parseArgs } from "node:util";
+/**
+ * Defines a command. citty parses its arguments. This file refuses wrong arguments that citty accepts, and reads
+ * `SCONCE_…` variables and options files.
+ */
+import { parseArgs as parseTokens } from "node:util";
+import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "citty";
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
 import { configureLog, log } from "../../base/log.ts";
@@ -38,13 +42,12 @@ export interface Parsed<O extends OptionTable> {
   readonly positionals: readonly string[];
 }
 
-export interface Command extends HelpTexts {
+export interface Command extends HelpTexts, CommandDef {
   readonly options: OptionTable;
   readonly positionals: readonly Positional[];
   readonly file?: FileUse | undefined;
   readonly isServer?: boolean;
-  /** Runs the command with the arguments after its name. */
-  run(args: readonly string[]): Promise<void>;
+  run(context: CommandContext): Promise<void>;
 }
 
 /**
@@ -66,8 +69,9 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
     options,
     positionals,
     file,
+    args: cittyArgs(options),
     isServer,
-    run: async (args) => run(checkArguments(args, options, { positionals, file })),
+    run: async (context) => run(checkArguments(context, options, { positionals, file })),
   };
 }
 
@@ -95,44 +99,20 @@ export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
-/** Arguments as given: texts of options by flag, the first unknown option, and the arguments that are no options. */
-interface Given {
-  readonly texts: ReadonlyMap<string, readonly string[]>;
-  readonly unknown?: string | undefined;
-  readonly positionals: readonly string[];
+export interface CittyArguments {
+  readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
+  readonly rawArgs: readonly string[];
 }
 
-function givenIn(args: readonly string[], table: OptionTable): Given {
-  const known = new Map(Object.entries(table).map(([key, option]) => [flagName(key), option]));
-  const options = [...known].map(([name, option]) => [
-    name,
-    { type: isSwitch(option) ? "boolean" : "string", ...(option.alias === undefined ? {} : { short: option.alias }) },
+/**
+ * Option definitions for citty. They have no defaults, because citty does not distinguish a default from a given value.
+ */
+function cittyArgs(table: OptionTable): ArgsDef {
+  const entries = Object.entries(table).map(([key, option]) => [
+    flagName(key),
+    { type: isSwitch(option) ? "boolean" : "string", ...(option.alias === undefined ? {} : { alias: option.alias }) },
   ]);
-  const { tokens, positionals } = parseArgs({
-    args: [...args],
-    options: Object.fromEntries(options),
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
-  });
-  const texts = new Map<string, string[]>();
-  let unknown: string | undefined;
-  for (const token of tokens) {
-    if (token.kind !== "option") continue;
-    const { name, rawName, value } = token;
-    const option = known.get(name);
-    const negated = known.get(name.replace(/^no-/, ""));
-    if (option !== undefined) add(texts, name, value ?? (isSwitch(option) ? "true" : ""));
-    else if (negated !== undefined && isSwitch(negated)) add(texts, name.slice("no-".length), "false");
-    else unknown ??= rawName;
-  }
-  return { texts, unknown, positionals };
-}
-
-function add(texts: Map<string, string[]>, name: string, text: string): void {
-  const all = texts.get(name);
-  if (all === undefined) texts.set(name, [text]);
-  else all.push(text);
+  return Object.fromEntries(entries);
 }
 
 interface CheckOptions {
@@ -142,29 +122,35 @@ interface CheckOptions {
 
 /** Checks and parses the arguments of a command. @throws SconceError `usage` that names the wrong argument */
 export function checkArguments<O extends OptionTable>(
-  args: readonly string[],
+  { args, rawArgs }: CittyArguments,
   table: O,
   { positionals = [], file: use }: CheckOptions = {},
 ): Parsed<O> {
-  const found = givenIn(args, table);
-  if (found.unknown !== undefined) {
-    const near = closest(found.unknown.replace(/^-+/, ""), Object.keys(table).map(flagName));
-    refuse(`unknown option ${found.unknown}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
+  const known = new Map<string, Option<unknown>>();
+  for (const [key, option] of Object.entries(table))
+    for (const name of [key, flagName(key), option.alias ?? key]) known.set(name, option);
+  for (const [name, value] of Object.entries(args)) {
+    const option = known.get(name);
+    // Skips correct options. citty accepts unknown options too, and `--no-` before options with a value.
+    if (name === "_" || (option !== undefined && (value !== false || isSwitch(option)))) continue;
+    const given = `${name.length === 1 ? "-" : "--"}${value === false ? "no-" : ""}${name}`;
+    const near = closest(given.replace(/^-+/, ""), Object.keys(table).map(flagName));
+    refuse(`unknown option ${given}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
   }
-  const { config } = use === undefined ? {} : readOptions(found, configOptions);
+  const { config } = use === undefined ? {} : readOptions({ args, rawArgs }, configOptions);
   const file = use && openFile(config, table, use);
   const [fault, ...others] = file?.faults ?? [];
   if (fault !== undefined)
     refuse(others.length === 0 ? fault : `${fault} (and ${others.length} more: see \`config check\`)`);
-  const given = found.positionals.length === 0 ? (file?.positionals ?? []) : found.positionals;
+  const given = args._.length === 0 ? (file?.positionals ?? []) : args._;
   const missing = positionals[given.length];
   if (missing?.required) refuse(`missing argument ${positionalName(missing)} (see --help)`);
   if (given.length > positionals.length && !positionals.at(-1)?.isVariadic) {
     refuse(`unexpected argument ${JSON.stringify(given[positionals.length])} (see --help)`);
   }
-  const options = readOptions(found, table, { file });
+  const options = readOptions({ args, rawArgs }, table, { file });
   if (file !== undefined) {
-    const { logLevel: level, logFormat: format } = readOptions(found, commonOptions, { file });
+    const { logLevel: level, logFormat: format } = readOptions({ args, rawArgs }, commonOptions, { file });
     configureLog({ level, format });
     log.info(`Options are also read from ${file.path}`);
   }
@@ -188,8 +174,9 @@ export function positionalName({ name, isVariadic }: Positional): string {
 /**
  * Reads the options of `table` before the command checks its arguments. An option with a wrong value gets its default.
  */
-export function peekOptions<O extends OptionTable>(args: readonly string[], table: O): OptionValues<O> {
-  return readOptions(givenIn(args, table), table, { onFault: () => {} });
+export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
+  const given = { args: parseArgs([...rawArgs], cittyArgs(table)), rawArgs };
+  return readOptions(given, table, { onFault: () => {} });
 }
 
 interface ReadOptions {
@@ -197,7 +184,7 @@ interface ReadOptions {
   readonly onFault?: (message: string) => void;
 }
 
-function readOptions<O extends OptionTable>(given: Given, table: O, read: ReadOptions = {}): OptionValues<O> {
+function readOptions<O extends OptionTable>(given: CittyArguments, table: O, read: ReadOptions = {}): OptionValues<O> {
   const values = Object.entries(table).map(([key, option]) => [key, readOption(given, key, option, read).value]);
   // Each key has a value that the schema of its option has parsed, so the cast is safe.
   return Object.fromEntries(values) as OptionValues<O>;
@@ -211,7 +198,7 @@ export interface ReadOption {
   readonly origin: string;
 }
 
-const noArguments: Given = { texts: new Map(), positionals: [] };
+const noArguments: CittyArguments = { args: { _: [] }, rawArgs: [] };
 
 /** Options of a command that is called without arguments: from environment variables, the file and defaults. */
 export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyMap<string, ReadOption> {
@@ -220,13 +207,12 @@ export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyM
 
 /** Finds the value of an option: in flags first, then `SCONCE_…` variables, then the file, then the default. */
 function readOption(
-  given: Given,
+  given: CittyArguments,
   key: string,
   option: Option<unknown>,
   { file, onFault = refuse }: ReadOptions,
 ): ReadOption {
-  const texts = given.texts.get(flagName(key));
-  const flag = option.isList ? texts?.join("\n") : texts?.at(-1);
+  const flag = flagText(given, flagName(key), option);
   const variable = [variableName(key, option), option.otherVariable].find((name) => name && isSet(process.env[name]));
   const entry = file?.find(flagName(key));
   const unset = { value: option.default, text: undefined, origin: "default" };
@@ -247,6 +233,21 @@ function readOption(
  */
 function isSet(value: string | undefined): boolean {
   return value !== undefined && value !== "" && !/^(?:tcp|udp|sctp):\/\//.test(value);
+}
+
+/**
+ * The text of an option among the arguments; undefined without it. Reads the raw arguments, because citty reads any
+ * value of a switch as true, and keeps only the last value of a list.
+ */
+function flagText({ args, rawArgs }: CittyArguments, name: string, option: Option<unknown>): string | undefined {
+  if (option.isList) {
+    const short = option.alias === undefined ? {} : { short: option.alias };
+    const options = { [name]: { type: "string", multiple: true, ...short } } as const;
+    const { values } = parseTokens({ args: [...rawArgs], strict: false, allowPositionals: true, options });
+    return values[name] === undefined ? undefined : [values[name]].flat().join("\n");
+  }
+  const value = isSwitch(option) ? rawArgs.findLast((arg) => arg.startsWith(`--${name}=`)) : undefined;
+  return value?.slice(`--${name}=`.length) ?? (args[name] === undefined ? undefined : String(args[name]));
 }
 
 function refuse(message: string): never {

@@ -1,5 +1,6 @@
 /** A program with commands: finds the command, prints help, and turns each error into one line and an exit code. */
 import { resolve } from "node:path";
+import { runCommand } from "citty";
 import { messageWithLine } from "../../base/author-line.ts";
 import { closest } from "../../base/closest.ts";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
@@ -63,14 +64,14 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
   if (first === "--version" || first === "-v") return print(await program.version());
   if (first === "help" || isHelp(first)) return printHelp(program, rest);
   const isDefault = first.startsWith("-") && program.default !== undefined;
-  const [name, args] = isDefault ? [program.default, argv] : [first, rest];
+  const [name, rawArgs] = isDefault ? [program.default, argv] : [first, rest];
   const found = commandOf(program, name);
-  const end = args.indexOf("--");
-  if (args.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, [name, ...args]);
+  const end = rawArgs.indexOf("--");
+  if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, [name, ...rawArgs]);
   const command = await found.load();
   if (command.isServer) logTimes();
   await warnOfUnknownVariables(program, command);
-  await command.run(args);
+  await runCommand(command, { rawArgs: [...rawArgs] });
 }
 
 /** sconce's environment variables that belong to no option. */
