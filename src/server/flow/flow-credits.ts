@@ -33,6 +33,8 @@ class Credits {
   readonly #maxBytes: number;
   /** Count of items that wait in the engine's queue. */
   ready = 0;
+  /** Count of inputs that have left the engine's queue and have no result. */
+  running = 0;
   /** Count of predictions with items in the engine's queue. */
   #lists = 0;
   /** Count of inputs with a pending `preprocess` promise. */
@@ -57,14 +59,19 @@ class Credits {
    * queue, not items.
    */
   areLeft(isFirst = false): boolean {
-    const maxReady = this === this.#flow.quarantined ? this.#flow.batchItems : this.#flow.maxReady;
-    if ((isFirst ? this.#lists : this.ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
+    // The batches of quarantined items fail and run again in parts, so the items of one batch are in the engine at most.
+    const isFull =
+      this === this.#flow.quarantined
+        ? this.ready + this.running >= this.#flow.batchItems
+        : (isFirst ? this.#lists : this.ready) >= this.#flow.maxReady;
+    if (isFull || this.#preparing >= MAX_PREPARING) return false;
     if (this.used === 0) return true;
     return this.#flow.hasBytes(this.#preparing, this.bytes, this.#maxBytes);
   }
 
   count(list: ItemList, change: 1 | -1): void {
     this.ready += change * list.ready;
+    this.running += change * list.running;
     if (list.ready > 0) this.#lists += change;
     this.#preparing += change * list.preparing;
     this.#finishing += change * list.finishing;
@@ -82,8 +89,6 @@ export class FlowCredits {
   areBatchesLong = false;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
-  /** Count of inputs that have left the engine's queue and have no result. */
-  running = 0;
   /** Expected bytes of the next item; undefined before the first item if its size is not declared. */
   #expectedBytes: number | undefined;
 
@@ -93,6 +98,11 @@ export class FlowCredits {
     this.#expectedBytes = options.itemBytes;
     this.usual = new Credits(this, options.maxReadyBytes);
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
+  }
+
+  /** Count of inputs that have left the engine's queue and have no result. */
+  get running(): number {
+    return this.usual.running + this.quarantined.running;
   }
 
   /**
@@ -151,13 +161,9 @@ export class FlowCredits {
     this.#holdTensors(lane, tensorBytes);
   }
 
-  /**
-   * Counts an item that leaves the engine's queue. An item of a quarantined client counts until its result, so that few
-   * of them are in the engine: their batches fail, and run again in parts.
-   * @returns false if the item has left the queue before, or still counts
-   */
+  /** Counts an item that leaves the engine's queue. @returns false if the item has left the queue before */
   dispatched(item: ListItem): boolean {
-    if (item.lane.isQuarantined || !this.leave(item)) return false;
+    if (!this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
     return true;
   }
@@ -253,7 +259,7 @@ export class FlowCredits {
 
   /** Subtracts what a prediction counts. The caller changes the prediction, and counts it again. */
   #without(list: ItemList): Credits {
-    const credits = list.isQuarantined ? this.quarantined : this.usual;
+    const credits = this.#of(list);
     credits.count(list, -1);
     return credits;
   }
@@ -267,6 +273,10 @@ export class FlowCredits {
     list.unsent += unsent;
     list.running += running;
     this.unsent += unsent;
-    this.running += running;
+    this.#of(list).running += running;
+  }
+
+  #of(list: ItemList): Credits {
+    return list.isQuarantined ? this.quarantined : this.usual;
   }
 }

@@ -56,6 +56,9 @@ export interface OutputReceiver {
   log?(index: number, text: string): void;
 }
 
+/** A prediction with at most this many failed inputs does not count as one that often fails. */
+const MAX_FAILURES = 4;
+
 export class ItemList implements InRing<ItemList> {
   ring: Ring<ItemList> | undefined = undefined;
   before: ItemList | undefined = undefined;
@@ -124,9 +127,9 @@ export class ItemList implements InRing<ItemList> {
     return this.#inputs === undefined;
   }
 
-  /** Whether more than a quarter of the inputs with a result have failed in their batch. */
+  /** Whether several inputs have failed in their batch, and more than a quarter of the inputs with a result. */
   get oftenFails(): boolean {
-    return this.failures > (this.count - this.#left) / 4;
+    return this.failures > Math.max(MAX_FAILURES, (this.count - this.#left) / 4);
   }
 
   /** Whether every input has a result. */
