@@ -60,9 +60,9 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "base author machine engine package server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http server/telemetry",
     doors: `
-      access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
-      flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-files front-process fronts http/listener
-      http/tls-files http/with-context http/routes/health messages model-engine model-fronts roles serve-limits server server-control`,
+      access/key-file config flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
+      flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items http/listener
+      http/tls-files http/with-context http/routes/health model-engine roles server server-control`,
   },
   cli: {
     imports: "base author machine engine package server",

@@ -1,11 +1,11 @@
 /** `sconce dev` serves a model folder, and reloads it after changes. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { copyFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { inRole, until } from "./helpers/running.ts";
+import { descendants, inRole, isRunning, until } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -33,8 +33,6 @@ const ask = () =>
     method: "POST",
     headers: { "Content-Type": "application/json", Prefer: "wait" },
     body: '[{"x": 1}]',
-    // A new connection for each request: a kept connection would stay at the old process.
-    keepalive: false,
   });
 
 async function predicted(): Promise<string> {
@@ -69,29 +67,26 @@ test("logs an error of the first code in one line with its place, and answers 50
 test("reloads changed code and imports, keeps the loaded weights, and answers every request meanwhile", async () => {
   let isOver = false;
   const answers = new Set([await predicted()]);
-  // The check of the new code competes with these clients for the processor, so they pause until the new HTTP process
-  // starts.
-  let pauseMs = 30;
+  const engines = () => inRole(dev.pid, "engine");
+  const before = await engines();
   const asking = Promise.all(
     Array.from({ length: 4 }, async () => {
-      while (!isOver) {
-        answers.add(await predicted());
-        if (pauseMs > 0) await Bun.sleep(pauseMs);
-      }
+      while (!isOver) answers.add(await predicted());
     }),
   );
-  const fronts = async () => (await inRole(dev.pid, "front")).length;
-  const line = await next("Reloaded", async () => {
-    await Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";');
-    await until(async () => (await fronts()) === 2);
-    pauseMs = 0;
-  });
-  expect(line).toContain("the weights stayed loaded");
-  answers.add(await predicted());
-  await until(async () => (await fronts()) === 1);
+  const change = () => Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";');
+  expect(await next("Reloaded", change)).toContain("the weights stayed loaded");
+  expect(await predicted()).toBe("bye first 3");
   isOver = true;
   await asking;
   expect([...answers]).toEqual(["hello first 3", "bye first 3"]);
+  expect(await engines()).toEqual(before);
+});
+
+test("a crashed engine process starts again with the weights that stayed loaded, and runs the new code", async () => {
+  const [engine = Number.NaN] = await inRole(dev.pid, "engine");
+  await next("is ready again", async () => process.kill(engine, "SIGKILL"));
+  expect(await predicted()).toBe("bye first 3");
 });
 
 test("keeps serving the last working code after an error", async () => {
@@ -106,6 +101,8 @@ test("loads changed weights", async () => {
     copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
   );
   expect(loaded).not.toContain("the weights stayed loaded");
+  // The process with the old weights ends.
+  await until(async () => (await inRole(dev.pid, "engine")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });
 
@@ -114,13 +111,38 @@ test("keeps the last working weights after an error, and serves corrected weight
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
   expect(line).toContain("the last working version is still served");
   await next("Reloaded", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  // Waits until the old HTTP process has ended and removed its files.
-  await until(async () => (await inRole(dev.pid, "front")).length === 1);
+  expect(await predicted()).toBe("bye first 3");
+});
+
+test("another name of the model needs a restart, and the old one is still served", async () => {
+  const text = giving("first").replace('name: "small"', 'name: "renamed"');
+  expect(await next("ERROR", () => save(text))).toContain(
+    "renamed now, not small: restart the server; the last working version is still served",
+  );
   expect(await predicted()).toBe("bye first 3");
 });
 
 test("Ctrl-C ends all processes in order", async () => {
+  const pids = await descendants(dev.pid);
   dev.kill("SIGINT");
   expect(await dev.exited).toBe(0);
   expect(dev.lines.at(-1)).toContain("Stopped");
+  await until(() => !pids.some(isRunning));
+});
+
+test("a kill leaves no process, and the next start removes the temporary files", async () => {
+  const tmp = dir.join("tmp");
+  await mkdir(tmp);
+  const start = () =>
+    startCli(["dev", dir.join("model"), "--port", "0", "--host", "127.0.0.1"], { env: { TMPDIR: tmp } });
+  await using killed = start();
+  await killed.line("Watching");
+  const pids = await descendants(killed.pid);
+  killed.kill("SIGKILL");
+  await until(() => !pids.some(isRunning));
+  const left = await readdir(tmp);
+  expect(left).not.toEqual([]);
+  await using other = start();
+  await other.line("Watching");
+  expect(await readdir(tmp)).not.toEqual(expect.arrayContaining([left[0]]));
 });

@@ -36,8 +36,6 @@ const frontStart = roleStart.extend({
   port: z.int(),
   /** Admin port that all HTTP processes share; undefined without one. */
   adminPort: z.int().optional(),
-  /** Unix socket on which this process listens instead of the port. */
-  unix: z.string().optional(),
   index: z.int(),
   /** Whether other HTTP processes already answer at the port, so that this one opens it only when it is ready. */
   listensLate: z.boolean(),
@@ -76,7 +74,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   return async (start, link) => {
     surviveStrayErrors();
     const given = frontStart.parse(start);
-    const { argv, models, config, port, adminPort, unix, index, count, sockets, counters, counts, keys } = given;
+    const { argv, models, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
     const { listensLate, wasReady, server, hasClaim, hookCell, guilty, blocked } = given;
     const source = sourceOf(argv);
     const links = new Map<number, EngineLink>();
@@ -100,7 +98,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const metrics = metricsIn(counts);
     const isStored = models.some(({ store }) => store !== undefined);
     const optionsOf = (model: FrontModelStart, wasReady?: boolean): FrontModelOptions => {
-      const { name, tag, number, reference, home, config: own, counts: file, store, storeFault, isPreloaded } = model;
+      const { name, tag, number, reference, home, config: own, counts: file, store, storeFault } = model;
+      const { isPreloaded, socket } = model;
       const version = ModelVersion.of(reference);
       if (version === undefined) throw new RangeError(`${reference} is no build`);
       const engine = new EngineLink({
@@ -109,6 +108,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         ask: (move) => link.send({ model: number, move } satisfies FromFront),
       });
       links.set(number, engine);
+      if (socket !== undefined) engine.ready(socket);
       return {
         name,
         tag,
@@ -164,7 +164,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       models: [first, ...others],
       metrics,
       config,
-      listening: { port, adminPort, unix, isShared: true },
+      listening: { port, adminPort, isShared: true },
       control: {
         drain: () => process.kill(process.ppid, "SIGTERM"),
         reload: async () => reload.parse(await link.ask({ reload: true } satisfies FromFront)),

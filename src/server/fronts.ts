@@ -49,7 +49,7 @@ export interface FrontsOptions {
 }
 
 /** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
-export const FOREVER_MS = 2 ** 31 - 1;
+const FOREVER_MS = 2 ** 31 - 1;
 
 /** Most inputs that fail without another call, because they blocked a front. */
 const MAX_GUILTY = 1000;
@@ -177,7 +177,8 @@ export class Fronts implements Front {
 
   /** Opens a build beside the build of the same name that answers. @returns why it cannot be opened in some process */
   async openBuild(slot: number, model: FrontsModel): Promise<string | undefined> {
-    const question = { open: this.#startOf(model, slot) } satisfies BuildQuestion;
+    const { socket } = this.ofBuild(model.number);
+    const question = { open: { ...this.#startOf(model, slot), socket } } satisfies BuildQuestion;
     const answers = await Promise.all(this.#fronts.map((front) => front.ask(question)));
     for (const answer of answers) {
       if (answer === undefined) return "a front process is starting again; try again then";

@@ -59,6 +59,8 @@ export const frontModelStart = modelStart.extend({
   storeFault: z.string().optional(),
   /** Whether the server loads the model at its start (default true). */
   isPreloaded: z.boolean().optional(),
+  /** Socket of the engine process that runs for the build already. */
+  socket: z.string().optional(),
 });
 export type FrontModelStart = z.infer<typeof frontModelStart>;
 

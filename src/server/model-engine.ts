@@ -18,6 +18,8 @@ export interface ServedOptions {
   readonly packaged: PackagedModel;
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
+  /** Hash of all that the engine process loads: a reload keeps the process if it is equal. Undefined: never equal. */
+  readonly engineKey?: string | undefined;
 }
 
 export interface ModelEngineOptions extends ServedOptions {
@@ -41,9 +43,24 @@ export class ModelEngine {
   #starts = 0;
   #socket = "";
   #verified: Stamps | undefined;
+  #isReady = false;
+  readonly #events: Set<EngineEvents>;
 
   constructor(options: ModelEngineOptions) {
     this.#options = options;
+    this.#events = new Set([options.events]);
+  }
+
+  /** Runs the batches of another build, too, whose weights and code for this process are equal. */
+  share(events: EngineEvents): void {
+    this.#events.add(events);
+    if (this.#isReady) events.ready(this.#socket);
+  }
+
+  /** A build has ended. Stops the process after its last build. */
+  async leave(events: EngineEvents): Promise<void> {
+    this.#events.delete(events);
+    if (this.#events.size === 0) await this.stop();
   }
 
   get name(): string {
@@ -60,18 +77,24 @@ export class ModelEngine {
    * @throws SconceError `store_corrupt`, or the failure of the process
    */
   async start(): Promise<void> {
-    const { source, config, packaged, events, name, isOneOfSeveral = false } = this.#options;
+    const { source, config, packaged, name, isOneOfSeveral = false } = this.#options;
     const supervised = new Supervised({
       role: "engine",
       ...(isOneOfSeveral && { name: `engine process of ${name}` }),
       start: () => this.#start(),
       env: libtorchEnv(isOneOfSeveral),
       batchTimeoutMs: stuckAfterMs(config),
-      onReady: () => events.ready(this.#socket),
-      onSilence: (isSilent) => events.silent(isSilent),
+      onReady: () => {
+        this.#isReady = true;
+        for (const each of this.#events) each.ready(this.#socket);
+      },
+      onSilence: (isSilent) => {
+        for (const each of this.#events) each.silent(isSilent);
+      },
       onEnd: (reason, cause) => {
+        this.#isReady = false;
         rmSync(this.#socket, { force: true });
-        events.ended(reason, cause);
+        for (const each of this.#events) each.ended(reason, cause);
       },
     });
     this.#process = supervised;

@@ -14,13 +14,17 @@ export interface ModelFrontsOptions {
 
 export class ModelFronts implements EngineEvents, LoadedFronts {
   readonly #options: ModelFrontsOptions;
-  /** Socket of the engine process; undefined while the process does not run. */
   #socket: string | undefined;
   /** The last message about the load of the model; undefined once the engine process is ready. */
   #load: EngineNews | undefined;
 
   constructor(options: ModelFrontsOptions) {
     this.#options = options;
+  }
+
+  /** Socket of the engine process; undefined while the process does not run. */
+  get socket(): string | undefined {
+    return this.#socket;
   }
 
   ready(socket: string): void {

@@ -1,6 +1,5 @@
 /** Replaces the builds of a running server: a new build starts beside the old one, and then gets its name. */
 import { messageOf } from "../base/errors.ts";
-import { log } from "../base/log.ts";
 import type { EngineLoads } from "./engine-loads.ts";
 import type { Fronts, FrontsModel } from "./fronts.ts";
 import type { ModelEngine, ServedOptions } from "./model-engine.ts";
@@ -14,25 +13,44 @@ export interface ReloadsOptions {
   /** Finds the builds that the references of the command line name now. */
   readonly resolveAgain: (() => Promise<readonly ServedOptions[]>) | undefined;
   readonly engineOf: (model: FrontsModel, events: ModelFronts) => ModelEngine;
+  /** The engine processes of the models, and their news. */
+  readonly running: readonly Running[];
+  readonly log: ReloadLog;
+}
+
+/** Log of the builds that start, answer and end. */
+export type ReloadLog = { readonly [L in "info" | "error"]: (text: string) => void };
+
+interface Running {
+  readonly engine: ModelEngine;
+  readonly fronts: ModelFronts;
 }
 
 /** A build that is open in all HTTP processes, and answers no requests yet. */
-interface OpenedBuild {
+interface OpenedBuild extends Running {
   readonly slot: number;
   readonly model: FrontsModel;
-  readonly events: ModelFronts;
-  readonly engine: ModelEngine;
+}
+
+interface OpenOptions {
+  readonly slot: number;
+  readonly current: FrontsModel;
+  readonly next: ServedOptions;
+  readonly earlier: number;
+  readonly kept: Running | undefined;
 }
 
 export class Reloads {
   readonly #options: ReloadsOptions;
   /** The builds that answer, in the order of the models. */
   readonly #models: FrontsModel[];
+  readonly #running: Running[];
   #isReloading = false;
 
   constructor(options: ReloadsOptions) {
     this.#options = options;
     this.#models = [...options.models];
+    this.#running = [...options.running];
   }
 
   /** Index of the model whose build has this number; -1 for a build that another one has replaced. */
@@ -60,7 +78,8 @@ export class Reloads {
   }
 
   async #reload(): Promise<Reload> {
-    const found = (await this.#options.resolveAgain?.()) ?? [];
+    const { resolveAgain, log } = this.#options;
+    const found = (await resolveAgain?.()) ?? [];
     const names = (models: readonly { readonly name: string }[]) => models.map(({ name }) => name).join(", ");
     if (names(found) !== names(this.#models))
       return {
@@ -69,9 +88,18 @@ export class Reloads {
     const opened: OpenedBuild[] = [];
     for (const [slot, next] of found.entries()) {
       const current = this.#models[slot];
-      if (current === undefined || current.packaged.digest === next.packaged.digest) continue;
+      const running = this.#running[slot];
+      if (current === undefined || running === undefined) continue;
+      if (current.packaged.digest === next.packaged.digest) continue;
       log.info(`${next.name}: ${next.packaged.byDigest} starts beside ${current.packaged.byDigest}`);
-      const build = await this.#open(slot, current, next, opened.length);
+      const isKept = next.engineKey !== undefined && next.engineKey === current.engineKey;
+      const build = await this.#open({
+        slot,
+        current,
+        next,
+        earlier: opened.length,
+        kept: isKept ? running : undefined,
+      });
       if (typeof build !== "string") {
         opened.push(build);
         continue;
@@ -86,27 +114,29 @@ export class Reloads {
 
   /**
    * Opens a build beside the build that answers.
-   * @param earlier number of builds that this reload has opened before
+   * @param options.earlier number of builds that this reload has opened before
+   * @param options.kept the engine process of the current build, if it runs the new build, too
    * @returns why the build cannot start, or the open build
    */
-  async #open(
-    slot: number,
-    current: FrontsModel,
-    { packaged, config }: ServedOptions,
-    earlier: number,
-  ): Promise<string | OpenedBuild> {
+  async #open({ slot, current, next, earlier, kept }: OpenOptions): Promise<string | OpenedBuild> {
     const { fronts, engineOf } = this.#options;
     const number = Math.max(...this.#models.map((model) => model.number)) + 1 + earlier;
-    const model: FrontsModel = { ...current, packaged, config, number, isPreloaded: true };
+    const { packaged, config, engineKey } = next;
+    const model: FrontsModel = { ...current, packaged, config, engineKey, number, isPreloaded: true };
     const events = fronts.addEngine(number, slot);
-    const build = { slot, model, events, engine: engineOf(model, events) };
-    const starting = build.engine.start().then(
-      () => undefined,
-      (error: unknown) => {
-        events.failed(messageOf(error));
-        return messageOf(error);
-      },
-    );
+    const engine = kept?.engine ?? engineOf(model, events);
+    const build: OpenedBuild = { slot, model, engine, fronts: events };
+    if (kept !== undefined) engine.share(events);
+    const starting =
+      kept !== undefined
+        ? undefined
+        : engine.start().then(
+            () => undefined,
+            (error: unknown) => {
+              events.failed(messageOf(error));
+              return messageOf(error);
+            },
+          );
     const failures = await Promise.all([starting, fronts.openBuild(slot, model)]);
     const failed = failures.find((each) => each !== undefined);
     if (failed === undefined) return build;
@@ -114,24 +144,26 @@ export class Reloads {
     return failed;
   }
 
-  async #close({ model, engine }: OpenedBuild): Promise<void> {
+  async #close({ model, engine, fronts: events }: OpenedBuild): Promise<void> {
     const { fronts } = this.#options;
     await fronts.closeBuild(model.name);
-    await engine.stop();
+    await engine.leave(events);
     fronts.removeEngine(model.number);
   }
 
   /** Gives new predictions to an open build. The earlier build ends later, with its last prediction. */
-  async #switch({ slot, model, events, engine }: OpenedBuild): Promise<void> {
-    const { fronts, loads } = this.#options;
+  async #switch({ slot, model, engine, fronts: events }: OpenedBuild): Promise<void> {
+    const { fronts, loads, log } = this.#options;
     const current = this.#models[slot];
-    const earlier = loads.replace(slot, engine, events);
+    const earlier = this.#running[slot];
+    loads.replace(slot, engine, events);
     this.#models[slot] = model;
+    this.#running[slot] = { engine, fronts: events };
     await fronts.switchBuild(slot, model);
     log.info(`${model.name}: ${model.packaged.byDigest} answers now`);
     void fronts.earlierEnded(model.name).then(async () => {
-      await earlier?.stop();
-      if (current === undefined) return;
+      if (current === undefined || earlier === undefined) return;
+      await earlier.engine.leave(earlier.fronts);
       fronts.removeEngine(current.number);
       log.info(`${model.name}: ${current.packaged.byDigest} has finished`);
     });

@@ -17,7 +17,7 @@ import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import type { ModelFronts } from "./model-fronts.ts";
 import { storePath } from "./predictions/open-store.ts";
-import { Reloads } from "./reloads.ts";
+import { type ReloadLog, Reloads } from "./reloads.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 import type { Reload } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
@@ -35,6 +35,7 @@ export interface ServerOptions {
   readonly argv?: readonly string[];
   /** Finds the builds that the references of the command line name now, for a reload; undefined if none can change. */
   readonly resolveAgain?: (() => Promise<readonly ServedOptions[]>) | undefined;
+  readonly reloadLog?: ReloadLog;
   /** Verifies and unpacks the model and the libraries. By default they are loaded in place, unchecked. */
   readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries">;
 }
@@ -143,7 +144,15 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     freeBytes: freeMemory,
   });
   const { resolveAgain } = options;
-  const reloads = new Reloads({ models: served, fronts, loads, resolveAgain, engineOf });
+  const reloads = new Reloads({
+    models: served,
+    fronts,
+    loads,
+    resolveAgain,
+    engineOf,
+    running: engines,
+    log: options.reloadLog ?? log,
+  });
   fronts.onMove = (number, move) => loads.move(reloads.slotOf(number), move);
   opened.defer(() => loads.stop());
   // A server with several models starts without one that cannot be loaded.

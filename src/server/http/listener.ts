@@ -1,5 +1,5 @@
 /** Listens on a port. Limits the number of connections, reloads TLS certificates, and allows a change of the app while it listens. */
-import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { PortOptions, TlsPaths } from "./options.ts";
@@ -13,8 +13,6 @@ export interface ListenOptions extends PortOptions, TlsPaths {
   readonly isShared?: boolean;
   /** The option that sets the port, for error messages. */
   readonly portOption?: "--port" | "--admin-port";
-  /** Path of a Unix socket. The listener then opens no port. */
-  readonly unix?: string | undefined;
 }
 
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
@@ -55,12 +53,11 @@ export class Listener {
    */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
-    this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
+    this.#tls = TlsFiles.of(options);
     const server = this.#serve(options);
     this.#server = server;
-    const { host, port } = options;
-    this.url = server.url ?? localUrl(host, port, this.#tls !== undefined);
-    this.port = server.port ?? port;
+    this.url = server.url;
+    this.port = server.port ?? options.port;
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
@@ -146,15 +143,14 @@ export class Listener {
     this.#closed.delete(server);
   }
 
-  #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {
+  #serve({ port, host, idleTimeout, isShared = false, portOption }: ListenOptions): Server {
     const tls = this.#tls?.content;
     try {
-      // A killed process leaves the file of its Unix socket, which would block listening.
-      if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
-        ...(unix === undefined
-          ? { port, hostname: host, reusePort: isShared, idleTimeout: inBun(idleTimeout) }
-          : { unix }),
+        port,
+        hostname: host,
+        reusePort: isShared,
+        idleTimeout: inBun(idleTimeout),
         ...(tls && { tls }),
         // Routes check the size of a body instead, because Bun's own answer has no problem details (RFC 9457).
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
