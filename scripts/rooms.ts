@@ -37,7 +37,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/native-location libtorch/pack libtorch/sha256 control-groups network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
-      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/port-lock
+      processes/child processes/event-loop-lag processes/link processes/port-lock
       processes/program processes/program-name processes/run-folder processes/shared-counters processes/supervised
       processes/thread-time service-manager`,
   },

@@ -76,16 +76,6 @@ describe("code that never returns is named once the time limit has passed:", () 
       Reflect.deleteProperty(globalThis, "setupBegan");
     }
   });
-
-  test("a loop that blocks the thread", async () => {
-    await using dir = await tempDir();
-    await writeModel(dir, modelText({ preprocess: "() => { for (;;); }" }));
-    const { code, stderr } = await cli(["build", dir.path, "--timeout", "0.3"], { env: { SCONCE_HOME: home.path } });
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: "sconce: preprocess did not return within 0.3 s (--timeout)\n",
-    });
-  });
 });
 
 test("code that reads a file beside itself fails with an error that recommends assets", async () => {

@@ -7,7 +7,6 @@ import type { CommandLineContents, Contents } from "./contents.ts";
  * entry module of this name for each.
  */
 const workers = {
-  "deadline-worker.ts": "machine/processes/deadline-worker.ts",
   "large-body-worker.ts": "server/inputs/large-body-worker.ts",
   "sqlite-worker.ts": "server/predictions/sqlite/sqlite-worker.ts",
 } as const;

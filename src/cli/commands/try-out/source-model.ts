@@ -74,7 +74,7 @@ export async function withSource<T>(
   const weights = given === undefined ? undefined : resolve(given);
   const { code, native, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
-    using limit = new TimeLimit(timeoutS * 1000);
+    const limit = new TimeLimit(timeoutS * 1000);
     const declared = await limit.call("the model's code", () => loadModel(code, "build"));
     const examples = await Promise.all(declared.examples.map((example) => withFiles(declared, example, dir)));
     for (const example of examples) decodeExample(declared, example);
@@ -88,7 +88,6 @@ export async function withSource<T>(
     const model = limit.model(opened({ ...declared, tensors }));
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
-      // `await` keeps the time limit active until the task ends.
       return await task({ code, sources, model, batchSize, example, examples, files, pathOf, programOf });
     } finally {
       await tearDown(model);

@@ -1,20 +1,11 @@
-/** A time limit for each call of model code: code that never returns would block a build without a message. */
+/** A time limit for each call of model code: a promise that never settles would end a build without a message. */
 
 import type { Awaitable, OpenedModel } from "../../../author/define.ts";
 import { isInParts } from "../../../author/parts.ts";
 import { SconceError } from "../../../base/errors.ts";
-import { DeadlineThread, lastLine } from "../../../machine/processes/deadline-thread.ts";
 
-/**
- * Milliseconds that this thread gets to end the call itself. Then another thread ends the process, because model code
- * may block this thread.
- */
-const GRACE_MS = 500;
-
-export class TimeLimit implements Disposable {
+export class TimeLimit {
   readonly #limitMs: number;
-  readonly #watchdog = new DeadlineThread();
-  #calls = 0;
 
   constructor(limitMs: number) {
     this.#limitMs = limitMs;
@@ -56,21 +47,13 @@ export class TimeLimit implements Disposable {
 
   /** Runs a call. @throws SconceError `model_invalid` naming the call when it exceeds the limit */
   async call<T>(name: string, task: () => Awaitable<T>): Promise<T> {
-    const call = this.#calls++;
     const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;
     const timedOut = Promise.withResolvers<never>();
     const timer = setTimeout(() => timedOut.reject(new SconceError("model_invalid", fault)), this.#limitMs);
-    const line = lastLine(fault, "model_invalid", this.#limitMs);
-    this.#watchdog.set(call, { afterMs: this.#limitMs, graceMs: GRACE_MS, line });
     try {
       return await Promise.race([task(), timedOut.promise]);
     } finally {
       clearTimeout(timer);
-      this.#watchdog.cancel(call);
     }
-  }
-
-  [Symbol.dispose](): void {
-    this.#watchdog[Symbol.dispose]();
   }
 }
