@@ -63,7 +63,6 @@ const calls: Readonly<Record<string, Call>> = {
       background: [0, 0, 255],
       order: "bgr",
       layout: "chw",
-      draft: true,
       signal: new AbortController().signal,
       normalize: { mean: 0.5, std: [1, 1, 1] },
     },
@@ -182,7 +181,6 @@ test.each([
   [{ normalize: { sd: 1 } }, "pixels(): there is no option normalize.sd; did you mean normalize.std?"],
   [{ crop: { width: 1, hight: 1 } }, "pixels(): there is no option crop.hight; did you mean crop.height?"],
   [{ background: [0, 0, 300] }, "pixels(): background.2 is 300; give 0 to 255"],
-  [{ draft: "yes" }, 'pixels(): draft is "yes"; give true or false'],
 ])("pixels(%j) names the right option", async (options, fault) => {
   const tested = { call: (wrong: never) => picture.pixels(wrong), options };
   expect(await faultOf(tested, options)).toStartWith(fault);

@@ -3,11 +3,9 @@
  * store.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { truncate, writeFile } from "node:fs/promises";
 import { digestOf } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
-import { Workspace } from "../src/package/store/workspace.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -220,22 +218,7 @@ describe("a model from a registry", () => {
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
-  test("evicts no other download as long as the disk has space for all downloads in progress", async () => {
-    const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3e12 }] });
-    await using registry = await fakeRegistry({ content: vast });
-    const store = emptyStore();
-    const begun = Bun.file(`${store.home}/.partial/${"0".repeat(64)}/${"1".repeat(64)}`);
-    await Bun.write(begun, "of another model");
-    using other = Workspace.reopen(`${store.home}/.partial`, "2".repeat(64));
-    const large = `${other?.folder}/${"3".repeat(64)}`;
-    await writeFile(large, "");
-    // A sparse file takes no space on disk.
-    await truncate(large, 4e12);
-    expect(await failure(pullFrom(store, `${registry.host}/digits:v1`))).toStartWith("store_unwritable: ");
-    expect(await begun.exists()).toBe(true);
-  });
-
-  test("is not requested if the disk lacks space for its size, and evicts no other download", async () => {
+  test("is not requested if the disk lacks space for its size, and removes no other download", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
     await using registry = await fakeRegistry({ content: vast });
     const store = emptyStore();

@@ -51,11 +51,6 @@ export interface PixelOptions extends PlacementOptions {
    * `normalize`, `chw`.
    */
   layout?: Layout;
-  /**
-   * When a JPEG shrinks, decodes it at a lower resolution (Pillow's `Image.draft`), up to twice as fast. Values differ
-   * from full decoding by 1 of 255 on average, and by 20 or more at sharp edges. Default: false.
-   */
-  draft?: boolean;
   /** An abort stops the work with the signal's reason. Default: the end of the image's prediction. */
   signal?: AbortSignal;
 }
@@ -95,14 +90,6 @@ interface Header extends Size {
   readonly isPlain?: boolean;
 }
 
-/** `Bun.Image`'s names of the filters. */
-const draftFilters = {
-  nearest: "nearest",
-  box: "box",
-  bilinear: "bilinear",
-  bicubic: "cubic",
-  lanczos: "lanczos3",
-} as const satisfies Record<Filter, Bun.Image.Filter>;
 /**
  * Limit of scans in a JPEG. Progressive JPEGs have about 10; only hostile files and extreme compressors write more than
  * 100.
@@ -140,7 +127,7 @@ export class Image extends ModelFile {
   async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
     const known = typeof options.crop === "object" ? croppedPixelOptions : pixelOptions;
     checkOptions("pixels()", known, options, "item_failed");
-    const { normalize: normalization, filter = "bilinear", background = white, order = "rgb", draft = false } = options;
+    const { normalize: normalization, filter = "bilinear", background = white, order = "rgb" } = options;
     const { channels = 3, layout = normalization === undefined ? "hwc" : "chw" } = options;
     const signal = () => options.signal ?? this.ended;
     const source = await this.#header();
@@ -151,13 +138,10 @@ export class Image extends ModelFile {
     // result can be huge.
     if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
-    // A draft lets Bun resize: it decodes a JPEG at the next larger eighth of its resolution.
-    const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
     const decode = async () => {
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
       const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
-      const isPlain = source.isPlain === true && !isDraft;
       const wanted = {
         sourceWidth: source.width,
         sourceHeight: source.height,
@@ -174,12 +158,12 @@ export class Image extends ModelFile {
         mean,
         std,
       };
-      const waitedMs = isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }));
+      const waitedMs = source.isPlain === true && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }));
       if (waitedMs !== false) {
         this.waited(waitedMs);
         return result;
       }
-      const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
+      const png = await this.#decode(source);
       this.waited((await toTensor(png, result, { ...wanted, isJpeg: false })) || 0);
       // Frees the memory at once, so that the next image can reuse it. Garbage collection would free it later, and
       // return it to the system.
@@ -260,12 +244,9 @@ export class Image extends ModelFile {
     return header;
   }
 
-  /** Decodes to an uncompressed PNG, resized to `size` if given. */
-  #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
-    const run = (image: Bun.Image) => {
-      const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
-      return sized.png({ compressionLevel: 0 }).bytes();
-    };
+  /** Decodes to an uncompressed PNG. */
+  #decode(source: Size): Promise<Uint8Array> {
+    const run = (image: Bun.Image) => image.png({ compressionLevel: 0 }).bytes();
     // Limits the pixels to the size in the header, for which memory is reserved: a hostile file may contain a larger
     // picture.
     return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });

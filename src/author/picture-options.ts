@@ -1,6 +1,6 @@
 /** Schemas of the options of `Image`. `placement.ts` checks the sizes. */
 import * as z from "zod";
-import { anything, isOn, oneOf, optionsOf } from "./options.ts";
+import { anything, oneOf, optionsOf } from "./options.ts";
 import { filters } from "./pixels.ts";
 import { fits } from "./placement.ts";
 
@@ -25,7 +25,6 @@ export const pixelOptions = optionsOf({
   background: z.tuple([colour, colour, colour], "give red, green and blue from 0 to 255").optional(),
   order: oneOf(colourOrders),
   layout: oneOf(layouts),
-  draft: isOn,
   signal: z.instanceof(AbortSignal, { error: "give an AbortSignal" }).optional(),
   normalize: normalization.optional(),
 });

@@ -20,12 +20,11 @@ const SPARE_BYTES = 16 * 1024 * 1024;
 /**
  * Checks for free space in the model store before a write.
  * @param bytes size of the write
- * @param spareableBytes bytes that could be deleted first
  * @throws SconceError `store_unwritable` when `bytes` would fill the disk
  */
-export function requireSpace(home: string, bytes: number, spareableBytes = 0): void {
+export function requireSpace(home: string, bytes: number): void {
   const { blocks, bavail, bsize } = statfsSync(home);
-  const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
+  const freeBytes = Math.max(0, bavail * bsize - SPARE_BYTES);
   // A virtual file system with an unknown size reports zero blocks.
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(

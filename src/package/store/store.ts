@@ -115,7 +115,7 @@ export class ModelStore {
 
   async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
-    this.#freeSpace(missingBytes(this.#blobs, options, workspace.folder));
+    requireSpace(this.home, missingBytes(this.#blobs, options, workspace.folder));
     return await this.#commit(workspace, {
       verb: "pull",
       stage: (reuse) => stageReceived(this.#blobs, options, { folder: workspace.folder, reuse }),
@@ -352,22 +352,6 @@ export class ModelStore {
     const layoutPath = join(this.home, "oci-layout");
     if (!existsSync(layoutPath)) replaceFile(layoutPath, ociLayout);
     return workspace;
-  }
-
-  /**
-   * If the disk lacks space for `bytes`, deletes unfinished downloads that no process uses.
-   * @throws SconceError `store_unwritable` if deleting them would not free enough
-   */
-  #freeSpace(bytes: number): void {
-    try {
-      requireSpace(this.home, bytes);
-    } catch {
-      using _lock = this.#lock();
-      const [, downloads] = this.#workspaces;
-      requireSpace(this.home, bytes, Workspace.unusedBytes(downloads));
-      this.#sweep(0);
-      requireSpace(this.home, bytes);
-    }
   }
 
   /** Parent folders of the temporary folders: the first for builds, the second for downloads. */

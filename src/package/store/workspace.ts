@@ -53,15 +53,6 @@ export class Workspace implements Disposable {
     this.#lock?.release();
   }
 
-  /** Bytes that `sweep` would free in `parent`. The caller holds the store's lock. */
-  static unusedBytes(parent: string): number {
-    let bytes = 0;
-    for (const folder of unused(parent)) {
-      for (const file of readdirSync(folder)) bytes += statSync(join(folder, file)).size;
-    }
-    return bytes;
-  }
-
   /**
    * Removes folders inside `parent` that no process uses. The caller holds the store's lock.
    * @param maxAgeMs keeps folders in which a file was written within this time
