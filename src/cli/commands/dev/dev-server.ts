@@ -166,7 +166,7 @@ export class DevServer {
   }
 }
 
-/** Log of the server's reloads. This file logs their results in its own words. */
+/** Log of the server's reloads: this file logs the results for the author of the model. */
 const quiet = { info: (text: string) => log.debug(text), error: (text: string) => log.debug(text) };
 
 function unready(config: ServeConfig): Listener {
