@@ -1,20 +1,15 @@
 /** The backups of docs/deploy.md: copies are made while the server runs, and other servers start with the copies. */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile, cp, mkdir } from "node:fs/promises";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let models: TestStore;
-
-beforeAll(async () => {
-  models = await storeWith("lab");
-});
-
-afterAll(() => models?.[Symbol.asyncDispose]());
+const models = fixture(() => storeWith("lab"));
 
 test("a copy by VACUUM INTO, with the folder of large values, has results of all sizes and unfinished predictions", async () => {
   await using dir = await tempDir();

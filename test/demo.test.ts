@@ -1,44 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { configureLog, log } from "../src/base/log.ts";
+import { Family } from "./helpers/family.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
-interface Demo {
-  readonly demo_id: string;
-  readonly status: string;
-  readonly outputs?: unknown;
-  readonly demo_outputs?: unknown;
-  readonly error_message?: string;
-  readonly logs: string;
-  readonly created_at: string;
-  readonly finished_at?: string;
-}
-
 const server = new SharedServer(["stage", "lab"], "stage", { maxLogBytes: 100_000 });
 
-const json = { "Content-Type": "application/json" };
-
-async function demo(
-  inputs: readonly unknown[],
-  headers: Record<string, string> = { Prefer: "wait" },
-  to: Pick<SharedServer, "client"> = server,
-): Promise<Demo> {
-  const response = await to.client.fetch("/demo", {
-    method: "POST",
-    headers: { ...json, ...headers },
-    body: JSON.stringify(inputs),
-  });
-  expect(response.status).toBe(200);
-  return (await response.json()) as Demo;
-}
-
-async function read(id: string, headers: Record<string, string> = {}): Promise<Demo> {
-  return (await (await server.client.fetch(`/demo/${id}`, { headers })).json()) as Demo;
-}
+const demos = fixture(() => new Family(server.client, "/demo"));
 
 describe("a demo prediction", () => {
   test("has outputs, demo outputs and logs", async () => {
-    const body = await demo([{ x: 1 }, { x: 2 }]);
+    const body = await demos.predict([{ x: 1 }, { x: 2 }]);
     expect(body.status).toBe("success");
     expect(body.outputs).toEqual([{ y: 3 }, { y: 5 }]);
     expect(body.demo_outputs).toEqual([{ half: 1.5 }, { half: 2.5 }]);
@@ -47,47 +20,41 @@ describe("a demo prediction", () => {
 
   test("is answered at once with id, Location and empty logs, and can be read later", async () => {
     await using gate = hold();
-    const response = await server.client.fetch("/demo", {
-      method: "POST",
-      headers: json,
-      body: JSON.stringify([{ x: 1, before: gate.url("a") }]),
-    });
-    const body = (await response.json()) as Demo;
+    const response = await demos.post([{ x: 1, before: gate.url("a") }]);
+    const body = (await response.json()) as { demo_id: string };
     expect(response.headers.get("location")).toBe(`/demo/${body.demo_id}`);
     expect(body).toMatchObject({ status: "pending", logs: "" });
     gate.release("a");
-    expect((await read(body.demo_id, { Prefer: "wait" })).status).toBe("success");
+    expect((await demos.end(body.demo_id)).status).toBe("success");
   });
 
   test("shows its own logs as they are written", async () => {
     await using gate = hold();
-    const first = await demo([{ x: 1, say: "first", before: gate.url("a") }], {});
-    const second = await demo([{ x: 1, say: "second", before: gate.url("b") }], {});
+    const first = await demos.create([{ x: 1, say: "first", before: gate.url("a") }]);
+    const second = await demos.create([{ x: 1, say: "second", before: gate.url("b") }]);
     await Promise.all([gate.arrived("a"), gate.arrived("b")]);
-    expect(await read(first.demo_id)).toMatchObject({ status: "running", logs: "begin 1\nsaid first\n" });
+    expect(await demos.read(first.id)).toMatchObject({ status: "running", logs: "begin 1\nsaid first\n" });
     gate.release("b");
-    const ended = await read(second.demo_id, { Prefer: "wait" });
+    const ended = await demos.end(second.id);
     gate.release("a");
     expect(ended.logs).toBe("begin 1\nsaid second\nsecond again\npreparing second\n");
-    expect((await read(first.demo_id, { Prefer: "wait" })).logs).toBe(
-      "begin 1\nsaid first\nfirst again\npreparing first\n",
-    );
+    expect((await demos.end(first.id)).logs).toBe("begin 1\nsaid first\nfirst again\npreparing first\n");
   });
 
   test("does not have console output of other code in its logs", async () => {
     const [body] = await Promise.all([
-      demo(Array.from({ length: 20 }, (_, x) => ({ x, say: "mine" }))),
+      demos.predict(Array.from({ length: 20 }, (_, x) => ({ x, say: "mine" }))),
       ...Array.from({ length: 20 }, (_, x) => server.client.predict([{ x, say: "theirs" }])),
     ]);
     expect(body.logs).not.toContain("theirs");
-    expect(body.logs.match(/preparing mine/g)?.length).toBe(20);
+    expect(body.logs?.match(/preparing mine/g)?.length).toBe(20);
   });
 
   test("keeps console output as logs even if the server's log is JSON", async () => {
     const { reporters } = log.options;
     configureLog({ level: "error", format: "json" });
     try {
-      expect((await demo([{ x: 1 }])).logs).toContain("begin 1\nsaid nothing\nnothing again\n");
+      expect((await demos.predict([{ x: 1 }])).logs).toContain("begin 1\nsaid nothing\nnothing again\n");
     } finally {
       log.setReporters(reporters);
       configureLog({ level: "error", format: "text" });
@@ -95,7 +62,7 @@ describe("a demo prediction", () => {
   });
 
   test("that throws fails, and keeps its logs", async () => {
-    expect(await demo([{ x: 1, fail: "demo" }])).toMatchObject({
+    expect(await demos.predict([{ x: 1, fail: "demo" }])).toMatchObject({
       status: "failed",
       error_message: "the model failed in the demo",
       logs: "begin 1\nsaid nothing\nnothing again\n",
@@ -103,7 +70,7 @@ describe("a demo prediction", () => {
   });
 
   test("fails with the message and index of a failed input", async () => {
-    const body = await demo([{ x: 1 }, { x: 1, fail: "item" }]);
+    const body = await demos.predict([{ x: 1 }, { x: 1, fail: "item" }]);
     expect(body).toMatchObject({
       status: "failed",
       error_message: "input 1: the model failed in preprocess",
@@ -112,13 +79,15 @@ describe("a demo prediction", () => {
   });
 
   test("with too few or wrong demo outputs fails", async () => {
-    expect((await demo([{ x: 1, fail: "count" }])).error_message).toContain("one of demoOutputs per input: 1, not 0");
-    expect((await demo([{ x: 1, fail: "output" }])).error_message).toContain("demo output.half");
+    expect((await demos.predict([{ x: 1, fail: "count" }])).error_message).toContain(
+      "one of demoOutputs per input: 1, not 0",
+    );
+    expect((await demos.predict([{ x: 1, fail: "output" }])).error_message).toContain("demo output.half");
   });
 
   test("that never ends is ended by its time limit", async () => {
     await using gate = hold();
-    const body = await demo([{ x: 1, before: gate.url("a") }], { Prefer: "wait", "Cancel-After": "0.2" });
+    const body = await demos.predict([{ x: 1, before: gate.url("a") }], { "Cancel-After": "0.2" });
     expect(body).toMatchObject({
       status: "failed",
       error_message: "Timed out after 0.2 s",
@@ -127,44 +96,39 @@ describe("a demo prediction", () => {
   });
 
   test("with too many logs keeps the first logs, and succeeds", async () => {
-    const body = await demo([{ x: 1, flood: 50_000_000 }]);
+    const body = await demos.predict([{ x: 1, flood: 50_000_000 }]);
     expect(body.status).toBe("success");
-    expect(body.logs.length).toBeLessThan(101_000);
+    expect(body.logs?.length).toBeLessThan(101_000);
     expect(body.logs).toContain("the logs are longer than this server keeps");
   });
 
   test("that is canceled fails at once, and its inputs do not run", async () => {
     await using gate = hold();
-    const { demo_id: id } = await demo([{ x: 1, before: gate.url("a") }], {});
+    const { id } = await demos.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
-    const canceled = (await (await server.client.fetch(`/demo/${id}/cancel`, { method: "POST" })).json()) as Demo;
+    const canceled = await demos.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     gate.release("a");
     expect((await server.client.predict([{ x: 4 }])).outputs).toEqual([{ y: 9 }]);
-    expect((await read(id)).logs).toBe("begin 1\nsaid nothing\n");
+    expect((await demos.read(id)).logs).toBe("begin 1\nsaid nothing\n");
   });
 
   test("is not found at the path of predictions, nor a prediction at the path of demos", async () => {
-    const { demo_id: id } = await demo([{ x: 1 }]);
+    const { id } = await demos.predict([{ x: 1 }]);
     const { prediction_id: other } = await server.client.predict([{ x: 1 }]);
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
     expect((await server.client.fetch(`/demo/${other}`)).status).toBe(404);
   });
 
   test("is refused for invalid inputs, like a prediction", async () => {
-    const response = await server.client.fetch("/demo", {
-      method: "POST",
-      headers: json,
-      body: JSON.stringify([{ x: "1", y: 2 }]),
-    });
-    expect(response.status).toBe(422);
-    const { errors } = (await response.json()) as { errors: { pointer: string }[] };
-    expect(errors.map(({ pointer }) => pointer)).toEqual(["/0/x", "/0/y"]);
+    const { status, errors } = await demos.refused([{ x: "1", y: 2 }]);
+    expect(status).toBe(422);
+    expect(errors?.map(({ pointer }) => pointer)).toEqual(["/0/x", "/0/y"]);
   });
 
   test("of a model without a demo has its outputs as demo outputs", async () => {
     await using lab = await server.beside("lab");
-    const body = await demo([{ x: 1 }], { Prefer: "wait" }, lab);
+    const body = await new Family(lab.client, "/demo").predict([{ x: 1 }]);
     expect(body).toMatchObject({ status: "success", logs: "", demo_outputs: body.outputs });
   });
 });

@@ -1,5 +1,5 @@
 /** Models from a weights file alone: `build FILE`, `serve FILE` and `init --from FILE` generate the model.ts. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compiledPath, isRefused } from "../src/cli/commands/plain/compiled-program.ts";
@@ -9,26 +9,24 @@ import { Archive } from "../src/engine/native/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { modelFolder } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
-let dir: TempDir;
 let weights: Fixtures;
 let programs: string;
 const env = () => ({ SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: dir.join("cache") });
 const build = (...args: string[]) => cliHere(["build", ...args], { env: env() });
 const program = (name: string) => Archive.open(join(programs, name))?.text(/models\/model\.json$/) ?? "";
 
+const dir = fixture(() => tempDir());
 beforeAll(async () => {
-  dir = await tempDir();
   weights = await fixtures();
   programs = weights.path("programs");
 });
-
-afterAll(() => dir[Symbol.asyncDispose]());
 
 /** Parsed output of `sconce predict` with these arguments; its standard error if it prints no output. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
