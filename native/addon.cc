@@ -76,6 +76,10 @@ Program program_from_js(const Napi::Object& given) {
   return program;
 }
 
+CompiledCall compiled_from_js(const Napi::Object& given) {
+  return {given.Get("minRows").As<Napi::Number>().Int64Value(), sizes_from_js(given.Get("inputs")), sizes_from_js(given.Get("outputs"))};
+}
+
 int threads_from_js(const Napi::Value& value) {
   const double threads = value.As<Napi::Number>().DoubleValue();
   if (!(threads >= 1 && threads <= 4096)) throw CodedError("usage", "threads must be between 1 and 4096");
@@ -126,13 +130,14 @@ napi_value Open(napi_env env, napi_callback_info info) {
   options.outputs = specs_from_js(given.Get("outputs"));
   options.callable = given.Get("callable").As<Napi::Boolean>();
   options.instances = given.Get("instances").As<Napi::Number>().Uint32Value();
-  options.min_rows = given.Get("minRows").As<Napi::Number>().Int64Value();
   options.keep = std::chrono::milliseconds(given.Get("keepMs").As<Napi::Number>().Int64Value());
   options.pack = given.Get("pack").As<Napi::Boolean>();
   const Napi::Value share = given.Get("share");
   if (!share.IsUndefined()) options.share = session_from_js(env, share);
   const Napi::Value program = given.Get("program");
   if (!program.IsUndefined()) options.program = program_from_js(program.As<Napi::Object>());
+  const Napi::Value compiled = given.Get("compiled");
+  if (!compiled.IsUndefined()) options.compiled = compiled_from_js(compiled.As<Napi::Object>());
   return host_of(env)->open(std::move(options));
 }
 
@@ -227,15 +232,6 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-/**
- * processorNeeds(path) → text with the architecture and the processor features that compiled weights need, such as
- * "x86_64 avx2 fma"; empty for other weights.
- */
-napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
-  const auto [path] = arguments_of<1>(env, info);
-  return Napi::String::New(env, processor_needs_of(text_of(env, path)));
-}
-
 napi_value SetThreads(napi_env env, napi_callback_info info) {
   const auto [handle, threads] = arguments_of<2>(env, info);
   auto job = job_for(env, handle, Job::Kind::set_threads);
@@ -313,7 +309,6 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("takeTensor", guarded<TakeTensor>);
   add("freeTensor", guarded<FreeTensor>);
   add("loadOperators", guarded<LoadOperators>);
-  add("processorNeeds", guarded<ProcessorNeeds>);
   add("keepsState", guarded<KeepsState>);
   add("packedLayers", guarded<PackedLayers>);
   add("settle", guarded<Settle>);

@@ -8,33 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "call_spec.h"
 #include "error.h"
 #include "filled_batch.h"
-#include "package_needs.h"
 #include "tensor.h"
 #include "weights.h"
 
 namespace sconce {
 namespace {
-
-/** For each input of the package, in order: the index of the model's declared input. */
-std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
-  const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
-                           names_text(spec.named_inputs) + " by name, the model declares the inputs " +
-                           names_text(inputs);
-  if (inputs.size() != spec.positional_inputs + spec.named_inputs.size()) refuse_weights(both);
-  std::vector<size_t> slots;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto& named = spec.named_inputs;
-    if (std::find(named.begin(), named.end(), inputs[i]) == named.end()) slots.push_back(i);
-  }
-  if (slots.size() != spec.positional_inputs) refuse_weights(both + ": rename one of them");
-  for (const auto& name : spec.named_inputs) {
-    slots.push_back(std::find(inputs.begin(), inputs.end(), name) - inputs.begin());
-  }
-  return slots;
-}
 
 class AotInductor final : public Weights {
  public:
@@ -42,25 +22,18 @@ class AotInductor final : public Weights {
       : loader_(options.path, "model", false, options.instances, options.device.index()),
         device_(options.device),
         inputs_(options.inputs),
-        min_rows_(options.min_rows) {
-    if (options.callable) return;
-    const auto texts = loader_.get_call_spec();
-    if (texts.size() != 2) refuse_weights("the package has no call specification");
-    const CallSpec spec = parse_call_spec(texts[0], texts[1]);
-    slots_ = match_inputs(spec, options.inputs);
-    require_output_count(options.outputs, spec.outputs);
-    if (!spec.output_names.empty()) places_ = places_of_outputs(options.outputs, spec.output_names);
-  }
+        slots_(options.compiled->inputs),
+        places_(options.compiled->outputs),
+        min_rows_(options.compiled->min_rows) {}
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const int64_t rows = inputs.empty() ? 0 : inputs[0].size(0);
     std::vector<at::Tensor> slots;
     slots.reserve(slots_.size());
-    for (const size_t slot : slots_) slots.push_back(std::move(inputs[slot]));
+    for (const int64_t slot : slots_) slots.push_back(std::move(inputs.at(slot)));
     auto outputs = run_slots(std::move(slots), rows);
-    if (places_.empty()) return outputs;
     std::vector<at::Tensor> ordered;
-    for (const size_t place : places_) ordered.push_back(outputs.at(place));
+    for (const int64_t place : places_) ordered.push_back(outputs.at(place));
     return ordered;
   }
 
@@ -162,8 +135,8 @@ class AotInductor final : public Weights {
   torch::inductor::AOTIModelPackageLoader loader_;
   c10::Device device_;
   std::vector<std::string> inputs_;
-  std::vector<size_t> slots_;
-  std::vector<size_t> places_;
+  std::vector<int64_t> slots_;
+  std::vector<int64_t> places_;
   std::atomic<int64_t> min_rows_;
   /** True after a call with added rows gave the same results with other values in these rows. */
   std::atomic<bool> is_row_wise_{false};
@@ -171,15 +144,6 @@ class AotInductor final : public Weights {
 
 }  // namespace
 
-std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) {
-  const std::string compiled = device_of_package(options.path);
-  const std::string device = c10::DeviceTypeName(options.device.type(), true);
-  if (!compiled.empty() && compiled != device) {
-    refuse_weights("the package was compiled for " + compiled + ", the device is " + device +
-           ": compile it for that one, or run it on --device " + compiled);
-  }
-  require_processor_for(needs_of_package(options.path));
-  return std::make_shared<AotInductor>(options);
-}
+std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options) { return std::make_shared<AotInductor>(options); }
 
 }  // namespace sconce

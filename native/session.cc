@@ -189,7 +189,7 @@ void Session::load() {
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
     wanted.instances = options_.instances * transport_->depth();
-    wanted.min_rows = options_.min_rows;
+    wanted.compiled = std::move(options_.compiled);
     wanted.pack = options_.pack;
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);

@@ -39,7 +39,7 @@ struct SessionOptions {
   /** Whether the session only calls methods, without declared inputs and outputs. */
   bool callable = false;
   size_t instances = 1;
-  int64_t min_rows = 1;
+  std::optional<CompiledCall> compiled;
   /** Open session that shares its weights; `path` is then not read. */
   std::shared_ptr<Session> share;
   /** Milliseconds for which unused memory of batches is kept. */

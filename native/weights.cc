@@ -1,14 +1,12 @@
 #include "weights.h"
 
 #include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "error.h"
-#include "package_needs.h"
 #include "tensor.h"
 
 namespace sconce {
@@ -48,7 +46,7 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
   try {
     switch (format) {
       case Format::torchscript: return open_torchscript(options);
-      case Format::aotinductor: return open_aotinductor(options);
+      case Format::aotinductor: return options.compiled ? open_aotinductor(options) : refuse("the package has no readable list of files");
       default: return refuse("the archive holds no model; " + expected);
     }
   } catch (const CodedError&) {
@@ -57,20 +55,6 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
     const CodedError error = current_error("weights_invalid");
     throw CodedError(error.code(), "weights \"" + name + "\" could not be loaded: " + error.what());
   }
-}
-
-std::string processor_needs_of(const std::string& path) {
-  if (format_of(path) != Format::aotinductor) return "";
-  const auto needs = needs_of_package(path);
-  std::string text = needs.machine;
-  for (const auto& feature : needs.features) text += (text.empty() ? "" : " ") + feature;
-  return text;
-}
-
-std::string device_of_package(const std::string& path) {
-  const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(path, "model");
-  const auto device = metadata.find("AOTI_DEVICE_KEY");
-  return device == metadata.end() ? "" : device->second;
 }
 
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given) {

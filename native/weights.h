@@ -14,6 +14,16 @@
 
 namespace sconce {
 
+/** How batches and calls reach an AOTInductor package. src/engine/native reads it from the package's source. */
+struct CompiledCall {
+  /** Smallest batch that the package accepts. Smaller batches are padded. */
+  int64_t min_rows = 1;
+  /** For each input of the package: the place of the declared input. */
+  std::vector<int64_t> inputs;
+  /** For each declared output: its place among the outputs of the package. */
+  std::vector<int64_t> outputs;
+};
+
 struct WeightsOptions {
   std::string path;
   /** Set if the file is an exported program. */
@@ -27,8 +37,8 @@ struct WeightsOptions {
   bool callable = false;
   /** Most batches that run at once on these weights. Further batches wait. */
   size_t instances = 1;
-  /** Smallest batch that a compiled package accepts. Smaller batches are padded. */
-  int64_t min_rows = 1;
+  /** Set if the file is an AOTInductor package. */
+  std::optional<CompiledCall> compiled;
   /** Whether layers may rearrange their weights for the processor. */
   bool pack = true;
 };
@@ -67,15 +77,6 @@ std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);
 std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
-
-/**
- * Architecture and processor features that compiled weights need, separated by spaces; empty for weights that are not
- * compiled.
- */
-std::string processor_needs_of(const std::string& path);
-
-/** Kind of device ("cpu", "cuda") that an AOTInductor package was compiled for; empty if it does not state it. */
-std::string device_of_package(const std::string& path);
 
 /**
  * For each declared output, its index among the outputs that the weights give. Throws `weights_invalid` if a name is

@@ -60,6 +60,16 @@ export interface NativeSpec {
   dims: (number | string | PaddedDim)[];
 }
 
+/** How batches and calls reach an AOTInductor package. */
+export interface CompiledCall {
+  /** Smallest batch that the package accepts. Smaller batches are padded. */
+  readonly minRows: number;
+  /** For each input of the package: the place of the declared input. */
+  readonly inputs: readonly number[];
+  /** For each declared output: its place among the outputs of the package. */
+  readonly outputs: readonly number[];
+}
+
 /** Exports of native/addon.cc. All errors that they throw have a `code`. */
 export interface Addon {
   readonly torchVersion: string;
@@ -75,8 +85,7 @@ export interface Addon {
     instances: number;
     share: Handle | undefined;
     program: Program | undefined;
-    /** Smallest batch that a compiled package accepts. Smaller batches are padded. */
-    minRows: number;
+    compiled: CompiledCall | undefined;
     keepMs: number;
     pack: boolean;
   }): Promise<Handle>;
@@ -93,7 +102,6 @@ export interface Addon {
   takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
   freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
-  processorNeeds(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /**
    * Whether a run may change state that the next run reads. For TorchScript it is only known if `instances` was above
@@ -179,7 +187,6 @@ const functions = [
   "takeTensor",
   "freeTensor",
   "loadOperators",
-  "processorNeeds",
   "setThreads",
   "keepsState",
   "packedLayers",

@@ -6,10 +6,12 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
+import { packageOrder } from "./call-spec.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
-import { readPackage, readProgram } from "./program.ts";
+import { packageNeeds, requireProcessor } from "./package-needs.ts";
+import { compiledDevice, readPackage, readProgram } from "./program.ts";
 import { SessionGuards, type Sized } from "./session-guards.ts";
 import { describeFile } from "./weights-kind.ts";
 
@@ -86,6 +88,8 @@ export class NativeSession {
       await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
       const compiled = share === undefined && program === undefined ? readPackage(file.path) : undefined;
+      if (compiled !== undefined) requireMachine(file.path, device);
+      const order = compiled && inputs && packageOrder(compiled.source, names(inputs, outputs));
       const conditions = (program ?? compiled)?.guards;
       const guards = conditions && new SessionGuards(conditions, Object.keys(inputs ?? {}));
       const opening = addon.open({
@@ -98,7 +102,7 @@ export class NativeSession {
         instances,
         share: share === undefined ? undefined : share.#handle,
         program,
-        minRows: compiled?.minRows ?? 1,
+        compiled: compiled && { minRows: compiled.minRows, inputs: order?.inputs ?? [], outputs: order?.outputs ?? [] },
         keepMs,
         pack,
       });
@@ -201,6 +205,22 @@ export class NativeSession {
   }
 }
 
+/** @throws SconceError `weights_invalid` if the package was compiled for another kind of device, or processor */
+function requireMachine(path: string, device: string): void {
+  const compiled = compiledDevice(path);
+  const [kind] = device.split(":");
+  if (compiled !== undefined && compiled !== kind) {
+    const both = `the package was compiled for ${compiled}, the device is ${kind}`;
+    const fix = `compile it for that one, or run it on --device ${compiled}`;
+    throw new SconceError("weights_invalid", `${both}: ${fix}`);
+  }
+  requireProcessor(packageNeeds(path));
+}
+
+function names(inputs: TensorSpecs, outputs: TensorSpecs = {}) {
+  return { inputs: Object.keys(inputs), outputs: Object.keys(outputs) };
+}
+
 function isTensor(given: CallArgument): given is Extract<CallArgument, Sized> {
   return typeof given === "object" && given !== null && "dtype" in given && Array.isArray(given.shape);
 }
@@ -262,21 +282,6 @@ export async function loadOperators(path: string): Promise<void> {
       ? "; it was linked for Python: link it with -ltorch_cpu -lc10 alone"
       : "";
     throw new SconceError("weights_invalid", `operators ${basename(path)} cannot be loaded: ${message}${fix}`, {
-      cause: error,
-    });
-  }
-}
-
-/**
- * Processor that compiled weights need: architecture and features as GCC's -m flags, e.g. "x86_64 avx2 fma". Undefined
- * for weights that are not compiled, which run anywhere. A session on a processor without these features is refused.
- * @throws SconceError `weights_invalid`
- */
-export function processorNeeds(path: string): string | undefined {
-  try {
-    return loadNative().processorNeeds(path) || undefined;
-  } catch (error) {
-    throw new SconceError("weights_invalid", `weights ${basename(path)} cannot be read: ${messageOf(error)}`, {
       cause: error,
     });
   }

@@ -89,7 +89,16 @@ function explained<T>(path: string, read: () => T): T {
 /** Metadata key of the guards in a compiled package. */
 export const GUARDS_KEY = "sconce_guards";
 
+const isPackageEntry = /data\/aotinductor\//;
+
+/** Whether a file is an AOTInductor package. */
+export function isPackage(path: string): boolean {
+  return Archive.open(path)?.has(isPackageEntry) ?? false;
+}
+
 export interface CompiledPackage extends PackageFacts {
+  /** The C++ source that PyTorch generated; empty if the package lacks it. */
+  readonly source: string;
   readonly guards: ProgramGuards | undefined;
 }
 
@@ -100,24 +109,31 @@ export interface CompiledPackage extends PackageFacts {
  */
 export function readPackage(path: string): CompiledPackage | undefined {
   const archive = Archive.open(path);
-  if (!archive?.has(/data\/aotinductor\//)) return undefined;
-  const facts = packageFacts(archive.text(packageSource) ?? "");
-  const text = metadataOf(path)?.[GUARDS_KEY];
+  if (!archive?.has(isPackageEntry)) return undefined;
+  const source = archive.text(packageSource) ?? "";
+  const facts = packageFacts(source);
+  const text = metadataOf(path)[GUARDS_KEY];
   const guards =
     text === undefined ? undefined : explained(path, () => programGuards(guardSource.parse(parseExactly(text))));
-  return { ...facts, guards, mostRows: Math.min(facts.mostRows, guards?.mostRows ?? Infinity) };
+  return { ...facts, source, guards, mostRows: Math.min(facts.mostRows, guards?.mostRows ?? Infinity) };
 }
 
 /** Kind of device that an AOTInductor package was compiled for, `cpu` or `cuda`; undefined for other files. */
 export function compiledDevice(path: string): string | undefined {
-  return metadataOf(path)?.AOTI_DEVICE_KEY;
+  return metadataOf(path).AOTI_DEVICE_KEY;
 }
 
-const metadata = z.looseObject({ [GUARDS_KEY]: z.string().optional(), AOTI_DEVICE_KEY: z.string().optional() });
+const metadata = z.object({
+  [GUARDS_KEY]: z.string().optional(),
+  AOTI_DEVICE_KEY: z.string().optional(),
+  AOTI_MACHINE: z.string().optional(),
+  AOTI_CPU_ISA: z.string().optional(),
+});
 
-function metadataOf(path: string) {
+/** Facts that PyTorch and sconce write beside the code of a package; none in other files. */
+export function metadataOf(path: string): z.infer<typeof metadata> {
   const text = Archive.open(path)?.text(/_metadata\.json$/) ?? "{}";
-  return explained(path, () => metadata.safeParse(JSON.parse(text)).data);
+  return explained(path, () => metadata.safeParse(JSON.parse(text)).data ?? {});
 }
 
 /**

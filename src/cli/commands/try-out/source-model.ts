@@ -15,7 +15,8 @@ import { wireSchema } from "../../../author/wire-schema.ts";
 import { codedError, oneLine, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { areThere } from "../../../engine/device.ts";
-import { processorNeeds, torchVersion } from "../../../engine/native/binding.ts";
+import { torchVersion } from "../../../engine/native/binding.ts";
+import { processorNeeds } from "../../../engine/native/package-needs.ts";
 import { bundleModel } from "../../../package/code/bundle.ts";
 import { loadModel } from "../../../package/code/load.ts";
 import {

@@ -1,0 +1,106 @@
+/**
+ * The inputs and outputs of an AOTInductor package, from the pytree specs that PyTorch writes as JSON into the package's
+ * C++ source.
+ */
+import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
+
+export interface PackageOrder {
+  /** For each input of the package: the place of the declared input. */
+  readonly inputs: readonly number[];
+  /** For each declared output: its place among the outputs of the package. */
+  readonly outputs: readonly number[];
+}
+
+/** A leaf, which is a tensor, has no type. */
+const child = z.looseObject({ type: z.string().nullable() });
+const container = z.looseObject({
+  type: z.string().nullable(),
+  context: z.string().nullable(),
+  children_spec: z.array(child),
+});
+type Container = z.infer<typeof container>;
+const version = z.number();
+const inputSpec = z.tuple([version, z.looseObject({ children_spec: z.tuple([container, container]) })]);
+const outputSpec = z.tuple([version, container]);
+const keys = z.array(z.unknown());
+
+/**
+ * Matches a package's inputs and outputs with the declared ones.
+ * @param source the package's C++ source
+ * @throws SconceError `weights_invalid` if names or counts differ, or if the source has no readable specs
+ */
+export function packageOrder(
+  source: string,
+  declared: { readonly inputs: readonly string[]; readonly outputs: readonly string[] },
+): PackageOrder {
+  const [, { children_spec: parts }] = parsed(inputSpec, source, "in_spec_");
+  const [, result] = parsed(outputSpec, source, "out_spec_");
+  const [positional, named] = parts;
+  requireTensors(positional, "inputs");
+  requireTensors(named, "inputs");
+  return {
+    inputs: inputPlaces(positional.children_spec.length, keysOf(named), declared.inputs),
+    outputs: outputPlaces(result, declared.outputs),
+  };
+}
+
+/** Parses a spec. A long one consists of several raw strings. */
+function parsed<T>(schema: z.ZodType<T>, source: string, name: string): T {
+  const text = new RegExp(`\\b${name} =\\s*((?:R"\\(.*?\\)"\\s*)+);`, "s").exec(source)?.[1];
+  if (text === undefined) throw invalid("the package has no call specification");
+  const json = Array.from(text.matchAll(/R"\((.*?)\)"/gs), ([, part]) => part).join("");
+  try {
+    return schema.parse(JSON.parse(json));
+  } catch (error) {
+    throw invalid("the package's call specification is not what PyTorch writes", error);
+  }
+}
+
+function requireTensors({ children_spec: children }: Container, what: string): void {
+  if (children.some(({ type }) => type !== null)) throw invalid(`the package nests its ${what}; each must be a tensor`);
+}
+
+/** The keys of a dict, which PyTorch writes as JSON inside a string; none for other containers. */
+function keysOf({ context }: Container): string[] {
+  if (!context?.startsWith("[")) return [];
+  try {
+    return keys.parse(JSON.parse(context)).map(String);
+  } catch (error) {
+    throw invalid("the package's call specification is not what PyTorch writes", error);
+  }
+}
+
+function inputPlaces(positional: number, named: readonly string[], declared: readonly string[]): number[] {
+  const both = `the package takes ${positional} inputs by order and ${listed(named)} by name, the model declares the inputs ${listed(declared)}`;
+  if (declared.length !== positional + named.length) throw invalid(both);
+  const first = [...declared.keys()].filter((place) => !named.includes(declared[place] ?? ""));
+  if (first.length !== positional) throw invalid(`${both}: rename one of them`);
+  return [...first, ...named.map((name) => declared.indexOf(name))];
+}
+
+function outputPlaces(result: Container, declared: readonly string[]): number[] {
+  if (result.type !== null) requireTensors(result, "outputs");
+  const { length: count } = result.type === null ? [result] : result.children_spec;
+  if (count !== declared.length) {
+    const given = count === 1 ? "1 output" : `${count} outputs`;
+    throw invalid(`the weights give ${given}, the model declares ${declared.length} ${listed(declared)}`);
+  }
+  const names = keysOf(result);
+  if (names.length !== count) return [...declared.keys()];
+  const missing = declared.find((name) => !names.includes(name));
+  if (missing !== undefined) {
+    throw invalid(
+      `output "${missing}" is missing: the weights give ${listed(names)}, the model declares the outputs ${listed(declared)}`,
+    );
+  }
+  return declared.map((name) => names.indexOf(name));
+}
+
+function listed(names: readonly string[]): string {
+  return `(${names.join(", ")})`;
+}
+
+function invalid(message: string, cause?: unknown): SconceError {
+  return new SconceError("weights_invalid", message, { cause });
+}

@@ -1,0 +1,97 @@
+/** Facts that sconce reads from a compiled package before it loads its code: processor features, inputs and outputs. */
+import { describe, expect, test } from "bun:test";
+import { readFile, writeFile } from "node:fs/promises";
+import { packageOrder } from "../src/engine/native/call-spec.ts";
+import { packageNeeds, requireProcessor } from "../src/engine/native/package-needs.ts";
+import type { Processor } from "../src/engine/native/processor.ts";
+import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import { fixtures } from "./helpers/weights.ts";
+
+const processor = (flags?: string): Processor => ({
+  machine: "x86_64",
+  name: "Test CPU",
+  flags: flags === undefined ? undefined : new Set(flags.split(" ")),
+});
+const needs = (...features: string[]) => ({ machine: "x86_64", features: new Set(features) });
+
+describe("a processor", () => {
+  test("with all features runs a package, by GCC's names and by those of Linux", () => {
+    const features = needs("sse3", "sse4.1", "bmi", "lzcnt", "avx512vnni", "amx-tile");
+    expect(() => requireProcessor(features, processor("pni sse4_1 bmi1 abm avx512_vnni amx_tile"))).not.toThrow();
+  });
+
+  test("that lacks features is refused with the families that are missing", () => {
+    const features = needs("amx-bf16", "amx-tile", "avx2", "avx512bw", "avx512f", "fma");
+    expect(() => requireProcessor(features, processor("fma"))).toThrow(
+      "the package was compiled for a processor with AMX, AVX512 and AVX2, which this one (Test CPU) lacks",
+    );
+  });
+
+  test("is not refused for features that the system does not tell", () => {
+    expect(() => requireProcessor(needs("avxvnniint16"), processor("fma"))).not.toThrow();
+    expect(() => requireProcessor(needs("avx2"), processor())).not.toThrow();
+  });
+});
+
+test("needs are the vector instructions of the metadata, and the flags of the compiler", async () => {
+  await using dir = await tempDir();
+  const zip = await readFile((await fixtures()).get("aotinductor float32 one tuple").path);
+  const compiled = withCode(
+    withMetadata(zip, { AOTI_CPU_ISA: "AMX_TILE", AOTI_MACHINE: "AMD64" }),
+    "-mno-avx5124fmaps",
+    "-mavx5124fmaps   ",
+  );
+  await writeFile(dir.join("changed.pt2"), compiled);
+  const { machine, features } = packageNeeds(dir.join("changed.pt2"));
+  expect(machine).toBe("x86_64");
+  expect([...features]).toEqual(expect.arrayContaining(["amx-tile", "amx-bf16", "amx-int8", "avx5124fmaps"]));
+});
+
+describe("a call specification", () => {
+  const tensor = { type: null, context: null, children_spec: [] };
+  const container = (type: string, context: unknown, ...children: object[]) => {
+    return { type, context: JSON.stringify(context), children_spec: children };
+  };
+  const text = (json: unknown) => JSON.stringify([1, json]);
+  const source = (inputs: string, outputs: string) => `in_spec_ = R"(${inputs})";\n  out_spec_ = R"(${outputs})";`;
+  const call = (positional: number, ...named: string[]) =>
+    container(
+      "builtins.tuple",
+      null,
+      container("builtins.tuple", null, ...Array(positional).fill(tensor)),
+      container("builtins.dict", named, ...named.map(() => tensor)),
+    );
+
+  test("gives the places of inputs by order and by name, and of outputs by name", () => {
+    const outputs = container("collections.OrderedDict", ["größe", "b"], tensor, tensor);
+    const given = source(text(call(1, "z", "y")), text(outputs));
+    expect(packageOrder(given, { inputs: ["x", "y", "z"], outputs: ["b", "größe"] })).toEqual({
+      inputs: [0, 2, 1],
+      outputs: [1, 0],
+    });
+  });
+
+  test("is joined from several strings if it is long", () => {
+    const inputs = text(call(2));
+    const cut = `${inputs.slice(0, 20)})"\nR"(${inputs.slice(20)}`;
+    expect(packageOrder(source(cut, text(tensor)), { inputs: ["a", "b"], outputs: ["y"] })).toEqual({
+      inputs: [0, 1],
+      outputs: [0],
+    });
+  });
+
+  test.each([
+    [
+      "nested inputs",
+      source(text(container("builtins.tuple", null, call(1), call(0))), text(tensor)),
+      "nests its inputs",
+    ],
+    ["other JSON", source("[1, {}]", text(tensor)), "is not what PyTorch writes"],
+    ["no JSON", source("{", text(tensor)), "is not what PyTorch writes"],
+    ["none", "", "the package has no call specification"],
+    ["a nested output", source(text(call(1)), text(container("builtins.tuple", null, call(1)))), "nests its outputs"],
+  ])("is refused by name: %s", (_, given, message) => {
+    expect(() => packageOrder(given, { inputs: ["x"], outputs: ["y"] })).toThrow(message);
+  });
+});
