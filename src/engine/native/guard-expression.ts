@@ -95,7 +95,7 @@ export function guardExpression(code: string, inputPlace: InputPlace): Computati
   return compute;
 }
 
-/** Returns a result that is exact in a double. Larger integers are not. */
+/** Returns the value if a double holds it exactly. */
 function exact(value: number): number {
   if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return value;
   throw new Error("the guard divides by zero, or needs larger integers than 53 bits");

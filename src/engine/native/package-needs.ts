@@ -1,6 +1,6 @@
 /**
- * The processor that an AOTInductor package needs. Its code does not check for features, so a missing one would crash
- * the process.
+ * The processor that an AOTInductor package needs. The compiled code does not check for features, so a missing one would
+ * crash the process.
  */
 import { SconceError } from "../../base/errors.ts";
 import { Archive } from "./archive.ts";

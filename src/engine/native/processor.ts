@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Features of x86 with another name in /proc/cpuinfo. Linux omits features there that its version does not know, or
- * that it has not enabled. It omits avxifma, avxvnniint8, avxneconvert, avxvnniint16 and amx-fp16 always, so these
- * cannot be checked.
+ * Features of x86 with another name in /proc/cpuinfo. Linux omits features that its version does not know, or that
+ * it has not enabled. Linux never lists avxifma, avxvnniint8, avxneconvert, avxvnniint16 and amx-fp16, so sconce cannot
+ * check these.
  */
 const renamed: Readonly<Record<string, string>> = {
   sse3: "pni",

@@ -42,7 +42,8 @@ interface HiddenSize extends LinearSize {
 }
 
 /**
- * Compiles the guards of a program. They are the checks of PyTorch's `ExportedProgram.module()`: fixed sizes, equal
+ * Compiles the guards of a program. PyTorch's `ExportedProgram.module()` has the same
+ * checks: fixed sizes, equal
  * sizes, ranges, then the conditions that tracing recorded.
  * @throws Error naming an unsupported guard
  */

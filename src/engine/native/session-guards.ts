@@ -24,7 +24,8 @@ export class SessionGuards {
   }
 
   /**
-   * The batch size to run with: the size of the batch, or the next one that the guards accept, at most 64 larger.
+   * The batch size to run with. If the guards refuse the size of the batch, this is the next accepted size, at most 64
+   * larger.
    * @throws SconceError `run_failed` with the guard and the sizes if there is none
    */
   rowsFor(batch: readonly (readonly Tensor[])[]): number {
