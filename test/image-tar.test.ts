@@ -24,7 +24,7 @@ test("GNU tar unpacks modes, times, names of any length and files of any size", 
       (length): TarEntry => ({ kind: "file", path: `${length}`, mode: 0o644, source: bytes(length) }),
     ),
   ];
-  await pipeline(Readable.from(tar(entries, 1_000_000_000)), createWriteStream(dir.join("a.tar")));
+  await pipeline(Readable.from(tar(entries)), createWriteStream(dir.join("a.tar")));
   const { stdout, stderr } =
     await Bun.$`cd ${dir.path} && mkdir out && tar -xpvf a.tar -C out && tar -tvf a.tar --numeric-owner`.quiet();
   expect(stderr.toString()).toBe("");
@@ -33,7 +33,7 @@ test("GNU tar unpacks modes, times, names of any length and files of any size", 
     const path = dir.join("out", entry.path);
     const found = await stat(path);
     expect([entry.path, found.mode & 0o7777]).toEqual([entry.path, entry.mode]);
-    expect(found.mtimeMs).toBe(1_000_000_000_000);
+    expect(found.mtimeMs).toBe(0);
     if (entry.kind !== "file") continue;
     const expected = typeof entry.source === "string" ? bytes(3_000_000) : entry.source;
     expect(Bun.hash(await Bun.file(path).bytes())).toBe(Bun.hash(expected));
@@ -43,7 +43,7 @@ test("GNU tar unpacks modes, times, names of any length and files of any size", 
 test("a file that grows while it is read is an error, not a damaged archive", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("source"), bytes(10));
-  const archive = tar([{ kind: "file", path: "a", mode: 0o644, source: dir.join("source") }], 0);
+  const archive = tar([{ kind: "file", path: "a", mode: 0o644, source: dir.join("source") }]);
   await archive.next();
   await writeFile(dir.join("source"), bytes(11));
   expect(await failure(async () => await Array.fromAsync(archive))).toContain("was changed while it was read");

@@ -106,15 +106,13 @@ describe("an image", () => {
     });
   });
 
-  test("is the same bytes when it is written again elsewhere, and all its times are the given time", async () => {
+  test("is the same bytes when it is written again elsewhere, and all its times are 1970", async () => {
     await write("digits:v1");
     await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
     expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
-    await write("digits:v1", { seconds: 1_000_000_000 });
-    expect(readImage(images, "digits:v1").config).toMatchObject({ created: "2001-09-09T01:46:40Z" });
     const listed =
       await Bun.$`tar -tvz --utc -f ${ImageLayout.open(images).blobs.path(layersOf("digits:v1")[2] ?? "")}`.text();
-    expect(listed.match(/ 2001-09-09 01:46 /g)?.length).toBe(listed.trim().split("\n").length);
+    expect(listed.match(/ 1970-01-01 00:00 /g)?.length).toBe(listed.trim().split("\n").length);
   });
 });
 
@@ -145,15 +143,14 @@ describe("in one layout", () => {
   test("files that only the replaced image needed are removed", async () => {
     const { digest } = await write("digits:v1", { name: "a" });
     const [, , model = ""] = layersOf("a");
-    await write("digits:v1", { name: "b", seconds: 1 });
+    await write("digits:v2", { name: "b" });
     await write("digits:v2", { name: "a" });
     const blobs = await readdir(`${images}/blobs/sha256`);
     const isThere = (each: string) => blobs.includes(each.slice("sha256:".length));
     expect([digest, model].map(isThere)).toEqual([false, false]);
     expect([...layersOf("a"), ...layersOf("b")].every(isThere)).toBe(true);
-    await write("digits:v2", { name: "b" });
     // Three layers that the images share, and one config and one manifest.
-    expect((await readdir(`${images}/blobs/sha256`)).length).toBe(5);
+    expect(blobs.length).toBe(5);
   });
 
   test.each([
@@ -209,7 +206,6 @@ describe("refused is", () => {
   test.each([
     [["digits"], "missing --output DIR"],
     [["digits", "-o", "images", "--tag", "a b"], "--tag must be letters and digits"],
-    [["digits", "-o", "images", "--source-date-epoch", "-1"], "must be a whole number from 0 to 8589934591"],
     [["digits", "-o", "package.json"], "package.json is not a folder"],
   ])("wrong usage: %j", async (args, part) => {
     const result = await cli(["image", ...args], { env: { SCONCE_HOME: home.path } });

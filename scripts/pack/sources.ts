@@ -31,7 +31,7 @@ export async function packSources(path: string): Promise<SourceArchive> {
     mode: 0o644,
     source: join(root, name),
   }));
-  const archive = new Uint8Array(Buffer.concat(await Array.fromAsync(tar(entries, 0), (chunk) => chunk.slice())));
+  const archive = new Uint8Array(Buffer.concat(await Array.fromAsync(tar(entries), (chunk) => chunk.slice())));
   await Bun.write(path, await Bun.zstdCompress(archive, { level: LEVEL }));
   return { path, digest: await sha256(archive) };
 }

@@ -23,7 +23,6 @@ export async function smallImage(
     program: { executable, libraries: [{ name: "libsmall.so", path: library?.source ?? "" }] },
     platform,
     name: reference,
-    seconds: 0,
     ...change,
   });
 }

@@ -24,7 +24,6 @@ export async function preparedImages(): Promise<void> {
     program: await makeProgram(workspace.path),
     platform: imagePlatform(),
     name: "prepared",
-    seconds: 0,
     level: 1,
   });
 }

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
-import { count, folderPath, openOption, option } from "../../base/option.ts";
+import { folderPath, openOption } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
 import { ImageLayout } from "../../package/image/layout.ts";
@@ -23,7 +23,7 @@ const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or 
 export const image = command({
   details: `The command needs no container engine, and prints the image's name for skopeo and podman. The image has three layers: this machine's C and C++ runtime; libtorch and the server; the model. Images in one DIR share equal layers, so a new version of a model adds only the layer of the model. The container listens on port 3000 as an unprivileged user, has no shell, and accepts the options of serve.
 
-Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are SOURCE_DATE_EPOCH, or 1970.`,
+Images are reproducible: the bytes depend only on the model, this version of sconce and this machine's libraries. All times are 1970.`,
   example: `sconce image digits:v1 -o images
 skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   options: {
@@ -40,14 +40,6 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       variable: "SCONCE_IMAGE_TAG",
       described: "repo:tag",
       parse: z.string().regex(refName, `must be ${allowed}`),
-    }),
-    sourceDateEpoch: option({
-      description: "Time of all files in the image, in seconds since 1970",
-      variable: "SOURCE_DATE_EPOCH",
-      default: 0,
-      // The limit is the largest time in a tar header.
-      ...count(0, 8 ** 11 - 1),
-      valueHint: "seconds",
     }),
   },
   positionals: modelStore.reference === undefined ? [] : [modelStore.reference],
@@ -76,7 +68,6 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
         program,
         platform,
         name,
-        seconds: options.sourceDateEpoch,
         onProgress: (step) => progress.update(step),
       });
       progress.end();

@@ -18,8 +18,6 @@ export interface ImageOptions extends LayerOptions {
   readonly platform: Platform;
   /** Name of the image in the OCI layout's index.json. */
   readonly name: string;
-  /** Timestamp of all files, in seconds since 1970. */
-  readonly seconds: number;
 }
 
 export interface WrittenLayer {
@@ -42,7 +40,7 @@ export interface WrittenImage {
  * @throws SconceError `image_invalid` when a file is missing or changes while it is read
  */
 export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
-  const { model, platform, seconds } = options;
+  const { model, platform } = options;
   using workspace = layout.openWorkspace();
   const known = layout.layers();
   const staged: StagedBlob[] = [];
@@ -75,7 +73,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
       written: { title, digest, size, isShared: false },
     });
   }
-  const config = await stageJson(imageConfig({ model, platform, layers, seconds }), imageConfigType);
+  const config = await stageJson(imageConfig({ model, platform, layers }), imageConfigType);
   const manifest = await stageJson(
     {
       schemaVersion: 2,
@@ -95,11 +93,11 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
  * The layers, the lowest first. Runtime libraries and server come before the model, so that images
  * of different models share them.
  */
-async function layersOf({ model, home, program, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
+async function layersOf({ model, home, program }: ImageOptions): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
   return [
-    { title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)), mtime },
-    { title: "libtorch and server", entries: programEntries(program), mtime },
-    { title: "model", entries: modelEntries(model, home), mtime },
+    { title: "runtime libraries", entries: runtimeEntries(await runtimeLibraries(files)) },
+    { title: "libtorch and server", entries: programEntries(program) },
+    { title: "model", entries: modelEntries(model, home) },
   ];
 }

@@ -24,8 +24,6 @@ export interface LayerFiles {
   readonly title: string;
   /** Files of the layer in any order. Missing parent folders are added. */
   readonly entries: readonly TarEntry[];
-  /** Modification time of every entry, in seconds since 1970. */
-  readonly mtime: number;
 }
 
 export interface LayerOptions {
@@ -37,7 +35,7 @@ export interface LayerOptions {
 /** Digest of the uncompressed layer (diff ID), which the image config lists. */
 export async function diffIdOf(files: LayerFiles): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
-  for await (const chunk of tar(arranged(files.entries), files.mtime)) hasher.update(chunk);
+  for await (const chunk of tar(arranged(files.entries))) hasher.update(chunk);
   return `sha256:${hasher.digest("hex")}`;
 }
 
@@ -63,7 +61,7 @@ export async function stageLayer(
     await output.writeFile(member);
   };
   try {
-    for await (const block of inBlocks(tar(entries, files.mtime))) {
+    for await (const block of inBlocks(tar(entries))) {
       plain.update(block);
       members.push(compress(block, { level }));
       if (members.length > availableParallelism()) await writeNext();

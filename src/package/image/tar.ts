@@ -1,5 +1,5 @@
 /**
- * Writes tar archives (POSIX pax) that depend only on the entries: all have one time and, by default, the owner root.
+ * Writes tar archives (POSIX pax) that depend only on the entries: all times are 1970 and, by default, the owner is root.
  * Bun.Archive sets no modes, owners or times, and keeps the whole archive in memory.
  */
 import { open } from "node:fs/promises";
@@ -25,17 +25,16 @@ const maxHeaderName = 100;
 
 /**
  * The bytes of an archive, in chunks. The next chunk may overwrite the last one.
- * @param mtime modification time of all entries, in seconds since 1970
  * @throws SconceError `image_invalid` when a file changes while it is read
  */
-export async function* tar(entries: readonly TarEntry[], mtime: number): AsyncGenerator<Uint8Array> {
+export async function* tar(entries: readonly TarEntry[]): AsyncGenerator<Uint8Array> {
   for (const entry of entries) {
     if (entry.kind !== "file") {
-      yield headers(entry, 0, mtime);
+      yield headers(entry, 0);
     } else if (typeof entry.source === "string") {
-      yield* file(entry, entry.source, mtime);
+      yield* file(entry, entry.source);
     } else {
-      yield headers(entry, entry.source.length, mtime);
+      yield headers(entry, entry.source.length);
       yield entry.source;
       yield padding(entry.source.length);
     }
@@ -43,10 +42,10 @@ export async function* tar(entries: readonly TarEntry[], mtime: number): AsyncGe
   yield new Uint8Array(2 * blockBytes);
 }
 
-async function* file(entry: TarEntry, path: string, mtime: number): AsyncGenerator<Uint8Array> {
+async function* file(entry: TarEntry, path: string): AsyncGenerator<Uint8Array> {
   await using input = await open(path, "r");
   const { size } = await input.stat();
-  yield headers(entry, size, mtime);
+  yield headers(entry, size);
   const buffer = new Uint8Array(readBytes);
   let done = 0;
   for (;;) {
@@ -65,16 +64,16 @@ function padding(size: number): Uint8Array {
 }
 
 /** The header of an entry. A pax header comes first if the path or size does not fit into the tar header. */
-function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
+function headers(entry: TarEntry, size: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   const extended = [
     ...(Buffer.byteLength(name) > maxHeaderName ? [paxRecord("path", name)] : []),
     ...(size > maxHeaderSize ? [paxRecord("size", String(size))] : []),
   ];
-  const own = header({ ...entry, name, size, mtime, type: { file: "0", folder: "5" }[entry.kind] });
+  const own = header({ ...entry, name, size, type: { file: "0", folder: "5" }[entry.kind] });
   if (extended.length === 0) return own;
   const records = Buffer.from(extended.join(""));
-  const pax = header({ name: "pax", mode: 0o644, size: records.length, mtime, type: "x" });
+  const pax = header({ name: "pax", mode: 0o644, size: records.length, type: "x" });
   return Buffer.concat([pax, records, padding(records.length), own]);
 }
 
@@ -84,11 +83,10 @@ interface HeaderFields {
   readonly uid?: number;
   readonly gid?: number;
   readonly size: number;
-  readonly mtime: number;
   readonly type: string;
 }
 
-function header({ name, mode, uid = 0, gid = 0, size, mtime, type }: HeaderFields): Uint8Array {
+function header({ name, mode, uid = 0, gid = 0, size, type }: HeaderFields): Uint8Array {
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
@@ -98,7 +96,7 @@ function header({ name, mode, uid = 0, gid = 0, size, mtime, type }: HeaderField
   octal(uid, 108, 8);
   octal(gid, 116, 8);
   octal(size > maxHeaderSize ? 0 : size, 124, 12);
-  octal(mtime, 136, 12);
+  octal(0, 136, 12);
   block.fill(" ", 148, 156);
   block.write(type, 156, "latin1");
   block.write("ustar\0" + "00", 257, "latin1");
