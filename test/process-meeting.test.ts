@@ -166,20 +166,18 @@ test("a hook that has blocked the thread is named at most once a second, with th
   lag.ran("predict");
   await hold(260);
   expect(warnings.splice(0)).toEqual(["predict held the server for 0.26 s: no other request was answered meanwhile"]);
-  lag.ran("preprocess");
-  await hold(2000);
-  expect(warnings.splice(0)).toEqual([
-    "preprocess held the server for 2.0 s: no other request was answered meanwhile (2 more times since the last warning)",
-  ]);
   // The first block has another cause than a hook, and the second is short, so neither is named.
   await hold(5000);
   lag.ran("demo");
   await hold(100);
   expect(warnings).toEqual([]);
-  expect(lags.map((seconds) => Number(seconds.toFixed(2)))).toEqual([1.3, 0.3, 0.3, 0.26, 2, 5, 0.1]);
+  expect(lags.map((seconds) => Number(seconds.toFixed(2)))).toEqual([1.3, 0.3, 0.3, 0.26, 5, 0.1]);
   expect(lag.maxMs).toBeCloseTo(5000);
+  await clock.advanceTo(1100);
+  expect(warnings).toEqual([
+    "preprocess held the server for 0.30 s: no other request was answered meanwhile (and 1 more like it in the last second)",
+  ]);
   lag.stop();
-  expect(clock.nextAtMs).toBe(Infinity);
 });
 
 test("a hook that blocks the thread of a real process is named", async () => {

@@ -1,25 +1,18 @@
 /** Measures how long the JS thread was blocked, and names the author's function that blocked it. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { log } from "../../base/log.ts";
+import { LogLimit } from "../../base/log-limit.ts";
 
 type Hook = "preprocess" | "postprocess" | "tokens" | "demo" | "predict";
 
 const INTERVAL_MS = 50;
 const WARN_MS = 250;
-/** Minimum milliseconds between two warnings about one function. */
-const REPEAT_MS = 1000;
 
 export interface EventLoopLagOptions {
   /** Called every 50 ms, or later if the thread is blocked. @param seconds delay of this call */
   onLag?(seconds: number): void;
   readonly warn?: (line: string) => void;
   readonly clock?: Clock;
-}
-
-interface Warned {
-  atMs: number;
-  /** Number of times that the function has blocked the thread without a warning, since its last warning. */
-  suppressed: number;
 }
 
 /** Measures the JS thread of its process, so a process needs one instance. */
@@ -29,7 +22,8 @@ export class EventLoopLag {
   readonly #onLag: ((seconds: number) => void) | undefined;
   readonly #warn: (line: string) => void;
   readonly #clock: Clock;
-  readonly #warned = new Map<Hook, Warned>();
+  /** At most one warning a second about each function. */
+  readonly #limit: LogLimit;
   #ran: Hook | undefined;
   #dueMs = 0;
   #cancelTimer: (() => void) | undefined;
@@ -38,6 +32,7 @@ export class EventLoopLag {
     this.#onLag = options.onLag?.bind(options);
     this.#warn = options.warn ?? ((line) => log.warn(line));
     this.#clock = options.clock ?? monotonicClock;
+    this.#limit = new LogLimit(this.#clock);
   }
 
   start(): void {
@@ -69,22 +64,11 @@ export class EventLoopLag {
     this.#ran = undefined;
     this.maxMs = Math.max(this.maxMs, lateMs);
     this.#onLag?.(lateMs / 1000);
-    if (hook !== undefined && lateMs >= WARN_MS) this.#warnOf(hook, lateMs);
-    this.#wait();
-  }
-
-  #warnOf(hook: Hook, lateMs: number): void {
-    const now = this.#clock.now();
-    const warned = this.#warned.get(hook);
-    if (warned !== undefined && now - warned.atMs < REPEAT_MS) {
-      warned.suppressed++;
-      return;
+    if (hook !== undefined && lateMs >= WARN_MS) {
+      const line = `${hook} held the server for ${seconds(lateMs)}: no other request was answered meanwhile`;
+      this.#limit.write(hook, (...more) => this.#warn([line, ...more].join(" ")));
     }
-    const suppressed = warned?.suppressed ?? 0;
-    const more =
-      suppressed === 0 ? "" : ` (${suppressed} more ${suppressed === 1 ? "time" : "times"} since the last warning)`;
-    this.#warn(`${hook} held the server for ${seconds(lateMs)}: no other request was answered meanwhile${more}`);
-    this.#warned.set(hook, { atMs: now, suppressed: 0 });
+    this.#wait();
   }
 }
 
