@@ -2,14 +2,14 @@
  * Parts of outputs that `predict` yields in the engine process, when predictions are canceled and when runs start
  * again.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { inRole } from "./helpers/running.ts";
-import { storeWith, type TestStore } from "./helpers/server.ts";
+import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const serve = (...args: string[]): RunningCli =>
@@ -70,20 +70,11 @@ async function begun(gate: Hold, from = client, rounds = 3) {
   return { id, events, first };
 }
 
-describe.each(["engine process", "same process"])("parts of predict in the %s", (place) => {
-  let local: Awaited<ReturnType<TestStore["serve"]>> | undefined;
-  let here: Client;
-
-  beforeAll(async () => {
-    local = place === "same process" ? await store.serve("parts") : undefined;
-    here = local?.client ?? client;
-  });
-  afterAll(() => local?.stop());
-
+describe("parts of predict", () => {
   test("are sent as they are yielded, before the parts of postprocess and the whole output", async () => {
     await using gate = hold();
     const input = { x: 1, rounds: 2, words: ["a"], gate: gate.url("") };
-    const events = eventsOf(await here.post([input], accept));
+    const events = eventsOf(await client.post([input], accept));
     for (const round of [0, 1]) {
       gate.release(`r${round}`);
       expect(await nextPart(events)).toMatchObject({ index: 0, sequence: round, part: { text: `round ${round}` } });
@@ -98,7 +89,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
 
   test("are separate for each item of a batch: items with fewer rounds have fewer parts", async () => {
     const events = await Array.fromAsync(
-      eventsOf(await here.post([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }], accept)),
+      eventsOf(await client.post([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }], accept)),
     );
     expect([0, 1, 2].map((index) => lastRun(partsOf(events, index)))).toEqual([
       ["round 0", "round 1", "round 2"],
@@ -113,7 +104,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
       { x: 1, rounds: 2 },
       { x: 2, rounds: 2, fail: "predict" },
     ];
-    const events = await Array.fromAsync(eventsOf(await here.post(inputs, accept)));
+    const events = await Array.fromAsync(eventsOf(await client.post(inputs, accept)));
     expect(lastRun(partsOf(events, 0))).toEqual(["round 0", "round 1"]);
     expect(events.at(-1)?.data).toMatchObject({
       status: "failed",
@@ -123,7 +114,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
   });
 
   test("arrive before the failure of predict", async () => {
-    const events = await Array.fromAsync(eventsOf(await here.post([{ x: 1, rounds: 3, fail: "predict" }], accept)));
+    const events = await Array.fromAsync(eventsOf(await client.post([{ x: 1, rounds: 3, fail: "predict" }], accept)));
     expect(lastRun(partsOf(events, 0))).toEqual(["round 0"]);
     expect(events.map(({ event }) => event).at(-1)).toBe("completed");
     expect(events.at(-1)?.data).toMatchObject({ status: "failed", errors: [{ index: 0 }] });
@@ -134,7 +125,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
       { x: 1, rounds: 3 },
       { x: 2, rounds: 3, fail: "postprocessPart" },
     ];
-    const events = await Array.fromAsync(eventsOf(await here.post(inputs, accept)));
+    const events = await Array.fromAsync(eventsOf(await client.post(inputs, accept)));
     expect([0, 1].map((index) => partsOf(events, index).length)).toEqual([3, 1]);
     expect(events.at(-1)?.data).toMatchObject({
       errors: [{ index: 1, message: "the model failed in postprocessPart" }],
@@ -144,12 +135,12 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
 
   test("end at the next yield if the prediction is canceled, and the next batch runs", async () => {
     await using gate = hold();
-    const { id, events } = await begun(gate, here, 1000);
+    const { id, events } = await begun(gate, client, 1000);
     await gate.arrived("r1");
-    await here.cancel(id);
+    await client.cancel(id);
     expect((await Array.fromAsync(events)).at(-1)?.data).toMatchObject({ error_message: "Canceled" });
     // The model has one instance, so this prediction runs after the canceled one.
-    const next = here.predict([{ x: 2 }]);
+    const next = client.predict([{ x: 2 }]);
     let isRunning = true;
     void next.finally(() => {
       isRunning = false;
@@ -166,23 +157,26 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
 
   test("continue for the other predictions of a batch if one is canceled", async () => {
     await using gate = hold();
-    const { id: blocker } = await begun(gate, here);
+    const { id: blocker } = await begun(gate);
     await using other = hold();
     const input = { rounds: 2, gate: other.url("") };
     // The two predictions wait while a batch runs, so they share the next batch.
-    const [canceled, stays] = await Promise.all([here.create([{ x: 3, ...input }]), here.create([{ x: 4, ...input }])]);
-    const events = eventsOf(await watch(here, stays.prediction_id));
+    const [canceled, stays] = await Promise.all([
+      client.create([{ x: 3, ...input }]),
+      client.create([{ x: 4, ...input }]),
+    ]);
+    const events = eventsOf(await watch(client, stays.prediction_id));
     for (const round of ["r1", "r2"]) gate.release(round);
-    await here.end(blocker);
+    await client.end(blocker);
     other.release("r0");
     expect(await nextPart(events)).toMatchObject({ sequence: 0 });
     await other.arrived("r1");
-    await here.cancel(canceled.prediction_id);
+    await client.cancel(canceled.prediction_id);
     other.release("r1");
     expect(
       lastRun([...partsOf(await Array.fromAsync(events), 0)].map((part) => ({ ...part, sequence: part.sequence - 1 }))),
     ).toEqual(["round 1"]);
-    expect(await here.read(stays.prediction_id)).toMatchObject({ outputs: [{ y: 9 }] });
+    expect(await client.read(stays.prediction_id)).toMatchObject({ outputs: [{ y: 9 }] });
   });
 });
 

@@ -15,10 +15,9 @@ test("if no number is set, as many are retained as arrive in a second", async ()
   await endIn(store, ...Array.from({ length: 12_000 }, (_, index) => endOf(`a${index}`)));
   await store.flush();
   await store.close();
-  const next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
+  await using next = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
   expect(next.retained.count).toBe(12_000);
   expect(await next.get("a0")).toEqual(endOf("a0"));
-  await next.close();
 });
 
 describe("ended predictions above the limits are removed", () => {
@@ -32,10 +31,9 @@ describe("ended predictions above the limits are removed", () => {
     expect(store.retained.count).toBe(2);
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(2);
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     const found = await Promise.all(["a37", "a38", "a39"].map(async (id) => (await next.get(id)) !== undefined));
     expect(found).toEqual([false, true, true]);
-    await next.close();
   });
 
   test("by bytes, except the newest", async () => {
@@ -50,10 +48,9 @@ describe("ended predictions above the limits are removed", () => {
     await store.flush();
     expect(store.retained.count).toBe(1);
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(await next.get("a3")).toBeUndefined();
     expect(await next.get("a4")).toBeDefined();
-    await next.close();
   });
 
   test("in the order of their ends, even if one file takes much longer to write", async () => {
@@ -63,10 +60,9 @@ describe("ended predictions above the limits are removed", () => {
     await store.flush();
     await endIn(store, largeEndOf("a3", 100_000));
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(await next.get("a1")).toBeUndefined();
     expect(await next.get("a2")).toBeDefined();
-    await next.close();
   });
 
   test("by age, measured with a clock that ignores changes of the system time", async () => {
@@ -98,21 +94,19 @@ describe("ended predictions above the limits are removed", () => {
 
     // Time without a process counts towards the age, since the system clock went forward.
     wallMs += 2 * day;
-    const third = await open(dir, clocked);
+    await using third = await open(dir, clocked);
     expect([await third.get("a1"), await third.get("a3")]).toEqual([undefined, undefined]);
     expect((await leftOf(third))[0]?.leftMs).toBeLessThan(0);
-    await third.close();
   });
 
   test("by age, also while no new predictions arrive, and then they no longer count", async () => {
     await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
+    await using store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
     await store.create(requestOf("a1"));
     store.finish(endOf("a1"));
     await store.flush();
     await until(() => store.retained.count === 0);
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
-    await store.close();
   });
 
   test("so that the file does not grow, however many predictions pass", async () => {

@@ -56,31 +56,28 @@ describe("a stored prediction", () => {
     await endIn(store, odd, large);
     expect([await store.get("a1"), await store.get("a2")]).toEqual([odd, large]);
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect([await next.get("a1"), asText(await next.get("a2")), await next.get("a3")]).toEqual([odd, large, undefined]);
     expect(next.retained.count).toBe(2);
-    await next.close();
   });
 
   test("can be read before it is written, at any size", async () => {
     await using dir = await tempDir();
-    const store = await open(dir, { retention: { ...keepAll, maxBytes: 1 } });
+    await using store = await open(dir, { retention: { ...keepAll, maxBytes: 1 } });
     const large = largeEndOf("a2", 40_000_000);
     await endIn(store, endOf("a1"), large);
     expect(await store.get("a2")).toBe(large);
-    await store.close();
   });
 
   test.each(["small", "large"])("is reported once it is written (%s)", async (size) => {
     await using dir = await tempDir();
-    const store = await open(dir);
+    await using store = await open(dir);
     await store.create(requestOf("a1"));
     const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
     store.finish(record);
     expect(await store.get("a1")).toEqual(record);
     using database = new Database(dir.join("predictions.db"), { readonly: true });
     expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
-    await store.close();
   });
 
   test("keeps its first outcome, also if two processes report one", async () => {
@@ -101,7 +98,7 @@ describe("a stored prediction", () => {
 
   test("is private to the user", async () => {
     await using dir = await tempDir();
-    const store = await open(dir);
+    await using store = await open(dir);
     await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
     const modeOf = async (name: string) => ((await stat(dir.join(name))).mode & 0o777).toString(8);
     for (const name of await readdir(dir.path)) {
@@ -109,7 +106,6 @@ describe("a stored prediction", () => {
     }
     const [file = ""] = await readdir(dir.join("predictions.db-files"));
     expect(await modeOf(`predictions.db-files/${file}`)).toBe("600");
-    await store.close();
   });
 
   test.each(["normal", "full"] as const)("with sync %p survives", async (sync) => {
@@ -118,10 +114,9 @@ describe("a stored prediction", () => {
     await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
     await endIn(store, endOf("a2"));
     await store.close();
-    const next = await open(dir, { sync });
+    await using next = await open(dir, { sync });
     expect((await leftOf(next)).map(({ id, body }) => `${id} ${body.length}`)).toEqual(["a1 100004"]);
     expect(await next.get("a2")).toEqual(endOf("a2"));
-    await next.close();
   });
 });
 
@@ -170,28 +165,24 @@ describe("an unfinished prediction", () => {
   test("has seen no death if its process stopped in order", async () => {
     await using dir = await tempDir();
     for (const isWritten of [true, false]) {
-      const store = await open(dir);
+      await using store = await open(dir);
       if (isWritten) await store.create(requestOf("a1"));
       else expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
       store.begun("a1");
       if (isWritten) await store.flush();
       store.interrupted("a1");
-      await store.close();
     }
-    const store = await open(dir);
+    await using store = await open(dir);
     expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
-    await store.close();
   });
 
   test("is left to the process that owns it, as long as that runs", async () => {
     await using dir = await tempDir();
-    const store = await open(dir);
+    await using store = await open(dir);
     for (const id of ["a1", "b1", "c1"]) await store.create(requestOf(id));
-    const member = await open(dir, { role: "member" });
+    await using member = await open(dir, { role: "member" });
     expect((await leftOf(member, (owner) => owner !== "a")).map(({ id }) => id)).toEqual(["b1", "c1"]);
     expect(await leftOf(member, () => false)).toEqual([]);
-    await member.close();
-    await store.close();
   });
 
   test("is taken over one body at a time, and removed without its body", async () => {
@@ -205,7 +196,7 @@ describe("an unfinished prediction", () => {
     for (const name of await readdir(dir.join("predictions.db-files"))) {
       if (name.startsWith("a3")) await Bun.file(dir.join("predictions.db-files", name)).delete();
     }
-    const next = await open(dir);
+    await using next = await open(dir);
     const bodies = (await leftOf(next)).map((left) => [left.id, left.body]);
     expect(bodies).toEqual([
       ["a1", body],
@@ -213,7 +204,6 @@ describe("an unfinished prediction", () => {
     ]);
     await next.flush();
     expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a1", "a2"]);
-    await next.close();
   });
 });
 
@@ -231,10 +221,9 @@ describe("the database thread", () => {
     expect(rows()).toHaveLength(1000);
     expect(rows().filter(({ op }) => op === "end")).toHaveLength(250);
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(await leftOf(next)).toHaveLength(750);
     expect(next.retained.count).toBe(250);
-    await next.close();
   });
 
   test("gets no large bodies and outcomes", async () => {
@@ -248,10 +237,9 @@ describe("the database thread", () => {
     await store.flush();
     expect(JSON.stringify(posted).length).toBeLessThan(5000);
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(asText(await next.get("a2"))).toEqual(end);
     expect((await leftOf(next))[0]?.body.length).toBe(60_000_000);
-    await next.close();
   }, 120_000);
 });
 
@@ -263,12 +251,11 @@ describe("the origin of a prediction", () => {
     await store.create(requestOf("a1", { origin, body: "[語]" }));
     await store.create(requestOf("a2"));
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect((await leftOf(next)).map(({ id, body, origin }) => ({ id, body, origin }))).toEqual([
       { id: "a1", body: "[語]", origin },
       { id: "a2", body: '["a2"]', origin: undefined },
     ]);
-    await next.close();
   });
 });
 
@@ -299,9 +286,8 @@ describe("webhooks", () => {
     store.webhooks.remove({ id: "a3", createdAtMs: 0 });
     await kept;
     await store.close();
-    const next = await open(dir);
+    await using next = await open(dir);
     const left = await next.webhooks.undelivered(() => true);
     expect(left.map(({ id, webhook }) => `${id} ${webhook}`).sort()).toEqual(["a1 new", "a2 new"]);
-    await next.close();
   });
 });

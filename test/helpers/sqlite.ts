@@ -5,8 +5,13 @@ import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sq
 import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
 import { keepAll, requestOf } from "./predictions.ts";
 
-export function open(folder: { readonly path: string }, options: Partial<SqliteOptions> = {}): Promise<SqliteStore> {
-  return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
+/** Opens a store. The end of the scope closes it, unless the test has. */
+export async function open(
+  folder: { readonly path: string },
+  options: Partial<SqliteOptions> = {},
+): Promise<SqliteStore & AsyncDisposable> {
+  const store = await SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
+  return Object.assign(store, { [Symbol.asyncDispose]: () => store.close() });
 }
 
 /**

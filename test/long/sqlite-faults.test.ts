@@ -37,21 +37,19 @@ describe("a process that is killed", () => {
         expect(asText(record)?.outcome?.members).toStartWith(`"outputs":["${id}`);
       }
       await store.close();
-      const next = await open(dir);
+      await using next = await open(dir);
       for await (const { id } of next.takeOver((source) => source.owner === owner)) next.finish(endOf(id));
-      await next.close();
     }
     // All predictions have ended, so the store has none to take over, and only files with outcomes.
-    const last = await open(dir);
+    await using last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));
     for (const name of names) expect((await last.get(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
-    await last.close();
   }, 120_000);
 
   test("beside other processes of the server leaves its predictions to these", async () => {
     await using dir = await tempDir();
-    const store = await open(dir);
+    await using store = await open(dir);
     const members = await Promise.all(
       ["b", "c"].map((owner) => killedAfter(300, dir.join("predictions.db"), { role: "member", owner })),
     );
@@ -63,7 +61,6 @@ describe("a process that is killed", () => {
       for (const id of created) expect(left.has(id) || (await store.get(id))?.outcome !== undefined).toBe(true);
     }
     for (const id of mine) expect(left.has(id)).toBe(false);
-    await store.close();
   }, 120_000);
 });
 
@@ -72,28 +69,26 @@ describe("a database thread that dies", () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
-    const store = await open(dir, { newWorker });
+    await using store = await open(dir, { newWorker });
     const kept = store.create(requestOf("ax", { body: '["die now"]' }));
     await new Promise((resolve) => setImmediate(resolve));
     store.begun("ax");
     expect((await failureOf(kept)).code).toBe("predictions_unwritable");
     await store.create(requestOf("ax"));
     expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
-    await store.close();
   });
 
   test("is followed by one that stores again what was lost, even if retention has evicted it since", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
-    const store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
+    await using store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
     const kept = ["ax", "ay"].map((id) => store.create(requestOf(id)));
     for (const id of ["ax", "ay"]) store.finish(endOf(id, { logs: "die now" }));
     for (const each of kept) expect((await failureOf(each)).code).toBe("predictions_unwritable");
     expect(await store.get("ax")).toBeUndefined();
     await store.create(requestOf("ax"));
     expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
-    await store.close();
   });
 
   test("is replaced by a thread that writes the predictions which ended meanwhile", async () => {
@@ -114,10 +109,9 @@ describe("a database thread that dies", () => {
     } finally {
       warn.mockRestore();
     }
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(await next.get("a1")).toEqual(endOf("a1"));
     expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3"]);
-    await next.close();
   });
 });
 
@@ -199,7 +193,7 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
     await change(path);
     const bytes = await Bun.file(path).bytes();
     using error = spyOn(log, "error").mockImplementation(silent);
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(error.mock.calls.flat()).toEqual([
       expect.stringContaining(`${path} cannot be used: ${reason}. They are in `),
     ]);
@@ -209,7 +203,6 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
     expect(await leftOf(next)).toEqual([]);
     await endIn(next, endOf("a1"));
     expect(await next.get("a1")).toEqual(endOf("a1"));
-    await next.close();
   });
 });
 
@@ -291,8 +284,7 @@ describe("a store that is closed", () => {
     expect((await failureOf(store.create(requestOf("a1")))).code).toBe("predictions_unwritable");
     store.finish(endOf("a2"));
     await store.flush();
-    const next = await open(dir);
+    await using next = await open(dir);
     expect(next.retained.count).toBe(0);
-    await next.close();
   });
 });
