@@ -5,12 +5,13 @@ import { separateKey } from "../src/engine/item-check.ts";
 import { Quarantine, type Sender } from "../src/server/flow/quarantine.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
+import { latenciesOf } from "./helpers/overloaded-flow.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
 describe("a client", () => {
   const from = (address: string, name = "") => ({ address, name });
-  const [good, bad, proxy, other] = [from("good"), from("bad"), from("proxy"), from("other")];
+  const [good, bad] = [from("good"), from("bad")];
   const after = (ends: readonly (readonly [client: Sender, hasFailed: boolean])[]) => {
     let now = 0;
     const quarantine = new Quarantine(() => now);
@@ -32,19 +33,6 @@ describe("a client", () => {
     expect([quarantine.holds(good), quarantine.holds(mixed)]).toEqual([false, false]);
   });
 
-  test("is not quarantined if there are no other clients, as behind a proxy that names no client", () => {
-    const { quarantine, pass } = after(times(50, [proxy, true]));
-    expect(quarantine.holds(proxy)).toBe(false);
-    for (let i = 0; i < 50; i++) quarantine.ended(proxy, false);
-    expect(quarantine.holds(proxy)).toBe(false);
-    for (let i = 0; i < 50; i++) quarantine.ended(proxy, true);
-    expect(quarantine.holds(proxy)).toBe(false);
-    quarantine.holds(other);
-    expect(quarantine.holds(proxy)).toBe(true);
-    pass(2000);
-    expect(quarantine.holds(proxy)).toBe(false);
-  });
-
   test("is not quarantined because of others at its address, once its own items have succeeded", () => {
     const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
     const one = from("proxy", "good");
@@ -54,8 +42,6 @@ describe("a client", () => {
         bads.map((each) => [each, true] as const),
       ).flat(),
     );
-    expect(quarantine.holds(one)).toBe(false);
-    quarantine.holds(other);
     expect(quarantine.holds(one)).toBe(true);
     for (let i = 0; i < 25; i++) quarantine.ended(one, false);
     for (const each of bads) quarantine.ended(each, true);
@@ -76,9 +62,17 @@ describe("a client", () => {
   test("is forgotten after ten thousand other clients", () => {
     const { quarantine } = after([...times(9, [from("first"), true] as const), [good, false]]);
     for (let i = 0; i < 5000; i++) quarantine.ended(from(`client ${i}`), true);
-    quarantine.holds(good);
     expect(quarantine.holds(from("first"))).toBe(false);
   });
+});
+
+test("a client beside 64 clients with bad inputs waits at most twice as long as alone", async () => {
+  const middle = (times: readonly number[]) => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0;
+  const alone = await latenciesOf({ good: 16, bad: 0, seconds: 4 });
+  const beside = await latenciesOf({ good: 16, bad: 64, seconds: 4 });
+  expect(middle(alone)).toBeGreaterThan(0);
+  expect(middle(beside)).toBeLessThanOrEqual(2 * middle(alone));
+  expect(beside.length).toBeGreaterThan(alone.length / 3);
 });
 
 test("quarantined items share no batch with others, from the first item on", async () => {

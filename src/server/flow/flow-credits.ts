@@ -59,10 +59,10 @@ class Credits {
    * queue, not items.
    */
   areLeft(isFirst = false): boolean {
-    // The batches of quarantined items fail and run again in parts, so the items of one batch are in the engine at most.
+    // The batches of quarantined items fail and run again in parts, so one such batch is in the engine at most.
     const isFull =
       this === this.#flow.quarantined
-        ? this.ready + this.running >= this.#flow.batchItems
+        ? this.running > 0 || this.ready >= this.#flow.batchItems
         : (isFirst ? this.#lists : this.ready) >= this.#flow.maxReady;
     if (isFull || this.#preparing >= MAX_PREPARING) return false;
     if (this.used === 0) return true;

@@ -133,7 +133,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Queues the inputs of a prediction. */
   run(list: ItemList): void {
-    if (this.quarantine.isWatching) list.isQuarantined ||= this.quarantine.holds(list.client);
+    list.isQuarantined = this.quarantine.holds(list.client);
     this.credits.add(list);
     this.#goOn(list);
   }
@@ -251,6 +251,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     // Decides the order before inputs leave the queue.
     this.#turns.look(begin);
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
+      if (list.next === 0 && !list.isQuarantined && this.quarantine.holds(list.client)) {
+        this.#quarantine(list);
+        continue;
+      }
       this.#turns.take(list);
       this.#turnMs = begin;
       if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) {

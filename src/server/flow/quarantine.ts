@@ -1,10 +1,9 @@
 /**
  * Quarantines clients with many failed items, because a bad item fails its whole batch. Items of quarantined clients
- * share no batch with items of other clients, and run after them.
+ * share no batch with items of other clients, and one such batch is in the engine at most.
  *
  * Clients differ by address, and within an address by the name that a proxy reports or the connection has. A new name
- * starts with the failures of its address, so a client gains nothing by new names. Without other clients nobody is
- * quarantined.
+ * starts with the failures of its address, so a client gains nothing by new names.
  */
 
 export interface Sender {
@@ -20,8 +19,6 @@ export interface Sender {
 const NEWEST_WEIGHT = 1 / 16;
 /** A client with a larger share of failed items is quarantined. */
 const MAX_FAILED_SHARE = 1 / 4;
-/** Another client counts as present for this many milliseconds after its last new prediction. */
-const OTHERS_MS = 2000;
 /** Clients are checked for this many milliseconds after the last failed item of any client. */
 const WATCH_MS = 60_000;
 const MAX_SHARES = 10_000;
@@ -31,7 +28,6 @@ export class Quarantine {
   /** Share of failed items by address and by sender. The entry that changed last is last. */
   readonly #shares = new Map<string, number>();
   #failedAtMs = -Infinity;
-  #othersAtMs = -Infinity;
 
   constructor(now = () => performance.now()) {
     this.#now = now;
@@ -42,14 +38,11 @@ export class Quarantine {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }
 
-  /**
-   * Whether a new prediction of a client is quarantined. For a client without many failed items, notes its presence.
-   */
+  /** Whether a new prediction of a client is quarantined. */
   holds(client: Sender | undefined): boolean {
-    const share = client && (this.#shares.get(keyOf(client)) ?? this.#shares.get(client.address));
-    if (share !== undefined && share > MAX_FAILED_SHARE) return this.#now() - this.#othersAtMs < OTHERS_MS;
-    this.#othersAtMs = this.#now();
-    return false;
+    if (client === undefined || this.#shares.size === 0 || !this.isWatching) return false;
+    const share = this.#shares.get(keyOf(client)) ?? this.#shares.get(client.address);
+    return share !== undefined && share > MAX_FAILED_SHARE;
   }
 
   /** Counts an item of a client that has succeeded or failed. */
@@ -60,7 +53,9 @@ export class Quarantine {
     if (share === 0 && !hasFailed) return;
     this.#count(client.address, share, hasFailed);
     const key = keyOf(client);
-    this.#count(key, this.#shares.get(key) ?? share, hasFailed);
+    const own = this.#shares.get(key) ?? share;
+    // A name with a failure counts at least as much as its address.
+    this.#count(key, hasFailed ? Math.max(own, share) : own, hasFailed);
     for (const oldest of this.#shares.keys()) {
       if (this.#shares.size <= MAX_SHARES) break;
       this.#shares.delete(oldest);
@@ -69,8 +64,6 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // Forgets when the last client that is not quarantined sent a prediction, because it may be this client.
-    if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);
   }
