@@ -42,9 +42,8 @@ interface HiddenSize extends LinearSize {
 }
 
 /**
- * Compiles the guards of a program. PyTorch's `ExportedProgram.module()` has the same
- * checks: fixed sizes, equal
- * sizes, ranges, then the conditions that tracing recorded.
+ * Compiles the guards of a program. PyTorch's `ExportedProgram.module()` has the same checks: fixed sizes, equal sizes,
+ * ranges, then the conditions that tracing recorded.
  * @throws Error naming an unsupported guard
  */
 export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {
