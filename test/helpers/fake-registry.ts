@@ -25,7 +25,7 @@ export interface RegistryBehaviour {
   readonly missing?: { readonly status: number; readonly code: string };
   /** The fault of each request that sends a large blob, in order; undefined for none. */
   readonly faults?: readonly (UploadFault | undefined)[];
-  /** What the registry has from the start. Its manifest answers for every tag and digest. */
+  /** Content of the registry from the start. The manifest answers for every tag and digest. */
   readonly content?: Content;
   /** The answer to every request, in place of all other behaviours. */
   readonly always?: Answer;

@@ -1,4 +1,4 @@
-/** What differs between Docker Hub and other registries: the host of its API, its logins and names without an owner. */
+/** Docker Hub differs from other registries in the host of the API, the keys of logins and names without an owner. */
 
 const HUB = "docker.io";
 const API_HOST = "registry-1.docker.io";

@@ -62,14 +62,6 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
   return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
 }
 
-/**
- * Whether rounding explains a difference of two numbers in JSON. `largest` is the largest absolute number of their
- * list.
- */
-export function isRounding(difference: number, largest: number): boolean {
-  return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);
-}
-
 export function text(difference: number): string {
   return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
 }

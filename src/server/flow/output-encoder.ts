@@ -39,12 +39,10 @@ class OutputText {
 }
 
 export class OutputEncoder {
-  readonly #output: z.ZodType;
   readonly #wires: Readonly<Record<"output" | "part" | "demoOutput", Wire>>;
   readonly #largeJson = new LargeJson();
 
   constructor({ output, part, demo }: Pick<ModelFacts, "output" | "part" | "demo">) {
-    this.#output = output;
     const wire = wireOf(output, "output");
     this.#wires = {
       output: wire,
@@ -70,14 +68,6 @@ export class OutputEncoder {
   /** Encodes an output as JSON text. @throws SconceError `output_invalid` when it does not fit the declared output */
   encode(output: unknown, form = listForm): Encoded {
     return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
-  }
-
-  /**
-   * Converts the JSON value of an output: data URIs of arrays become lists of numbers. An invalid value stays as it is.
-   */
-  withLists(wire: unknown): unknown {
-    const decoded = z.safeDecode(this.#output, wire);
-    return decoded.success ? this.#wires.output(decoded.data) : wire;
   }
 
   /**
