@@ -24,6 +24,10 @@ const dir = fixture(tempDir);
 const store = fixture(async () => {
   const spin =
     "(rows, { input: { x } }) => { const end = performance.now() + x; while (performance.now() < end); return { y: x }; }";
+  const large = {
+    output: "z.object({ y: z.string() })",
+    postprocess: "({ y }) => ({ y: String(y.data[0]).repeat(1e6) })",
+  };
   const wide = {
     tensors: "{ inputs: { x: float32() }, outputs: { y: float32() } }",
     weights: '"wide.pt"',
@@ -31,7 +35,12 @@ const store = fixture(async () => {
   };
   const wideFolder = await writeModel(dir, modelText({ name: '"wide"', ...wide }), "wide");
   await copyFile((await fixtures()).path("wide.pt"), join(wideFolder, "wide.pt"));
-  return storeWith("lab", wideFolder, await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"));
+  return storeWith(
+    "lab",
+    wideFolder,
+    await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
+    await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
+  );
 });
 
 const serve = (model: string, ...args: string[]): RunningCli =>
@@ -162,6 +171,19 @@ describe("a server", () => {
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     expect(isRunning(engine)).toBe(false);
+  });
+
+  test("that is killed has the large outcome that a client has read after its restart", async () => {
+    const place = ["--store", dir.join("large.sqlite")];
+    await using server = serve("large", ...place);
+    const client = await clientOf(server);
+    const { prediction_id: id } = await client.create([{ x: 3 }]);
+    const outputs = [{ y: "7".repeat(1_000_000) }];
+    expect((await client.end(id)).outputs).toEqual(outputs);
+    server.kill("SIGKILL");
+    await server.exited;
+    await using next = serve("large", ...place);
+    expect((await (await clientOf(next)).end(id)).outputs).toEqual(outputs);
   });
 
   test("names the function of the model that blocked the process, and for how long", async () => {

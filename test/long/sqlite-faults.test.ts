@@ -5,6 +5,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { log } from "../../src/base/log.ts";
 import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
+import { clientOf, startCli } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
 import { killedAfter } from "../helpers/killed-store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "../helpers/predictions.ts";
@@ -239,8 +240,10 @@ describe("a file that is deleted or replaced under a running server", () => {
       await using dir = await tempDir();
       const path = dir.join("predictions.db");
       await using models = await storeWith("lab");
-      await using server = await models.serve("lab", { store: path });
-      const { client } = server;
+      await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
+        env: { SCONCE_HOME: models.home },
+      });
+      const client = await clientOf(server);
       const { prediction_id: id } = await client.create([{ x: 1 }]);
       expect(await client.end(id)).toMatchObject({ status: "success" });
       rmSync(path);
@@ -255,6 +258,8 @@ describe("a file that is deleted or replaced under a running server", () => {
         detail: expect.stringContaining("its file was deleted or replaced; restart the server"),
       });
       expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+      const errors = server.lines.filter((line) => line.includes("ERROR"));
+      expect(errors).toEqual([expect.stringContaining("were deleted or replaced")]);
     },
   );
 });

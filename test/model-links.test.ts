@@ -1,0 +1,47 @@
+/** The list of models has links that a browser can follow, whatever the names of the models are. */
+import { expect, test } from "bun:test";
+import { ModelStore } from "../src/package/store/store.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+/** Two tags of a repository, which as relative links could be URLs with the scheme `lab`, and a name with a slash. */
+const names = ["lab:latest", "lab:live", "team/ten"];
+const store = fixture(async () => {
+  await using dir = await tempDir();
+  const made = await storeWith("lab", await writeModel(dir, modelText({ name: '"team/ten"' })));
+  new ModelStore(made.home).tag("lab:latest", "lab:live");
+  return made;
+});
+
+/** Resolves the links of a page as a browser does. */
+const linksOf = (html: string, page: string) =>
+  Array.from(html.matchAll(/ href="([^"]+)"/g), ([, href = ""]) => new URL(href, page));
+
+test.each(["", "/base"])(
+  "the links of the list of models lead to the models (base path %p)",
+  async (base) => {
+    const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "1", ...(base === "" ? [] : ["--base-path", base])];
+    await using server = startCli(["serve", ...names, ...args], { env: { SCONCE_HOME: store.home } });
+    const { origin } = new URL((await clientOf(server)).url);
+    const demos = names.map((name) => `${origin}${base}/models/${name}/demo`);
+    for (const path of ["/", "/models", "/models/"]) {
+      const page = await fetch(`${origin}${base}${path}`, { headers: { Accept: "text/html" } });
+      const links = linksOf(await page.text(), page.url);
+      expect(links.map(({ href }) => href)).toEqual(expect.arrayContaining(demos));
+      for (const link of links) expect([link.href, (await fetch(link)).status]).toEqual([link.href, 200]);
+    }
+    for (const path of ["/models", "/models/"]) {
+      const list = await fetch(`${origin}${base}${path}`);
+      const { models } = (await list.json()) as { models: readonly { name: string; url: string }[] };
+      expect(models.map(({ name }) => name)).toEqual(names);
+      for (const { name, url } of models) {
+        const model = await fetch(new URL(url, list.url));
+        expect([model.url, model.status]).toEqual([`${origin}${base}/models/${name}`, 200]);
+      }
+    }
+  },
+  60_000,
+);
