@@ -13,8 +13,8 @@ const packedTime = z.object({
   /** One entry for each measurement: milliseconds of processor time of a run, in the fastest block. */
   times: z.array(z.object({ packedMs: z.number(), plainMs: z.number() })),
   /**
-   * Largest mean number of page faults of a run, over all measurements. Above zero, the times also depend on the memory
-   * allocator.
+   * Page faults of a run: the mean of the median block, the largest of all measurements. Above zero, the times also
+   * depend on the memory allocator.
    */
   pageFaults: z.number(),
 });
