@@ -22,7 +22,7 @@ export function embeddingRequest(model: Model) {
   return z.object({
     model: nameOf(model),
     input: textOrTexts(textIn(model, input), tokenIds !== undefined),
-    encoding_format: z.enum(["float", "base64"], 'must be "float" or "base64"').optional(),
+    encoding_format: z.enum(["float", "base64"], 'must be "float" or "base64"').nullish(),
     dimensions: (size === undefined ? z.null(hint) : z.union([z.literal(size), z.null()], hint)).optional(),
   });
 }
@@ -68,7 +68,7 @@ export function checked<T>(schema: z.ZodType<T>, given: Readonly<Record<string, 
 function nameOf({ name }: Model) {
   return z
     .string()
-    .optional()
+    .nullish()
     .openapi({ description: `\`${name}\`, or absent` });
 }
 
