@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/api apis/apis app assets listener metrics openapi/samples options record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
+      "apis/api apis/apis app assets listener metrics openapi/short-example options record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
   },
   "server/page": {
     imports: "server/http",

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { targetOf } from "../src/base/json.ts";
 import type { ServeConfig } from "../src/server/config.ts";
-import { shortened } from "../src/server/http/openapi/samples.ts";
+import { shortened } from "../src/server/http/openapi/short-example.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 

@@ -170,10 +170,6 @@ export class SchemaNode {
     return isJson(value) ? value : undefined;
   }
 
-  get examples(): readonly Json[] {
-    return listOf(this.schema.examples).filter(isJson);
-  }
-
   /** Whether `.meta({ hidden: true })` hides the field from the web page. */
   get isHidden(): boolean {
     return this.#keyword("hidden") === true;
@@ -192,20 +188,8 @@ export class SchemaNode {
     return this.#number("maximum");
   }
 
-  get exclusiveMinimum(): number | undefined {
-    return this.#number("exclusiveMinimum");
-  }
-
-  get exclusiveMaximum(): number | undefined {
-    return this.#number("exclusiveMaximum");
-  }
-
   get multipleOf(): number | undefined {
     return this.#number("multipleOf");
-  }
-
-  get minLength(): number | undefined {
-    return this.#number("minLength");
   }
 
   get maxLength(): number | undefined {

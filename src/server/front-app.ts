@@ -10,7 +10,7 @@ import { maxInputsOf } from "./front-service.ts";
 import type { BrokenModel, NamedModel } from "./http/apis/api.ts";
 import { createApp } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
-import { shortened } from "./http/openapi/samples.ts";
+import { shortened } from "./http/openapi/short-example.ts";
 import type { Hindrance, Lifecycle } from "./http/routes/health.ts";
 import { createBrokenApp, workerRefusal } from "./http/routes/models.ts";
 import type { ServedModel } from "./http/served-model.ts";

@@ -1,9 +1,7 @@
 /** Describes the routes of predictions and demo predictions in the OpenAPI document. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import { isDataUrl } from "../../../author/data-url.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
 import { contentEncodings } from "../decoded-body.ts";
-import { END_ID } from "../event-stream.ts";
 import type { Family } from "../record-json.ts";
 import { chosenId } from "../request-headers.ts";
 import { fails, json, unreadable } from "./answers.ts";
@@ -21,7 +19,6 @@ import {
   traced,
   webhook,
 } from "./headers.ts";
-import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
 export interface Described {
@@ -66,7 +63,7 @@ export function creatingRoutes(
   const made = json(
     schema,
     `The current state of the ${noun}: pending, or finished if the client asked to wait`,
-    { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
+    {},
     { Location: text(`The path of the ${noun}`), ...applied, ...modelHeader },
   );
   const responses = { 200: made, ...fails(...creatingProblems, ...(hasKeys ? ["key_limit" as const] : [])) };
@@ -110,12 +107,7 @@ export function creatingRoutes(
       description: "Queued inputs do not run. Inputs of other clients are not affected.",
       request: { params: idOf(family), headers: z.object(traced) },
       responses: {
-        200: json(
-          schema,
-          `The current state of the ${noun}; a finished ${noun} does not change`,
-          { examples: recordSamples(family, schemas.samples, ["canceled", "success"]) },
-          modelHeader,
-        ),
+        200: json(schema, `The current state of the ${noun}; a finished ${noun} does not change`, {}, modelHeader),
         ...fails("origin_refused", "prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
       },
     },
@@ -148,13 +140,8 @@ const fileAnswer = {
 };
 
 export function readingRoutes(family: Family, described: Described): RouteConfig[] {
-  const { lists } = family;
-  const samples = described.schemas.samples;
-  return [
-    recordRoute(family, described),
-    eventsRoute(family, described),
-    ...lists.map((list) => fileRoute(family, list, list === "outputs" ? samples.output : samples.demoOutput)),
-  ];
+  const files = family.lists.map((list) => fileRoute(family, list));
+  return [recordRoute(family, described), eventsRoute(family, described), ...files];
 }
 
 function recordRoute(family: Family, { schemas }: Described): RouteConfig {
@@ -168,18 +155,13 @@ function recordRoute(family: Family, { schemas }: Described): RouteConfig {
     description: `Answers at once. With \`Prefer: wait\` it answers when the ${noun} has finished, with \`Accept: text/event-stream\` like stream${name}. A finished ${noun} stays readable for a while.`,
     request: { params: idOf(family), headers: z.object({ ...prefer, ...traced }) },
     responses: {
-      200: json(
-        schemas.records[kind],
-        `The current state of the ${noun}`,
-        { examples: recordSamples(family, schemas.samples, ["success", "pending", "running", "failed"]) },
-        { ...applied, ...modelHeader },
-      ),
+      200: json(schemas.records[kind], `The current state of the ${noun}`, {}, { ...applied, ...modelHeader }),
       ...fails("prediction_not_found", "queue_full", ...unreadable),
     },
   };
 }
 
-function eventsRoute(family: Family, { schemas: { samples, definitions } }: Described): RouteConfig {
+function eventsRoute(family: Family, { schemas: { definitions } }: Described): RouteConfig {
   const { path, kind, idName, name, tag, noun } = family;
   const part = definitions.has("Part") ? "`part`: a part of an output, as PartEvent, before the whole output; " : "";
   const log = kind === "demo" ? "`log`: a piece of the demo's logs; " : "";
@@ -198,7 +180,6 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
         content: {
           "text/event-stream": {
             schema: definitions.has("Part") ? z.string().openapi({ ...partContent }) : z.string(),
-            example: eventsExample(family, samples),
           },
         },
       },
@@ -214,26 +195,12 @@ const partContent: JsonSchema = {
   contentSchema: referenceTo("PartEvent"),
 };
 
-function eventsExample(family: Family, samples: OutputSamples): string {
-  const { pending, success } = recordSamples(family, samples, ["pending", "success"]);
-  const event = (name: string, data: unknown, id: string) =>
-    `event: ${name}\ndata: ${JSON.stringify(data)}\nid: ${id}\n\n`;
-  const outputs =
-    success && "outputs" in success.value && Array.isArray(success.value.outputs) ? success.value.outputs : [];
-  const { part } = samples;
-  const parts = part === undefined ? "" : event("part", { index: 0, sequence: 0, part }, "0::k3v9ab.1");
-  const middle = outputs.map((output: unknown) => event("output", { index: 0, output }, "0:0-0"));
-  const end = success === undefined ? "" : event("completed", success.value, END_ID);
-  return `retry: 1000\n\n${event("start", pending?.value, "0:")}${parts}${middle.join("")}${end}`;
-}
-
-function fileRoute(family: Family, list: Family["lists"][number], sample: unknown): RouteConfig {
+function fileRoute(family: Family, list: Family["lists"][number]): RouteConfig {
   const { path, idName, name, tag, noun } = family;
   const isDemo = list === "demo_outputs";
   const bytes = { schema: z.string().openapi({ format: "binary" }) };
   // Client generators know the first media type, and ignore `*/*`.
   const content = { "application/octet-stream": bytes, "*/*": bytes };
-  const example = pathOfFile(sample);
   const headers = z.object({ ...fileAnswer, ...modelHeader, ...answered });
   const partHeaders = headers.extend({
     "Content-Range": text("Range of these bytes, and size of the file", "bytes 0-1023/5120"),
@@ -248,10 +215,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
     request: {
       params: idOf(family).extend({
         index: z.int().min(0).openapi({ description: "Index of the input", example: 0 }),
-        field: z.string().openapi({
-          description: "Path in the output: names and indexes with slashes between them",
-          ...(example === undefined ? {} : { example }),
-        }),
+        field: z.string().openapi({ description: "Path in the output: names and indexes with slashes between them" }),
       }),
       headers: z.object({ ...fileRequest, ...traced }),
     },
@@ -262,15 +226,4 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
       ...fails("prediction_not_found", "file_not_found", "range_not_satisfiable", "queue_full", ...unreadable),
     },
   };
-}
-
-/** Path of the first file within a sample output, with slashes as in URLs; undefined without a file. */
-function pathOfFile(sample: unknown): string | undefined {
-  if (typeof sample !== "object" || sample === null) return undefined;
-  for (const [name, value] of Object.entries(sample)) {
-    if (typeof value === "string" && isDataUrl(value)) return name;
-    const within = pathOfFile(value);
-    if (within !== undefined) return `${name}/${within}`;
-  }
-  return undefined;
 }

@@ -3,7 +3,6 @@ import { z } from "@hono/zod-openapi";
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import { problemCodes, problemType } from "../problem.ts";
 import { componentOf, referenceTo } from "./component.ts";
-import { sampleOf } from "./samples.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
 const time = z.iso.datetime();
@@ -118,11 +117,6 @@ export function modelSchemas(
     input,
     inputs: z.array(input).min(1),
     newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
-    samples: {
-      output: sampleOf(model.outputSchema),
-      part: model.partSchema && sampleOf(model.partSchema),
-      demoOutput: sampleOf(model.demoOutputSchema),
-    },
     records: {
       prediction: prediction.openapi("Prediction", narrowed(outputs)),
       demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),
