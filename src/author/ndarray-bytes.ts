@@ -4,7 +4,7 @@ import { arrayOfNpy, type NpyArray } from "../base/npy.ts";
 import { decodeDataUrl, isDataUrl } from "./data-url.ts";
 import { elements } from "./elements.ts";
 import { checkedArray, emptyOf, newData, type ReadArray } from "./ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, describeTensor, isDType, ModelTensor, type TensorSpec } from "./tensor.ts";
+import { arrayTypes, countOf, type DType, describeTensor, ModelTensor, type TensorSpec } from "./tensor.ts";
 
 /**
  * Reads a tensor from a data URI, as a NumPy file if the content begins like one, otherwise as the bytes of the
@@ -33,7 +33,7 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   if (shape !== undefined) return checkedArray(spec, new ModelTensor(spec.dtype, shape, copied(spec.dtype, bytes)));
   if (stated !== undefined)
     return refused(spec, `${bytes.length} bytes with the sizes ${stated.join("x")} do not fit ${declared}`);
-  return refused(spec, `${bytes.length} bytes do not fit ${declared}, ${expectedBytes(spec, bytes.length)}`);
+  return refused(spec, `${bytes.length} bytes do not fit ${declared}, ${expectedBytes(spec)}`);
 }
 
 function refused<D extends DType>({ dtype }: TensorSpec<D>, message: string): ReadArray<D> {
@@ -47,28 +47,16 @@ function copied<D extends DType>(dtype: D, bytes: Uint8Array) {
   return data;
 }
 
-/** NumPy's dtype codes. */
-const npyTypes: Readonly<Partial<Record<DType, string>>> = {
-  float16: "<f2",
-  float32: "<f4",
-  float64: "<f8",
-  int8: "|i1",
-  int16: "<i2",
-  int32: "<i4",
-  int64: "<i8",
-  uint8: "|u1",
-  bool: "|b1",
-};
-
 /** Reads a NumPy array. Converts elements of another dtype, if the declared dtype can hold them. */
-function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes, at }: NpyArray): ReadArray<D> {
+function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, npy: NpyArray): ReadArray<D> {
   const { dtype, dims } = spec;
+  const { shape, bytes, at } = npy;
   const count = countOf(shape);
   if (shapeOfBytes(spec, shape, count) === undefined) {
     const declared = describeTensor(dtype, dims);
     return refused(spec, `a NumPy array of the shape (${shape.join(", ")}) does not fit ${declared}`);
   }
-  if (npyTypes[dtype] === type) return checkedArray(spec, new ModelTensor(dtype, shape, copied(dtype, bytes)));
+  if (npy.dtype === dtype) return checkedArray(spec, new ModelTensor(dtype, shape, copied(dtype, bytes)));
   const { read, expected } = elements[dtype];
   const data = newData(dtype, count);
   for (let i = 0; i < count; i++) {
@@ -81,27 +69,15 @@ function arrayFromNpy<D extends DType>(spec: TensorSpec<D>, { type, shape, bytes
   return checkedArray(spec, new ModelTensor(dtype, shape, data));
 }
 
-/** The end of an error message about a wrong number of bytes: the expected number, and a dtype that would fit. */
-function expectedBytes(spec: TensorSpec, given: number): string {
-  const { dtype, dims } = spec;
+/** The end of an error message about a wrong number of bytes: the expected number. */
+function expectedBytes({ dtype, dims }: TensorSpec): string {
   const size = arrayTypes[dtype].BYTES_PER_ELEMENT;
   const known = countOf(dims.map((dim) => (typeof dim === "number" ? dim : 1))) * size;
   const free = dims.filter((dim) => typeof dim !== "number").length;
   const each = `whose elements have ${size} ${size === 1 ? "byte" : "bytes"} each`;
   if (free > 1) return `${each}; say the sizes with ;shape=2x3 before ;base64`;
   if (free === 1) return `${each}: expected a multiple of ${known} bytes`;
-  const likely = dtypeOf(dtype, (size * given) / known);
-  const fix = likely === undefined ? "" : `; are the elements ${likely}? Convert them to ${dtype}`;
-  return `which has ${known} bytes${fix}`;
-}
-
-/**
- * A dtype with elements of this size: preferably of the same kind, then a float, then an integer; undefined without
- * one.
- */
-function dtypeOf(dtype: DType, bytes: number): DType | undefined {
-  const kinds = [dtype.replace(/^b?(float|int|uint)\d+$/, "$1"), "float", "uint", "int"];
-  return kinds.map((kind) => `${kind}${8 * bytes}`).find(isDType);
+  return `which has ${known} bytes`;
 }
 
 /** The shape in `;shape=2x3` before `;base64` of a data URI; undefined without it. */

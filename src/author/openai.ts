@@ -216,8 +216,8 @@ function isVector(field: SchemaNode): boolean {
 }
 
 function sizeOf(field: SchemaNode | undefined): number | undefined {
-  const list = field && listOf(field);
-  return list?.minItems === list?.maxItems ? list?.maxItems : undefined;
+  const { minItems, maxItems } = (field && listOf(field)?.limits) ?? {};
+  return minItems === maxItems ? maxItems : undefined;
 }
 
 function isScored(field: SchemaNode): boolean {

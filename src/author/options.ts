@@ -18,7 +18,8 @@ export function oneOf<const T extends string | number>(values: readonly T[]) {
 
 /** An option that the call itself checks. */
 export const anything = z.unknown().optional();
-export const wholeNumber = z.int("give a whole number").min(1, "give a whole number of at least 1").optional();
+const wholeFault = "give a whole number of at least 1";
+export const wholeNumber = z.int(wholeFault).min(1, wholeFault).optional();
 export const positiveNumber = z.number("give a number").positive("give a number above 0").optional();
 
 /**

@@ -1,6 +1,6 @@
-/** Schemas of the options of `Image`. `placement.ts` checks the sizes. */
+/** Schemas of the options of `Image`. */
 import * as z from "zod";
-import { anything, oneOf, optionsOf } from "./options.ts";
+import { anything, oneOf, optionsOf, wholeNumber } from "./options.ts";
 import { filters } from "./pixels.ts";
 import { fits } from "./placement.ts";
 
@@ -15,10 +15,10 @@ const normalization = optionsOf({ mean: perChannel, std: perChannel });
 
 /** Options of `pixels()`. */
 export const pixelOptions = optionsOf({
-  width: anything,
-  height: anything,
-  shortSide: anything,
-  crop: anything,
+  width: wholeNumber,
+  height: wholeNumber,
+  shortSide: wholeNumber,
+  crop: wholeNumber,
   fit: oneOf(fits),
   channels: oneOf(channelCounts),
   filter: oneOf(filters),
@@ -29,7 +29,9 @@ export const pixelOptions = optionsOf({
   normalize: normalization.optional(),
 });
 /** Options of `pixels()` with an object as `crop`. */
-export const croppedPixelOptions = pixelOptions.extend({ crop: optionsOf({ width: anything, height: anything }) });
+export const croppedPixelOptions = pixelOptions.extend({
+  crop: optionsOf({ width: wholeNumber.unwrap(), height: wholeNumber.unwrap() }),
+});
 
 /** Pixels for `Image.fromPixels`, which checks the numbers of values. */
 export const rawPixels = optionsOf({

@@ -46,12 +46,14 @@ export interface Placement {
 /**
  * Computes size and position. `cover` rounds like torchvision's `Resize` of the shorter side with `CenterCrop`;
  * `contain` rounds like Pillow's `ImageOps.pad`.
- * @throws SconceError `item_failed` for an invalid size
+ * @throws SconceError `item_failed` for `shortSide` beside `width` or `height`
  */
 export function placementOf(source: Size, options: PlacementOptions): Placement {
   const { width, height, shortSide, fit = "fill", crop } = options;
   const cut = typeof crop === "number" ? { width: crop, height: crop } : crop;
-  checkSizes({ width, height, shortSide, "crop.width": cut?.width, "crop.height": cut?.height });
+  if (shortSide !== undefined && (width ?? height) !== undefined) {
+    throw new SconceError("item_failed", "pixels(): shortSide is given with width or height; give one or the other");
+  }
   const box = boxOf(source, options);
   const scaled = scaledTo(source, box, fit);
   const target = cut ?? box;
@@ -82,17 +84,6 @@ function boxOf(source: Size, { width, height, shortSide }: PlacementOptions): Si
     width: width ?? Math.max(1, Math.round(((height ?? 1) * source.width) / source.height)),
     height: height ?? Math.max(1, Math.round(((width ?? 1) * source.height) / source.width)),
   };
-}
-
-function checkSizes(sizes: Readonly<Record<string, number | undefined>>): void {
-  for (const [name, value] of Object.entries(sizes)) {
-    if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
-      throw new SconceError("item_failed", `pixels(): ${name} is ${value}; give a whole number of at least 1`);
-    }
-  }
-  const { width = sizes.height, shortSide } = sizes;
-  if (shortSide === undefined || width === undefined) return;
-  throw new SconceError("item_failed", "pixels(): shortSide is given with width or height; give one or the other");
 }
 
 /** Rounds halves to the even neighbour, as Python's `round` does. */

@@ -5,22 +5,8 @@ import { elements, type Value } from "./elements.ts";
 
 export { arrayTypes, type DType, isDType };
 
-/**
- * Typed arrays over any kind of buffer, by dtype. `InstanceType<typeof Float32Array>` would allow only `ArrayBuffer`.
- */
-interface Arrays {
-  float32: Float32Array;
-  float64: Float64Array;
-  float16: Uint16Array;
-  bfloat16: Uint16Array;
-  int8: Int8Array;
-  int16: Int16Array;
-  int32: Int32Array;
-  int64: BigInt64Array;
-  uint8: Uint8Array;
-  bool: Uint8Array;
-}
-export type ArrayOf<D extends DType> = Arrays[D];
+/** The typed array of a dtype, over any kind of buffer: `InstanceType` would allow only `ArrayBuffer`. */
+export type ArrayOf<D extends DType> = (typeof arrayTypes)[D]["prototype"];
 export type TensorData = ArrayOf<DType>;
 
 /** A tensor. Elements are in row-major order, and `data.length` is the product of `shape`. */

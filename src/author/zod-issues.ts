@@ -5,35 +5,30 @@ import type * as z from "zod";
 
 type Issue = z.core.$ZodIssue;
 
-/** Replaces each union issue by the issues of the closest option, or by a list of the expected types. */
-export function withoutUnions(issues: readonly Issue[]): readonly Issue[] {
-  return new Unions().without(issues);
+/**
+ * Replaces each union issue by the issues of the closest option, or by a list of the expected types.
+ * @param replaced results by issue. A recursive union repeats issues in its options, so the work would grow
+ * exponentially without them.
+ */
+export function withoutUnions(
+  issues: readonly Issue[],
+  replaced = new Map<Issue, readonly Issue[]>(),
+): readonly Issue[] {
+  return withoutLengths(issues).flatMap((issue) => {
+    const nearest = replaced.get(issue) ?? nearestOf(issue, replaced);
+    replaced.set(issue, nearest);
+    return nearest;
+  });
 }
 
-class Unions {
-  /**
-   * Results by issue. A recursive union repeats issues in its options, so the work would grow exponentially without
-   * this cache.
-   */
-  readonly #replaced = new Map<Issue, readonly Issue[]>();
-
-  without(issues: readonly Issue[]): readonly Issue[] {
-    return withoutLengths(issues).flatMap((issue) => {
-      const replaced = this.#replaced.get(issue) ?? this.#nearest(issue);
-      this.#replaced.set(issue, replaced);
-      return replaced;
-    });
-  }
-
-  #nearest(issue: Issue): readonly Issue[] {
-    if (issue.code !== "invalid_union" || issue.errors.length === 0) return [issue];
-    const options = issue.errors.map((option) => this.without(option));
-    // An option that refuses the value's type is never the closest, however few issues it has.
-    const near = options.filter((option) => !option.every(isOfKind));
-    const best = near.toSorted((a, b) => a.length - b.length)[0];
-    if (best === undefined) return [{ ...issue, errors: [], message: alternatives(options.flat()) }];
-    return best.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
-  }
+function nearestOf(issue: Issue, replaced: Map<Issue, readonly Issue[]>): readonly Issue[] {
+  if (issue.code !== "invalid_union" || issue.errors.length === 0) return [issue];
+  const options = issue.errors.map((option) => withoutUnions(option, replaced));
+  // An option that refuses the value's type is never the closest, however few issues it has.
+  const near = options.filter((option) => !option.every(isOfKind));
+  const best = near.toSorted((a, b) => a.length - b.length)[0];
+  if (best === undefined) return [{ ...issue, errors: [], message: alternatives(options.flat()) }];
+  return best.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
 }
 
 /** Whether the issue rejects the type of the whole value. A wrong literal and a nested union count too. */

@@ -17,10 +17,9 @@ export const systemClock: Clock = {
 
 /** A clock whose timers do not keep the process alive. */
 export const monotonicClock: Clock = {
-  now: () => performance.now(),
+  ...systemClock,
   after(delayMs, task) {
-    const timer = setTimeout(task, delayMs);
-    timer.unref();
+    const timer = setTimeout(task, delayMs).unref();
     return () => clearTimeout(timer);
   },
 };

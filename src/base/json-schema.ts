@@ -17,6 +17,8 @@ export interface FileMark {
 }
 
 const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "array", "object"];
+const limitKeywords = ["minimum", "maximum", "multipleOf", "maxLength", "minItems", "maxItems"] as const;
+type LimitKeyword = (typeof limitKeywords)[number];
 /** Number of nested references after which a schema counts as circular. */
 const MAX_LEVELS = 16;
 
@@ -180,28 +182,10 @@ export class SchemaNode {
     return listOf(this.#keyword("enumNames")).filter(isText);
   }
 
-  get minimum(): number | undefined {
-    return this.#number("minimum");
-  }
-
-  get maximum(): number | undefined {
-    return this.#number("maximum");
-  }
-
-  get multipleOf(): number | undefined {
-    return this.#number("multipleOf");
-  }
-
-  get maxLength(): number | undefined {
-    return this.#number("maxLength");
-  }
-
-  get minItems(): number | undefined {
-    return this.#number("minItems");
-  }
-
-  get maxItems(): number | undefined {
-    return this.#number("maxItems");
+  /** Limits of numbers, and of the lengths of texts and lists. */
+  get limits(): Readonly<Partial<Record<LimitKeyword, number>>> {
+    const found = limitKeywords.map((name) => [name, this.#keyword(name)] as const);
+    return Object.fromEntries(found.flatMap(([name, value]) => (typeof value === "number" ? [[name, value]] : [])));
   }
 
   #findParts(): readonly SchemaNode[] {
@@ -238,11 +222,6 @@ export class SchemaNode {
   #text(keyword: string): string | undefined {
     const value = this.#keyword(keyword);
     return isText(value) ? value : undefined;
-  }
-
-  #number(keyword: string): number | undefined {
-    const value = this.#keyword(keyword);
-    return typeof value === "number" ? value : undefined;
   }
 
   #node(schema: unknown): SchemaNode {

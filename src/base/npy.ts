@@ -16,18 +16,18 @@ const MAX_HEADER_BYTES = 10_000;
 /** Lists allowed beyond 4 per element: a file of 100 bytes with the shape (10 ** 9, 0) would become a billion lists. */
 const MAX_SPARE_LISTS = 2 ** 20;
 
-/** Size in bytes and reader of an element, by the little-endian dtype name that NumPy writes. */
-const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
-  ["<f2", [2, (view, at) => view.getFloat16(at, true)]],
-  ["<f4", [4, (view, at) => view.getFloat32(at, true)]],
-  ["<f8", [8, (view, at) => view.getFloat64(at, true)]],
-  ["|i1", [1, (view, at) => view.getInt8(at)]],
-  ["<i2", [2, (view, at) => view.getInt16(at, true)]],
-  ["<i4", [4, (view, at) => view.getInt32(at, true)]],
-  ["<i8", [8, (view, at) => Number(view.getBigInt64(at, true))]],
-  ["|u1", [1, (view, at) => view.getUint8(at)]],
-  ["|b1", [1, (view, at) => view.getUint8(at) !== 0]],
-] satisfies [string, [number, Read]][]);
+/** Dtype, size in bytes and reader of an element, by the little-endian name that NumPy writes. */
+const elements: ReadonlyMap<string, readonly [dtype: string, bytes: number, read: Read]> = new Map([
+  ["<f2", ["float16", 2, (view, at) => view.getFloat16(at, true)]],
+  ["<f4", ["float32", 4, (view, at) => view.getFloat32(at, true)]],
+  ["<f8", ["float64", 8, (view, at) => view.getFloat64(at, true)]],
+  ["|i1", ["int8", 1, (view, at) => view.getInt8(at)]],
+  ["<i2", ["int16", 2, (view, at) => view.getInt16(at, true)]],
+  ["<i4", ["int32", 4, (view, at) => view.getInt32(at, true)]],
+  ["<i8", ["int64", 8, (view, at) => Number(view.getBigInt64(at, true))]],
+  ["|u1", ["uint8", 1, (view, at) => view.getUint8(at)]],
+  ["|b1", ["bool", 1, (view, at) => view.getUint8(at) !== 0]],
+] satisfies [string, [string, number, Read]][]);
 
 /** Names that other writers use and NumPy reads, without the character of the byte order. */
 const otherNames: Readonly<Record<string, string>> = {
@@ -44,8 +44,8 @@ function typeOf(descr: string): string {
 }
 
 export interface NpyArray {
-  /** NumPy's name of the dtype, e.g. `<f4`. */
-  readonly type: string;
+  /** Name of the dtype, e.g. `float32`. */
+  readonly dtype: string;
   readonly shape: readonly number[];
   /** The bytes of the elements, little-endian and in row-major order. */
   readonly bytes: Uint8Array;
@@ -69,7 +69,7 @@ export function arrayOfNpy(bytes: Uint8Array): NpyArray | undefined {
   if (order === undefined || sizes === undefined || /^\s*\d+L?$/.test(sizes))
     throw new Error("its header is not valid");
   const type = typeOf(descr ?? "");
-  const [size, read] = elements.get(type) ?? unknownType(descr, type);
+  const [dtype, size, read] = elements.get(type) ?? unknownType(descr, type);
   const shape = sizes.split(",").flatMap((each) => (each.trim() === "" ? [] : Number.parseInt(each, 10)));
   if (shape.length > MAX_DIMENSIONS)
     throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
@@ -80,7 +80,7 @@ export function arrayOfNpy(bytes: Uint8Array): NpyArray | undefined {
   const own = bytes.subarray(begin, begin + expected);
   const ordered = order === "True" ? rowMajor(own, shape, size) : own;
   const items = new DataView(ordered.buffer, ordered.byteOffset, ordered.byteLength);
-  return { type, shape, bytes: ordered, at: (index) => read(items, index * size) };
+  return { dtype, shape, bytes: ordered, at: (index) => read(items, index * size) };
 }
 
 /** The text of a member of the header, which is a dictionary of Python; undefined without one. */

@@ -28,41 +28,35 @@ export interface ProgressStep {
 }
 
 export class Progress {
-  readonly #verb: string;
-  readonly #terminal: NonNullable<ProgressOptions["terminal"]>;
-  readonly #isJson: boolean;
-  readonly #writeLine: (line: string) => void;
-  readonly #now: () => number;
+  readonly #options: Required<ProgressOptions>;
   #dueMs: number | undefined;
   #isShown = false;
 
   constructor(options: ProgressOptions) {
-    this.#verb = options.verb;
-    this.#terminal = options.terminal ?? process.stderr;
-    this.#isJson = options.isJson ?? isLogJson();
-    this.#writeLine = options.writeLine ?? ((line) => log.info(line));
-    this.#now = options.now ?? (() => performance.now());
+    const [isJson, writeLine] = [isLogJson(), (line: string) => log.info(line)];
+    this.#options = { terminal: process.stderr, isJson, writeLine, now: () => performance.now(), ...options };
   }
 
   /** Shows the progress so far. May be called often: too frequent updates are skipped. */
   update({ title, doneBytes, totalBytes }: ProgressStep): void {
-    const now = this.#now();
+    const { verb, terminal, isJson, writeLine } = this.#options;
+    const now = this.#options.now();
     this.#dueMs ??= now + QUIET_MS;
-    if (now < this.#dueMs || !(this.#isJson || this.#terminal.isTTY)) return;
+    if (now < this.#dueMs || !(isJson || terminal.isTTY)) return;
     const percent = totalBytes === 0 ? 100 : Math.floor((100 * doneBytes) / totalBytes);
-    const line = `${this.#verb} ${title}: ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
-    this.#dueMs = now + (this.#isJson ? LINES_MS : TERMINAL_MS);
-    if (this.#isJson) {
-      this.#writeLine(line);
+    const line = `${verb} ${title}: ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
+    this.#dueMs = now + (isJson ? LINES_MS : TERMINAL_MS);
+    if (isJson) {
+      writeLine(line);
     } else {
-      this.#terminal.write(clearLine + line);
+      terminal.write(clearLine + line);
       this.#isShown = true;
     }
   }
 
   /** Removes the line from the terminal. */
   end(): void {
-    if (this.#isShown) this.#terminal.write(clearLine);
+    if (this.#isShown) this.#options.terminal.write(clearLine);
     this.#isShown = false;
   }
 }

@@ -1,13 +1,9 @@
 /** A queue of items by owner. Owners take turns: each turn removes one item. */
 import { Fifo } from "./fifo.ts";
 
-class OwnerItems<T> {
-  readonly queue = new Fifo<T>();
+interface OwnerItems<T> {
   readonly owner: object;
-
-  constructor(owner: object) {
-    this.owner = owner;
-  }
+  readonly queue: Fifo<T>;
 }
 
 export class RoundRobin<T> {
@@ -23,7 +19,7 @@ export class RoundRobin<T> {
   add(owner: object, value: T): void {
     let items = this.#byOwner.get(owner);
     if (items === undefined) {
-      items = new OwnerItems(owner);
+      items = { owner, queue: new Fifo() };
       this.#byOwner.set(owner, items);
       this.#owners.push(items);
     }

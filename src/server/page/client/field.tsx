@@ -131,7 +131,8 @@ function escaped(name: string): string {
 function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: SchemaNode }) {
   const list = isList(value) ? value : [];
   const id = `field${at.pointer}`;
-  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY, description } = at.schema;
+  const { limits, description } = at.schema;
+  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = limits;
   return (
     <fieldset class="nested" id={id}>
       <legend>{at.label}</legend>

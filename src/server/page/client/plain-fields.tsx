@@ -8,7 +8,8 @@ import { type Choice, isRange } from "./schema.ts";
 const LINE_LENGTH = 120;
 
 export function TextField({ value, onChange, ...at }: FieldProps) {
-  const { maxLength = Number.POSITIVE_INFINITY, format, pattern } = at.schema;
+  const { format, pattern, limits } = at.schema;
+  const { maxLength = Number.POSITIVE_INFINITY } = limits;
   const text = typeof value === "string" ? value : "";
   const control = { ...controlOf(at), value: text };
   return (
@@ -23,7 +24,7 @@ export function TextField({ value, onChange, ...at }: FieldProps) {
 }
 
 export function NumberField({ value, onChange, ...at }: FieldProps) {
-  const { minimum: min, maximum: max } = at.schema;
+  const { minimum: min, maximum: max } = at.schema.limits;
   const [draft, setDraft] = useState<string>();
   const shown = draft ?? (value === undefined ? "" : String(value));
   // Text that is no number stays a string, so that the server's answer explains the fault.
@@ -59,8 +60,8 @@ export function NumberField({ value, onChange, ...at }: FieldProps) {
   );
 }
 
-function stepOf({ types, multipleOf }: SchemaNode, range: number): number {
-  return multipleOf ?? (types.has("integer") ? 1 : 10 ** Math.floor(Math.log10(range / 100 || 1)));
+function stepOf({ types, limits }: SchemaNode, range: number): number {
+  return limits.multipleOf ?? (types.has("integer") ? 1 : 10 ** Math.floor(Math.log10(range / 100 || 1)));
 }
 
 export function SwitchField({ value, onChange, ...at }: FieldProps) {

@@ -74,10 +74,10 @@ export function initialOf(schema: SchemaNode, example?: Value): Value {
   if (kind.name === "choice") return kind.choices[0]?.value;
   if (kind.name === "object") return membersOf(schema);
   if (kind.name === "list") {
-    return Array.from({ length: schema.minItems ?? 0 }, () => initialOf(kind.items) ?? "");
+    return Array.from({ length: schema.limits.minItems ?? 0 }, () => initialOf(kind.items) ?? "");
   }
   if (kind.name === "switch") return false;
-  return kind.name === "number" && isRange(schema) ? schema.minimum : undefined;
+  return kind.name === "number" && isRange(schema) ? schema.limits.minimum : undefined;
 }
 
 /** The members of the example, members with a default, and without an example all required members, in the order of the schema. */
@@ -91,6 +91,6 @@ function membersOf({ fields, required }: SchemaNode, example?: JsonObject): Json
 }
 
 /** Whether the limits of a number suit a slider. zod gives every integer the limits of exact integers, which are too far apart. */
-export function isRange({ minimum, maximum }: SchemaNode): boolean {
+export function isRange({ limits: { minimum, maximum } }: SchemaNode): boolean {
   return minimum !== undefined && maximum !== undefined && maximum - minimum < 1e6;
 }

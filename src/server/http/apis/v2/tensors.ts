@@ -77,7 +77,7 @@ function valuesOf(node: SchemaNode): TensorField["values"] {
   const dims: number[] = [];
   let inner = node;
   while (hasType(inner, "array") && inner.first === undefined) {
-    const { minItems, maxItems } = inner;
+    const { minItems, maxItems } = inner.limits;
     if (minItems === undefined || minItems !== maxItems) return { kind: "json" };
     dims.push(minItems);
     inner = inner.items;
