@@ -145,24 +145,13 @@ describe("Audio.fromSamples", () => {
 });
 
 describe("a file", () => {
+  const formats = "WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus";
   test.each([
-    [
-      "of another format",
-      new TextEncoder().encode("MThd something"),
-      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus",
-    ],
-    [
-      "without bytes",
-      new Uint8Array(),
-      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus",
-    ],
-    [
-      "that is cut off (WAV)",
-      wav.subarray(0, -10),
-      "file_invalid: https://example.com/a.wav is audio that is damaged or cannot be read: it is cut off",
-    ],
+    ["of another format", Buffer.from("MThd something"), `not audio that can be read; send ${formats}`],
+    ["without bytes", new Uint8Array(), `empty and not audio that can be read; send ${formats}`],
+    ["that is cut off (WAV)", wav.subarray(0, -10), "audio that is damaged or cannot be read: it is cut off"],
   ])("%s is refused", async (_, bytes, message) => {
-    expect(await faultOf(bytes)).toBe(message);
+    expect(await faultOf(bytes)).toBe(`file_invalid: https://example.com/a.wav is ${message}`);
   });
 
   test("in a format without a decoder is refused with the line that installs one", async () => {

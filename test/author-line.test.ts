@@ -1,28 +1,17 @@
 /** Errors of a model's code name the line in the author's source file, not the line in the bundle. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
-import { runCommand } from "citty";
 import { messageWithLine } from "../src/base/author-line.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let home: TempDir;
-const outerHome = process.env.SCONCE_HOME;
-
-beforeAll(async () => {
-  home = await tempDir();
-  process.env.SCONCE_HOME = home.path;
-});
-
-afterAll(async () => {
-  if (outerHome === undefined) delete process.env.SCONCE_HOME;
-  else process.env.SCONCE_HOME = outerHome;
-  await home[Symbol.asyncDispose]();
-});
+const home = fixture(tempDir);
 
 /**
  * Builds a model whose code may call two functions that throw: `broken` in line 6 of parts/helper.ts, and `lame` of an
@@ -47,7 +36,7 @@ export function broken(why: string): never {
   );
   await Bun.write(dir.join("node_modules/lame/package.json"), '{"name":"lame","main":"index.js"}');
   await Bun.write(dir.join("node_modules/lame/index.js"), 'export function lame() {\n  throw new Error("lame");\n}\n');
-  return messageWithLine(await failureOf(runCommand(build, { rawArgs: [dir.path] })));
+  return messageWithLine(await failureOf(commandHere(build, [dir.path], { home: home.path })));
 }
 
 test.each([

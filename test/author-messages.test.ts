@@ -7,6 +7,7 @@ import { describeFile } from "../src/engine/native/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
+import { refusal } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -65,8 +66,7 @@ describe("a failing hook", () => {
     for (const file of ["deep.pt", "tokens.pt"]) await copyFile(weights.path(file), join(folder, file));
     // A call that `predict` does not await rejects after the build, which would fail the tests of this process.
     const run = "predict" in change ? cli : cliHere;
-    const { code, stderr } = await run(["build", folder], { env: env() });
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(message) });
+    expect(await run(["build", folder], { env: env() })).toMatchObject(refusal(1, message));
   });
 
   test("keeps the message of its error if no likely cause is known", () => {
@@ -84,11 +84,9 @@ describe("a missing file is reported with similar names:", () => {
     ["check", ["check", "nothere.pt2"]],
   ])("%s", async (_, args) => {
     await Bun.write(dir.join("near/notthere.pt2"), "");
-    const { code, stderr } = await cliHere(args, { cwd: dir.join("near"), env: env() });
-    expect({ code, stderr }).toEqual({
-      code: 2,
-      stderr: expect.stringContaining('there is no nothere.pt2; did you mean "notthere.pt2"?'),
-    });
+    expect(await cliHere(args, { cwd: dir.join("near"), env: env() })).toMatchObject(
+      refusal(2, 'there is no nothere.pt2; did you mean "notthere.pt2"?'),
+    );
   });
 });
 
@@ -119,13 +117,12 @@ describe("an npm package", () => {
   ])("that is missing beside %s is installed with %s", async (lock, command) => {
     const folder = await writeModel(dir, `import "@left/pad/lib";\n${modelText()}`, lock);
     await Bun.write(join(folder, lock), "");
-    const { code, stderr } = await cliHere(["build", folder], { env: env() });
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: expect.stringContaining(
+    expect(await cliHere(["build", folder], { env: env() })).toMatchObject(
+      refusal(
+        1,
         `model.ts:1: the package @left/pad is not installed: ${command} @left/pad, or leave it out with --external @left/pad`,
       ),
-    });
+    );
   });
 
   test("with optional native code can be left out with --external", async () => {
@@ -135,7 +132,7 @@ describe("an npm package", () => {
     await Bun.write(join(folder, "node_modules/fast/part.js"), 'module.exports = require("./fast.node");');
     await copyFile(join(import.meta.dir, "../build/Release/sconce.node"), join(folder, "node_modules/fast/fast.node"));
     const refused = await cliHere(["build", folder], { env: env() });
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("or leave it out with --external fast") });
+    expect(refused).toMatchObject(refusal(1, "or leave it out with --external fast"));
     expect((await cliHere(["build", folder, "--external", "fast"], { env: env() })).code).toBe(0);
     expect((await cliHere(["check", folder, "--external", "fast"], { env: env() })).stdout).not.toContain("fast.node");
   });

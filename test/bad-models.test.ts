@@ -1,29 +1,21 @@
 /** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
-import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
+import { beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { runCommand } from "citty";
 import { configureLog, log } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
+import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
+import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
-import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
-let home: TempDir;
-const outerHome = process.env.SCONCE_HOME;
+const home = fixture(tempDir);
+/** Runs a build that must fail. @returns its error */
+const failedBuild = (...args: string[]) => failureOf(commandHere(build, args, { home: home.path }));
 
-beforeAll(async () => {
-  home = await tempDir();
-  process.env.SCONCE_HOME = home.path;
-  configureLog({ level: "error", format: "text" });
-});
-
-afterAll(async () => {
-  if (outerHome === undefined) delete process.env.SCONCE_HOME;
-  else process.env.SCONCE_HOME = outerHome;
-  await home[Symbol.asyncDispose]();
-});
+beforeAll(() => configureLog({ level: "error", format: "text" }));
 
 type Mend = (path: string) => Promise<unknown>;
 
@@ -32,7 +24,7 @@ async function refusalOf(text: string, mend: Mend = async () => {}): Promise<str
   await using dir = await tempDir();
   await writeModel(dir, text);
   await mend(dir.path);
-  const { code, message } = await failureOf(runCommand(build, { rawArgs: [dir.path] }));
+  const { code, message } = await failedBuild(dir.path);
   expect(["model_invalid", "weights_invalid", "tensor_invalid", "item_failed", "output_invalid"]).toContain(code);
   expect(existsSync(home.join("index.json"))).toBe(false);
   return message;
@@ -47,7 +39,7 @@ describe("code that never returns is named once the time limit has passed:", () 
   test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
     await using dir = await tempDir();
     await writeModel(dir, modelText({ [hook]: never }));
-    const { message } = await failureOf(runCommand(build, { rawArgs: [dir.path, "--timeout", "0.3"] }));
+    const { message } = await failedBuild(dir.path, "--timeout", "0.3");
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
   });
 
@@ -63,7 +55,7 @@ describe("code that never returns is named once the time limit has passed:", () 
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();
     try {
-      const failing = failureOf(runCommand(build, { rawArgs: [dir.path] }));
+      const failing = failedBuild(dir.path);
       await begun;
       jest.advanceTimersByTime(2000);
       expect(lines).toContain("Running the model's setup …");
@@ -177,7 +169,7 @@ describe("a model file is refused", () => {
 
   test("that does not exist", async () => {
     await using dir = await tempDir();
-    expect((await failureOf(runCommand(build, { rawArgs: [dir.path] }))).message).toContain("has no model.ts");
+    expect((await failedBuild(dir.path)).message).toContain("has no model.ts");
   });
 });
 

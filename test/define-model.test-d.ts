@@ -116,33 +116,35 @@ defineModel({
 
 const postprocess = () => ({ digit: 1, scores: [1] });
 const preprocess = () => ({ pixels, ids });
+/** A right declaration, in which the following code makes a mistake or replaces functions. */
+const right = { ...digit, preprocess, postprocess };
 
 // @ts-expect-error the input has no field `picture`
-defineModel({ ...digit, preprocess: ({ picture }) => ({ pixels, ids, picture }), postprocess });
+defineModel({ ...right, preprocess: ({ picture }) => ({ pixels, ids, picture }) });
 
 // @ts-expect-error postprocess reads a tensor that is not declared
-defineModel({ ...digit, preprocess, postprocess: ({ logits }) => ({ digit: 1, scores: [...logits.data] }) });
+defineModel({ ...right, postprocess: ({ logits }) => ({ digit: 1, scores: [...logits.data] }) });
 
 // @ts-expect-error preprocess returns no tensor `ids`
-defineModel({ ...digit, preprocess: () => ({ pixels }), postprocess });
+defineModel({ ...right, preprocess: () => ({ pixels }) });
 
 // @ts-expect-error preprocess returns a tensor of another dtype than declared
-defineModel({ ...digit, preprocess: () => ({ pixels, ids: tensor(new Int32Array(3), [3]) }), postprocess });
+defineModel({ ...right, preprocess: () => ({ pixels, ids: tensor(new Int32Array(3), [3]) }) });
 
 // @ts-expect-error preprocess returns an array instead of a tensor
-defineModel({ ...digit, preprocess: () => ({ pixels: [1, 2], ids }), postprocess });
+defineModel({ ...right, preprocess: () => ({ pixels: [1, 2], ids }) });
 
 // @ts-expect-error postprocess returns an output of another type than declared
-defineModel({ ...digit, preprocess, postprocess: () => ({ digit: "1", scores: [1] }) });
+defineModel({ ...right, postprocess: () => ({ digit: "1", scores: [1] }) });
 
 // @ts-expect-error postprocess returns a value outside the output's enum
-defineModel({ ...digit, output: z.object({ size: z.enum(["s"]) }), preprocess, postprocess: () => ({ size: "big" }) });
+defineModel({ ...right, output: z.object({ size: z.enum(["s"]) }), postprocess: () => ({ size: "big" }) });
 
 // @ts-expect-error postprocess returns no field `scores`
-defineModel({ ...digit, preprocess, postprocess: () => ({ digit: 1 }) });
+defineModel({ ...right, postprocess: () => ({ digit: 1 }) });
 
 // @ts-expect-error postprocess returns a URL instead of an Image
-defineModel({ ...digit, output: z.object({ image: image() }), preprocess, postprocess: () => ({ image: "a.png" }) });
+defineModel({ ...right, output: z.object({ image: image() }), postprocess: () => ({ image: "a.png" }) });
 
 const { name, input, output, tensors, weights } = digit;
 
@@ -150,10 +152,10 @@ const { name, input, output, tensors, weights } = digit;
 defineModel({ name, input, output, tensors, weights, preprocess, postprocess, batchsize: 4 });
 
 // @ts-expect-error `batchSize` is no number
-defineModel({ ...digit, preprocess, postprocess, batchSize: "4" });
+defineModel({ ...right, batchSize: "4" });
 
 // @ts-expect-error the example does not match the input
-defineModel({ ...digit, preprocess, postprocess, example: { image: 3 } });
+defineModel({ ...right, example: { image: 3 } });
 
 // @ts-expect-error `weights` is missing
 defineModel({ name: "x", input: digit.input, output: digit.output, tensors: digit.tensors, preprocess, postprocess });
@@ -167,9 +169,7 @@ uint8(3, 4).dtype satisfies "uint8";
 // TypeScript infers the batch and the sessions that predict gets. A model with one weights file has the session
 // `model`; with several, the sessions have the names of the weights.
 defineModel({
-  ...digit,
-  preprocess,
-  postprocess,
+  ...right,
   async predict({ pixels, ids }, { model }) {
     same<typeof pixels.data, Float32Array<ArrayBufferLike>>(true);
     same<typeof ids.data, BigInt64Array<ArrayBufferLike>>(true);
@@ -187,10 +187,8 @@ defineModel({
 });
 
 defineModel({
-  ...digit,
+  ...right,
   weights: { detector: "detector.pt", reader: "reader.pt" },
-  preprocess,
-  postprocess,
   predict: async ({ pixels }, { detector, reader }) => {
     const found = await detector.call("forward", pixels);
     return { scores: await reader.call<Tensor<"float32">>("forward", found) };
@@ -198,19 +196,18 @@ defineModel({
 });
 
 // @ts-expect-error the model has no session `reader`
-defineModel({ ...digit, preprocess, postprocess, predict: async ({ pixels }, { reader }) => reader.call("f", pixels) });
+defineModel({ ...right, predict: async ({ pixels }, { reader }) => reader.call("f", pixels) });
 
 // @ts-expect-error predict returns a tensor that is not a declared output
-defineModel({ ...digit, preprocess, postprocess, predict: ({ pixels }) => ({ logits: pixels }) });
+defineModel({ ...right, predict: ({ pixels }) => ({ logits: pixels }) });
 
 // @ts-expect-error a call has an argument that is no tensor
-defineModel({ ...digit, preprocess, postprocess, predict: (_, { model }) => model.call("f", { step: 1 }) });
+defineModel({ ...right, predict: (_, { model }) => model.call("f", { step: 1 }) });
 
 // An output that arrives in parts: postprocess yields the parts, and returns the whole output.
-const inParts = { ...digit, part: z.object({ step: z.int(), kind: z.enum(["first", "other"]) }) } as const;
+const inParts = { ...right, part: z.object({ step: z.int(), kind: z.enum(["first", "other"]) }) } as const;
 defineModel({
   ...inParts,
-  preprocess,
   async *postprocess({ scores }, { input }) {
     same<typeof input.threshold, number>(true);
     for (const [step] of scores.data.entries()) yield { step, kind: step === 0 ? "first" : "other" };
@@ -220,10 +217,9 @@ defineModel({
 
 // A part may contain a picture.
 defineModel({
-  ...digit,
+  ...right,
   output: z.object({ image: image() }),
   part: z.object({ image: image() }),
-  preprocess,
   async *postprocess(_, { input }) {
     yield { image: input.image };
     return { image: input.image };
@@ -233,7 +229,6 @@ defineModel({
 // predict yields tensors with one row per input: outputs, or the tensors declared in `tensors.parts`.
 defineModel({
   ...inParts,
-  preprocess,
   async *predict({ pixels }, { model }) {
     for (let i = 0; i < 3; i++) yield { scores: await model.call<Tensor<"float32">>("forward", pixels) };
     return { scores: pixels };
@@ -243,12 +238,10 @@ defineModel({
     same<typeof input.threshold, number>(true);
     return { step: sequence, kind: "first" };
   },
-  postprocess,
 });
 defineModel({
   ...inParts,
   tensors: { ...digit.tensors, parts: { token: int64() } },
-  preprocess,
   async *predict({ pixels }) {
     yield { token: tensor(new BigInt64Array(1), [1]) };
     return { scores: pixels };
@@ -257,12 +250,10 @@ defineModel({
     same<typeof token.data, BigInt64Array<ArrayBufferLike>>(true);
     return token.data[0] === 0n ? undefined : { step: Number(token.data[0]), kind: "other" };
   },
-  postprocess,
 });
 
 defineModel({
-  ...digit,
-  preprocess,
+  ...right,
   // @ts-expect-error postprocess yields a part, but the model declares no `part`
   async *postprocess({ scores }) {
     yield { step: 1 };
@@ -271,19 +262,16 @@ defineModel({
 });
 
 defineModel({
-  ...digit,
-  preprocess,
+  ...right,
   // @ts-expect-error predict yields rows of a part, but the model declares no `part`
   async *predict({ pixels }) {
     yield { scores: pixels };
     return { scores: pixels };
   },
-  postprocess,
 });
 
 defineModel({
   ...inParts,
-  preprocess,
   // @ts-expect-error the part has another type than declared
   async *postprocess({ scores }) {
     yield { step: "1", kind: "first" };
@@ -293,7 +281,6 @@ defineModel({
 
 defineModel({
   ...inParts,
-  preprocess,
   // @ts-expect-error the generator returns no output
   async *postprocess() {
     yield { step: 1, kind: "first" };
@@ -302,7 +289,6 @@ defineModel({
 
 defineModel({
   ...inParts,
-  preprocess,
   // @ts-expect-error the generator is not asynchronous
   *postprocess() {
     yield { step: 1, kind: "first" };
@@ -312,14 +298,12 @@ defineModel({
 
 defineModel({
   ...inParts,
-  preprocess,
   // @ts-expect-error the yielded tensor is not declared
   async *predict({ pixels }) {
     yield { token: pixels };
     return { scores: pixels };
   },
   postprocessPart: (_, { sequence }) => ({ step: sequence, kind: "first" }),
-  postprocess,
 });
 
 defineModel({
@@ -334,8 +318,7 @@ defineModel({
 
 // TypeScript infers the type of the states from begin. Tensors that sessions return may be states and outputs.
 defineModel({
-  ...digit,
-  preprocess,
+  ...right,
   async begin({ pixels, ids }, { model }) {
     same<typeof ids.data, BigInt64Array<ArrayBufferLike>>(true);
     return { cache: await model.call("forward", pixels), count: 0 };
@@ -351,7 +334,6 @@ defineModel({
       return count > 3 ? { outputs: { scores } } : { state: { cache: rows[i] ?? fail(), count: count + 1 }, part };
     });
   },
-  postprocess,
 });
 
 const fail = (): never => {
@@ -359,19 +341,15 @@ const fail = (): never => {
 };
 
 defineModel({
-  ...digit,
-  preprocess,
+  ...right,
   begin: () => ({ count: 0 }),
   // @ts-expect-error the state has another type than the state of begin
   step: (states) => states.map(() => ({ state: { count: "0" } })),
-  postprocess,
 });
 
 defineModel({
-  ...digit,
-  preprocess,
+  ...right,
   begin: () => ({ count: 0 }),
   // @ts-expect-error `logits` is not a declared output
   step: (states) => states.map(() => ({ outputs: { logits: pixels } })),
-  postprocess,
 });

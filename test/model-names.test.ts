@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { refusal } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { addModels, modelFolder, storeWith } from "./helpers/server.ts";
@@ -103,10 +104,9 @@ describe("is refused by name:", () => {
   test("a folder that is a store and has a model", async () => {
     await cp(foreign.home, dir.join("both"), { recursive: true });
     await Bun.write(dir.join("both/model.mjs"), "");
-    expect(await run("serve", "./both")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(`${dir.join("both")} is a model store and has model.mjs: move one of both`),
-    });
+    expect(await run("serve", "./both")).toMatchObject(
+      refusal(2, `${dir.join("both")} is a model store and has model.mjs: move one of both`),
+    );
   });
 
   test("a name that is also a file", async () => {
@@ -114,34 +114,28 @@ describe("is refused by name:", () => {
     const { digest } = await store.resolve("texts");
     store.tag(`texts@${digest}`, "texts.pt2:latest");
     await copyFile(dir.join("tuple.pt2"), dir.join("texts.pt2"));
-    expect(await run("serve", "texts.pt2")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(
-        "texts.pt2 is a file here and a model of the store: write ./texts.pt2 or texts.pt2:latest",
-      ),
-    });
+    expect(await run("serve", "texts.pt2")).toMatchObject(
+      refusal(2, "texts.pt2 is a file here and a model of the store: write ./texts.pt2 or texts.pt2:latest"),
+    );
   });
 
   test("a path that leads nowhere", async () => {
-    expect(await run("serve", "./scriptd")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(`there is no ${dir.join("scriptd")}; did you mean "${dir.join("scripted")}"?`),
-    });
+    expect(await run("serve", "./scriptd")).toMatchObject(
+      refusal(2, `there is no ${dir.join("scriptd")}; did you mean "${dir.join("scripted")}"?`),
+    );
   });
 
   test("a folder as --models", async () => {
-    expect(await run("serve", "texts", "--models", foreign.home)).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(`${foreign.home} is a folder; give a model store without --models`),
-    });
+    expect(await run("serve", "texts", "--models", foreign.home)).toMatchObject(
+      refusal(2, `${foreign.home} is a folder; give a model store without --models`),
+    );
   });
 
   test.each(["inspect", "compile", "image"])("a weights file, by %s", async (command) => {
     const folder = command === "image" ? ["--output", "layout"] : [];
-    expect(await run(command, ...folder, "tuple.pt2")).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining(`${dir.join("tuple.pt2")} is not packaged: `),
-    });
+    expect(await run(command, ...folder, "tuple.pt2")).toMatchObject(
+      refusal(2, `${dir.join("tuple.pt2")} is not packaged: `),
+    );
   });
 });
 

@@ -113,51 +113,12 @@ describe("an item with padded dimensions", () => {
       for (const [index, length] of lengths.entries()) engine.submit({ lane, index }, { ids: ids(length) });
     });
     const parts = rows.map((row) =>
-      Object.values(row).map(({ shape, data }) => [shape, Array.from(data, Number)] as const),
+      Object.values(row).map(({ shape, data }) => `${shape.join("x")}: ${Array.from(data, Number).join(" ")}`),
     );
     expect(parts).toEqual([
-      [
-        [
-          [2, 2],
-          [0, 1, 2, 3],
-        ],
-        [
-          [2, 2],
-          [0, 1, 3, 4],
-        ],
-        [
-          [2, 2],
-          [0, 1, 3, 4],
-        ],
-        [[3], [0, 1, 2]],
-      ],
-      [
-        [
-          [3, 2],
-          [6, 7, 8, 9, 10, 11],
-        ],
-        [
-          [2, 3],
-          [6, 7, 8, 9, 10, 11],
-        ],
-        [
-          [3, 3],
-          [9, 10, 11, 12, 13, 14, 15, 16, 17],
-        ],
-        [[3], [3, 4, 5]],
-      ],
-      [
-        [
-          [1, 2],
-          [12, 13],
-        ],
-        [
-          [2, 1],
-          [12, 15],
-        ],
-        [[1, 1], [18]],
-        [[3], [6, 7, 8]],
-      ],
+      ["2x2: 0 1 2 3", "2x2: 0 1 3 4", "2x2: 0 1 3 4", "3: 0 1 2"],
+      ["3x2: 6 7 8 9 10 11", "2x3: 6 7 8 9 10 11", "3x3: 9 10 11 12 13 14 15 16 17", "3: 3 4 5"],
+      ["1x2: 12 13", "2x1: 12 15", "1x1: 18", "3: 6 7 8"],
     ]);
   });
 });

@@ -66,15 +66,10 @@ describe("with two padded dimensions", () => {
       [7400, 1],
     ]);
     await simulation.clock.drain();
-    expect(simulation.batches.slice(1).map(({ items }) => items.map(sizesOf))).toEqual([
-      [
-        [1, 7500],
-        [1, 7400],
-      ],
-      [
-        [7500, 1],
-        [7400, 1],
-      ],
+    const batches = simulation.batches.slice(1).map(({ items }) => items.map((item) => sizesOf(item).join("x")));
+    expect(batches).toEqual([
+      ["1x7500", "1x7400"],
+      ["7500x1", "7400x1"],
     ]);
   });
 
