@@ -2,7 +2,7 @@
  * The Open Inference Protocol v2: its tensors, in JSON or as bytes, are the fields of a prediction, to the last bit.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
+import { deflateSync, gzipSync } from "node:zlib";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import {
@@ -232,35 +232,6 @@ describe("an inference", () => {
       "Content-Encoding": encoding,
     });
     expect(((await response.json()) as InferBody).outputs[4]?.data).toEqual([-128, 127, 0, 1]);
-  });
-
-  test.each([
-    ["gzip", gunzipSync, undefined],
-    ["deflate", inflateSync, true],
-    ["gzip;q=0.5, deflate", inflateSync, undefined],
-    ["br, *;q=0.1", gunzipSync, true],
-  ])("answers %s in that encoding", async (accepted, decode, isBinary) => {
-    const plain = async (encoding: string) => {
-      const parameters = { binary_data_output: isBinary };
-      const [body, headers] = binaryBody({ id: "mine", inputs: binaryInputs, parameters }, ...parts);
-      const init = { method: "POST", body, headers: { ...headers, "Accept-Encoding": encoding }, decompress: false };
-      const response = await tensors.client.fetch(inferPath, init);
-      return { response, bytes: await response.bytes() };
-    };
-    const identity = await plain("identity");
-    expect(identity.response.headers.get("content-encoding")).toBeNull();
-    const { response, bytes } = await plain(accepted);
-    expect(response.headers.get("content-encoding")).toBe(decode === gunzipSync ? "gzip" : "deflate");
-    expect(bytes.length).toBeLessThan(identity.bytes.length);
-    expect(Buffer.compare(decode(bytes), identity.bytes)).toBe(0);
-    const header = "inference-header-content-length";
-    expect(response.headers.get(header)).toBe(identity.response.headers.get(header));
-  });
-
-  test("is not compressed for clients that refuse it", async () => {
-    const init = { method: "POST", body: JSON.stringify({ inputs: jsonInputs }), decompress: false };
-    const response = await tensors.client.fetch(inferPath, { ...init, headers: { "Accept-Encoding": "gzip;q=0, br" } });
-    expect(response.headers.get("content-encoding")).toBeNull();
   });
 
   test("of a picture takes the bytes of a file, and returns the bytes of pictures", async () => {

@@ -6,6 +6,7 @@ import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
+import type { ModelState } from "../../base/labels.ts";
 import { ImmutableAssets } from "../http/assets.ts";
 import { urlOf } from "../http/request.ts";
 
@@ -75,11 +76,11 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   assets.addRoute(app);
 }
 
-export interface PageListModel {
+interface PageListModel {
   readonly name: string;
-  readonly description: string;
-  readonly state: "unloaded" | "loading" | "ready" | "failed";
+  readonly state: ModelState;
   readonly reason: string | undefined;
+  readonly served: Pick<PageModel, "description"> | undefined;
 }
 
 /** The page that lists the models of a server. It has the style of the models' pages, and no script. */
@@ -88,8 +89,8 @@ export async function listPage(c: Context, models: readonly PageListModel[]): Pr
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["./", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
-    ({ name, description, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
-<h2>${name}</h2><p>${description}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
+    ({ name, served, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
+<h2>${name}</h2><p>${served?.description ?? ""}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
 </a></li>`,
   );
   const page = html`${start}

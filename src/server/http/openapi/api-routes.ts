@@ -9,7 +9,7 @@ import type { ApiName } from "../options.ts";
 import type { ProblemStatus } from "../problem.ts";
 import type { ServedModel } from "../served-model.ts";
 import { failsWith } from "./answers.ts";
-import { answered, modelHeader, text, traced } from "./headers.ts";
+import { answered, modelHeader, traced } from "./headers.ts";
 
 /** The tag and the routes of one API, for the OpenAPI document. */
 export interface DescribedApi {
@@ -45,7 +45,6 @@ interface Post {
   readonly error: z.ZodType;
   /** HTTP statuses of the errors that the route may answer. */
   readonly statuses: readonly ProblemStatus[];
-  readonly headers?: z.ZodRawShape;
 }
 
 const faults = {
@@ -67,7 +66,7 @@ function post({
   answer,
   ...answers
 }: Post): RouteConfig {
-  const { error, statuses, headers = {} } = answers;
+  const { error, statuses } = answers;
   const shown = example === undefined ? {} : { example };
   return {
     method: "post",
@@ -83,7 +82,7 @@ function post({
     responses: {
       200: {
         description: "The outputs",
-        headers: z.object({ ...headers, ...modelHeader, ...answered }),
+        headers: z.object({ ...modelHeader, ...answered }),
         content: { "application/json": { schema: answer } },
       },
       ...failsWith(statuses, error, faults),
@@ -124,7 +123,6 @@ function inferenceProtocol({ name, inputSchema, outputSchema, shortExample }: Mo
     answer: answer.openapi("InferenceResponse"),
     error: z.object({ error: z.string() }).openapi("InferenceError"),
     statuses: [400, ...(hasKeys ? [401 as const] : []), 403, 408, 413, ...(hasKeys ? [429 as const] : []), 500, 503],
-    headers: { "Content-Encoding": text("`gzip` or `deflate` for a client that accepts it").optional() },
   });
   return { tag, routes: [route] };
 }

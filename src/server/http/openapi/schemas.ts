@@ -123,8 +123,8 @@ export function modelSchemas(
     },
     /** Predictions in the messages to webhooks. */
     sent: {
-      prediction: prediction.extend({ truncated }).openapi("SentPrediction", byStatus(outputs)),
-      demo: shown.extend({ truncated }).openapi("SentDemoPrediction", byStatus(demoOutputs)),
+      prediction: prediction.extend({ truncated }).openapi("SentPrediction"),
+      demo: shown.extend({ truncated }).openapi("SentDemoPrediction"),
     },
     description: z
       .object({
@@ -185,21 +185,6 @@ function narrowed(outputs: Members): object {
     variant("failed", { finished_at: time, error_message: { type: "string" } }),
   ];
   return { allOf: [{ oneOf }] };
-}
-
-/** The required fields for each status, as conditions (`if`). Client generators ignore conditions. */
-function byStatus(outputs: Members): object {
-  const when = (status: string, then: object, otherwise: object) => ({
-    if: { properties: { status: { const: status } } },
-    then,
-    else: otherwise,
-  });
-  const ended = (members: readonly string[]) => ({
-    required: ["finished_at"],
-    anyOf: [{ required: members }, { required: ["truncated"] }],
-  });
-  const running = when("running", { required: ["started_at"] }, {});
-  return when("success", ended(Object.keys(outputs)), when("failed", ended(["error_message"]), running));
 }
 
 const description =

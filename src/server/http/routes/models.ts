@@ -85,16 +85,7 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
   const { models, basePath } = options;
   const app = guarded(options);
   app.get("/models", async (c) => {
-    if (!prefersHtml(c)) return c.json(listOf(models(), basePath));
-    return listPage(
-      c,
-      models().map(({ name, state, reason, served }) => ({
-        name,
-        state,
-        reason,
-        description: served?.description ?? "",
-      })),
-    );
+    return prefersHtml(c) ? listPage(c, models()) : c.json(listOf(models(), basePath));
   });
   if (options.config.api.includes("v2")) addRepositoryRoutes(app, options);
   app.notFound((c) => {

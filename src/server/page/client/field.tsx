@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { ArrayField } from "./array-field.tsx";
 import { FileField } from "./file-field.tsx";
-import { Faults, type FieldProps } from "./labelled.tsx";
+import { About, Faults, type FieldProps } from "./labelled.tsx";
 import { ChoiceField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
 import { initialOf, kindOf } from "./schema.ts";
 import { isList, isObject, titleOf, withMember } from "./value.ts";
@@ -36,11 +36,7 @@ function ObjectField(props: FieldProps) {
   return (
     <fieldset class="nested" id={id} aria-describedby={props.schema.description ? `${id}-about` : undefined}>
       <legend>{props.label}</legend>
-      {props.schema.description && (
-        <p class="about" id={`${id}-about`}>
-          {props.schema.description}
-        </p>
-      )}
+      <About id={id} text={props.schema.description} />
       <Members {...props} />
     </fieldset>
   );

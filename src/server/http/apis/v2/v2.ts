@@ -9,7 +9,6 @@ import { inTurn } from "../../../inputs/loop-turns.ts";
 import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
-import { compressedAnswer } from "./compressed-answer.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
@@ -77,11 +76,9 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const head = Buffer.from(json);
     const isBinary = binary.length > 0;
     const all = isBinary ? Buffer.concat([head, ...binary]) : head;
-    const compressed = await compressedAnswer(all, c.req.header("Accept-Encoding"));
-    return c.body(compressed.bytes, 200, {
+    return c.body(all, 200, {
       "Content-Type": isBinary ? "application/octet-stream" : "application/json",
       ...(isBinary ? { [LENGTH_HEADER]: String(head.length) } : {}),
-      ...compressed.headers,
     });
   };
 
