@@ -2,7 +2,7 @@
  * Makes files that tests need, if they do not exist. `fixtures.ts libtorch` makes weights with PyTorch and libraries
  * that use it. `fixtures.ts downloads` installs programs of Debian and packages of PyPI, which needs no torch.
  * `fixtures.ts addon FILE` compiles the command line that tests run. With `--long`, each makes what only tests in
- * `test/long/` need, too: compiled weights, and the compressed libraries of executables and images.
+ * `test/long/` need, too: compiled weights, and the compressed libraries of executables.
  */
 
 import { installMiniLM, preparedModel } from "../examples/minilm/prepared.ts";
@@ -22,7 +22,6 @@ import {
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { fidelityCases } from "../test/helpers/fidelity-cases.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
-import { preparedImages } from "../test/helpers/prepared-images.ts";
 import { writeSounds } from "../test/helpers/sounds.ts";
 import { fixtures, packages } from "../test/helpers/weights.ts";
 import { readLibtorch } from "./setup/libtorch.ts";
@@ -57,8 +56,7 @@ if (part === "libtorch") {
     isLong ? writeSounds().then(noteProblem("libsndfile")) : undefined,
   ]);
 } else {
-  const long = isLong ? [packedLibraries(), preparedImages()] : [];
-  await Promise.all([compiledProgram(options[0] ?? ""), ...long]);
+  await Promise.all([compiledProgram(options[0] ?? ""), isLong ? packedLibraries() : undefined]);
 }
 
 function noteProblem(what: string) {

@@ -62,7 +62,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       access/key-file config flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items http/listener
-      http/tls-files http/with-context http/routes/health model-engine roles server server-control`,
+      http/with-context http/routes/health model-engine roles server server-control`,
   },
   cli: {
     imports: "base author machine engine package server",
@@ -113,7 +113,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "apis/api apis/apis app assets listener metrics openapi/short-example options record-json request routes/health routes/models served-model siblings tls-files uploads with-context",
+      "apis/api apis/apis app assets listener metrics openapi/short-example options record-json request routes/health routes/models served-model siblings uploads with-context",
   },
   "server/page": {
     imports: "server/http",

@@ -1,7 +1,8 @@
 /** Writes small OCI images, and reads images of an OCI layout. */
+import { readFileSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
-import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/package/image/documents.ts";
+import { descriptorSchema, refNameKey } from "../../src/package/image/documents.ts";
 import { type ImageOptions, type WrittenImage, writeImage } from "../../src/package/image/image.ts";
 import { ImageLayout } from "../../src/package/image/layout.ts";
 import { imagePlatform } from "../../src/package/image/platform.ts";
@@ -27,10 +28,16 @@ export async function smallImage(
   });
 }
 
+const manifestSchema = z.looseObject({ config: descriptorSchema, layers: z.array(descriptorSchema) });
+const configSchema = z.looseObject({
+  config: z.looseObject({}),
+  rootfs: z.looseObject({ type: z.literal("layers"), diff_ids: z.array(z.string()) }),
+});
+
 export interface ReadImage {
   readonly digest: string;
-  readonly manifest: ImageManifest;
-  readonly config: ImageConfig;
+  readonly manifest: z.infer<typeof manifestSchema>;
+  readonly config: z.infer<typeof configSchema>;
 }
 
 /** Reads the image with this name from the OCI layout in `folder`. */
@@ -38,7 +45,9 @@ export function readImage(folder: string, name: string): ReadImage {
   const layout = ImageLayout.open(folder);
   const descriptor = layout.index().manifests.find(({ annotations }) => annotations?.[refNameKey] === name);
   if (descriptor === undefined) throw new Error(`no image ${name} in ${folder}`);
-  return { digest: descriptor.digest, ...layout.image(descriptor) };
+  const read = (digest: string): unknown => JSON.parse(readFileSync(layout.blobs.path(digest), "utf8"));
+  const manifest = manifestSchema.parse(read(descriptor.digest));
+  return { digest: descriptor.digest, manifest, config: configSchema.parse(read(manifest.config.digest)) };
 }
 
 const startSchema = z.looseObject({

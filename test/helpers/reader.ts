@@ -7,7 +7,6 @@ import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { clientOf, follow, program, type RunningCli, sources } from "./cli.ts";
 import { freePort } from "./free-port.ts";
 import { cacheFolder, machineEnv } from "./machine.ts";
-import { copyPreparedImages } from "./prepared-images.ts";
 import { blocksOf, commandsOf, isRun } from "./readme.ts";
 import { hasRegistry, startRegistry } from "./registry.ts";
 import { fastCompilation } from "./script-runner.ts";
@@ -117,12 +116,9 @@ export async function runPage(path: string, { models = [], onServer }: PageOptio
   const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
   await using folder = await tempDir();
   await using registry = hasRegistry && uses(shownRegistry) ? await startRegistry() : undefined;
-  // `sconce image` writes the program into the image. Run from the sources, it writes the program that the prepared
-  // layers already contain.
   const isSource = uses("sconce image");
   await using reader = await startReader({ folder: folder.path, python: uses("python3"), isSource });
   await symlink(join(root, "examples"), folder.join("examples"));
-  if (isSource) await copyPreparedImages(folder.join("images"));
   await addModels(
     reader.home,
     models.map((model) => join(root, "examples", model)),

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf } from "../helpers/cli.ts";
 import { readImage, startOf, unpackImage } from "../helpers/image.ts";
-import { copyPreparedImages } from "../helpers/prepared-images.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const digits = join(import.meta.dir, "../../examples/digits");
@@ -17,9 +16,6 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
-  // The prepared layout has a layer with the server program. `sconce image`, run from the sources, makes the same
-  // program and uses that layer again.
-  await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "-t", "digits:v1"],
     ["image", "digits:v1", "-o", images],

@@ -185,24 +185,16 @@ interface ReadOptions {
 }
 
 function readOptions<O extends OptionTable>(given: CittyArguments, table: O, read: ReadOptions = {}): OptionValues<O> {
-  const values = Object.entries(table).map(([key, option]) => [key, readOption(given, key, option, read).value]);
+  const values = Object.entries(table).map(([key, option]) => [key, readOption(given, key, option, read)]);
   // Each key has a value that the schema of its option has parsed, so the cast is safe.
   return Object.fromEntries(values) as OptionValues<O>;
 }
 
-export interface ReadOption {
-  readonly value: unknown;
-  /** Text of the value as given; undefined for the default. */
-  readonly text: string | undefined;
-  /** Where the value comes from: `--port`, `SCONCE_PORT`, `sconce.toml:3` or `default`. */
-  readonly origin: string;
-}
-
-const noArguments: CittyArguments = { args: { _: [] }, rawArgs: [] };
-
-/** Options of a command that is called without arguments: from environment variables, the file and defaults. */
-export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyMap<string, ReadOption> {
-  return new Map(Object.entries(table).map(([key, option]) => [key, readOption(noArguments, key, option, read)]));
+/** Faults of values in the file, and in environment variables that override them. */
+export function valueFaults(table: OptionTable, file: OptionsFile): string[] {
+  const faults: string[] = [];
+  readOptions({ args: { _: [] }, rawArgs: [] }, table, { file, onFault: (fault) => faults.push(fault) });
+  return faults;
 }
 
 /** Finds the value of an option: in flags first, then `SCONCE_…` variables, then the file, then the default. */
@@ -211,20 +203,19 @@ function readOption(
   key: string,
   option: Option<unknown>,
   { file, onFault = refuse }: ReadOptions,
-): ReadOption {
+): unknown {
   const flag = flagText(given, flagName(key), option);
   const variable = [variableName(key, option), option.otherVariable].find((name) => name && isSet(process.env[name]));
   const entry = file?.find(flagName(key));
-  const unset = { value: option.default, text: undefined, origin: "default" };
   const text = flag ?? (variable && process.env[variable]) ?? entry?.text;
-  if (text === undefined) return unset;
+  if (text === undefined) return option.default;
   const origin = flag !== undefined ? `--${flagName(key)}` : (variable ?? entry?.origin ?? "");
   const { success, data, error } = option.parse.safeParse(text);
-  if (success) return { value: data, text, origin };
+  if (success) return data;
   const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
   const name = origin === entry?.origin ? `${origin}: ${flagName(key)}` : origin;
   onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
-  return unset;
+  return option.default;
 }
 
 /**

@@ -95,25 +95,9 @@ function parsed(content: string, path: string, faults: string[]): object {
   try {
     return Bun.TOML.parse(content);
   } catch (error) {
-    faults.push(`${path}:${faultLine(content, messageOf(error))}: ${messageOf(error)}`);
+    faults.push(`${path}: ${messageOf(error)}`);
     return {};
   }
-}
-
-/**
- * The line of a syntax error, which Bun's errors do not state: parses longer and longer beginnings of the file, until
- * one gives the same error.
- */
-function faultLine(content: string, message: string): number {
-  const lines = content.split("\n");
-  for (let count = 1; count < lines.length; count++) {
-    try {
-      Bun.TOML.parse(lines.slice(0, count).join("\n"));
-    } catch (error) {
-      if (messageOf(error) === message) return count;
-    }
-  }
-  return lines.length;
 }
 
 /** The line number of a name at the top level of the file. */

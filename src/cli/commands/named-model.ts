@@ -45,7 +45,7 @@ type GivenModel =
  * Decides what a text names. The only place that does, so that all commands mean the same by it.
  * @throws SconceError `usage` for a path without a model, and for a text with two meanings
  */
-export function givenModel(given: string | undefined): GivenModel {
+function givenModel(given: string | undefined): GivenModel {
   if (given === undefined) return { kind: "unnamed" };
   const path = pathGiven(given);
   if (path === undefined) return { kind: isRemote(given) ? "remote" : "stored", reference: given };

@@ -12,7 +12,7 @@ import { type ServeConfig, serveOptions } from "../../server/config.ts";
 import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
 import { pathGiven } from "../command-line/model-path.ts";
-import { givenModel, namedModel, storedModel } from "./named-model.ts";
+import { namedModel } from "./named-model.ts";
 
 /** Options that a file may set for a single model. All other options are for the whole server. */
 const ownOptions = [
@@ -67,38 +67,13 @@ export async function servedList(
   return [first, ...others];
 }
 
-type ListOptions = Pick<ServeConfig, "models">;
-
-async function listedModels(given: readonly string[], options: ListOptions): Promise<readonly Listed[]> {
+async function listedModels(given: readonly string[], options: ServeConfig): Promise<readonly Listed[]> {
   const all = [
     ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
     ...(options.models === undefined ? [] : await inFile(options.models)),
   ];
   if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
   return all;
-}
-
-/** Errors for models that are missing from the store. Models to package or to pull from a registry are not checked. */
-export async function missingModels(
-  source: ModelSource,
-  given: readonly string[],
-  options: ListOptions & Pick<ServeConfig, "role">,
-): Promise<SconceError[]> {
-  const faults: SconceError[] = [];
-  const keep = (error: unknown) => {
-    if (!(error instanceof SconceError)) throw error;
-    faults.push(error);
-  };
-  const listed = await listedModels(given, options).catch(keep);
-  for (const { reference } of listed ?? []) {
-    try {
-      if (reference === undefined || !["stored", "store"].includes(givenModel(reference).kind)) continue;
-      await storedModel(source, reference, { withoutWeights: options.role === "front" });
-    } catch (error) {
-      keep(error);
-    }
-  }
-  return faults;
 }
 
 /** Refuses models that share a queue, because they would run each other's predictions. @throws SconceError `usage` */

@@ -22,16 +22,3 @@ export const imageIndexSchema = z.looseObject({
   manifests: z.array(descriptorSchema),
 });
 export type ImageIndex = z.infer<typeof imageIndexSchema>;
-
-export const imageManifestSchema = z.looseObject({
-  schemaVersion: z.literal(2),
-  config: descriptorSchema.extend({ mediaType: z.literal(imageConfigType) }),
-  layers: z.array(descriptorSchema),
-});
-export type ImageManifest = z.infer<typeof imageManifestSchema>;
-
-export const imageConfigSchema = z.looseObject({
-  config: z.looseObject({}),
-  rootfs: z.looseObject({ type: z.literal("layers"), diff_ids: z.array(z.string()) }),
-});
-export type ImageConfig = z.infer<typeof imageConfigSchema>;

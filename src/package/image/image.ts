@@ -5,7 +5,7 @@ import type { PackagedModel } from "../store/packaged-model.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
 import { type Descriptor, imageConfigType } from "./documents.ts";
 import { imageConfig, imageLabels } from "./image-config.ts";
-import { diffIdOf, type LayerFiles, type LayerOptions, layerDescriptor, stageLayer } from "./layer.ts";
+import { type LayerFiles, type LayerOptions, layerDescriptor, stageLayer } from "./layer.ts";
 import type { ImageLayout } from "./layout.ts";
 import type { Platform } from "./platform.ts";
 import { runtimeLibraries } from "./runtime-libraries.ts";
@@ -25,7 +25,7 @@ export interface WrittenLayer {
   readonly digest: string;
   /** Compressed size of the layer in bytes. */
   readonly size: number;
-  /** Whether the OCI layout already contained the layer, so that nothing was written. */
+  /** Whether the OCI layout already contained the layer. */
   readonly isShared: boolean;
 }
 
@@ -35,14 +35,13 @@ export interface WrittenImage {
 }
 
 /**
- * Adds the image to the layout, or replaces the image with the same name. Existing layers are reused. Equal options
+ * Adds the image to the layout, or replaces the image with the same name. Equal options
  * give equal bytes. Safe against kills at any moment and against concurrent runs.
  * @throws SconceError `image_invalid` when a file is missing or changes while it is read
  */
 export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
   const { model, platform } = options;
   using workspace = layout.openWorkspace();
-  const known = layout.layers();
   const staged: StagedBlob[] = [];
   const stageJson = async (content: unknown, mediaType: string): Promise<Descriptor> => {
     const bytes = new TextEncoder().encode(JSON.stringify(content));
@@ -52,25 +51,15 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
   };
   const layers: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
   for (const files of await layersOf(options)) {
-    // Looks for an existing layer by its uncompressed digest, because hashing is far quicker than compressing.
-    const knownId = known.size === 0 ? undefined : await diffIdOf(files);
-    const shared = knownId === undefined ? undefined : known.get(knownId);
-    const { title } = files;
-    if (knownId !== undefined && shared !== undefined) {
-      const { mediaType, digest, size } = shared;
-      const written = { title, digest, size, isShared: true };
-      layers.push({ title, diffId: knownId, descriptor: { mediaType, digest, size }, written });
-      staged.push({ digest, size });
-      continue;
-    }
     const blob = await stageLayer(files, workspace.folder, options);
     staged.push(blob);
+    const { title } = files;
     const { digest, size, diffId } = blob;
     layers.push({
       title,
       diffId,
       descriptor: layerDescriptor(blob),
-      written: { title, digest, size, isShared: false },
+      written: { title, digest, size, isShared: layout.blobs.has(blob) },
     });
   }
   const config = await stageJson(imageConfig({ model, platform, layers }), imageConfigType);

@@ -28,22 +28,13 @@ export interface LayerFiles {
 
 export interface LayerOptions {
   readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
-  /** gzip level, 0 to 9. Default: 6. */
-  readonly level?: number | undefined;
-}
-
-/** Digest of the uncompressed layer (diff ID), which the image config lists. */
-export async function diffIdOf(files: LayerFiles): Promise<string> {
-  const hasher = new Bun.CryptoHasher("sha256");
-  for await (const chunk of tar(arranged(files.entries))) hasher.update(chunk);
-  return `sha256:${hasher.digest("hex")}`;
 }
 
 /** Writes a compressed layer to a new file in `folder`. Equal files give equal bytes. */
 export async function stageLayer(
   files: LayerFiles,
   folder: string,
-  { onProgress, level = LEVEL }: LayerOptions,
+  { onProgress }: LayerOptions,
 ): Promise<StagedBlob & { readonly diffId: string }> {
   const entries = arranged(files.entries);
   const totalBytes = await sizeOf(entries);
@@ -63,7 +54,7 @@ export async function stageLayer(
   try {
     for await (const block of inBlocks(tar(entries))) {
       plain.update(block);
-      members.push(compress(block, { level }));
+      members.push(compress(block, { level: LEVEL }));
       if (members.length > availableParallelism()) await writeNext();
       doneBytes += block.length;
       onProgress?.({ title: files.title, doneBytes: Math.min(doneBytes, totalBytes), totalBytes });

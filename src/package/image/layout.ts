@@ -5,32 +5,15 @@ import { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
-import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
+import { Blobs, type StagedBlob } from "../store/blobs.ts";
 import { referencedDigests } from "../store/garbage.ts";
 import { mediaTypes, ociLayout } from "../store/manifest.ts";
 import { Workspace } from "../store/workspace.ts";
-import {
-  type Descriptor,
-  type ImageConfig,
-  type ImageIndex,
-  type ImageManifest,
-  imageConfigSchema,
-  imageIndexSchema,
-  imageManifestSchema,
-  refNameKey,
-} from "./documents.ts";
+import { type Descriptor, type ImageIndex, imageIndexSchema, refNameKey } from "./documents.ts";
 
 const lockTimeoutMs = 30_000;
-/** Maximum size of a manifest, config or index blob in bytes. Larger blobs are refused. */
-const maxJsonBytes = 16 * 1024 * 1024;
 
 const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
-
-export interface FoundImage {
-  readonly descriptor: Descriptor;
-  readonly manifest: ImageManifest;
-  readonly config: ImageConfig;
-}
 
 export interface NewImage {
   readonly name: string;
@@ -103,32 +86,10 @@ export class ImageLayout {
   index(): ImageIndex {
     const path = join(this.folder, "index.json");
     if (!existsSync(path)) return { schemaVersion: 2, mediaType: mediaTypes.index, manifests: [] };
-    return this.#parse(imageIndexSchema, readJson(path), path);
-  }
-
-  /**
-   * Reads manifest and config of the image to which a descriptor refers.
-   * @throws SconceError `image_invalid` when its manifest or config is missing or damaged
-   */
-  image(descriptor: Descriptor): FoundImage {
-    const manifest = this.#document(imageManifestSchema, descriptor);
-    const config = this.#document(imageConfigSchema, manifest.config);
-    if (config.rootfs.diff_ids.length === manifest.layers.length) return { descriptor, manifest, config };
-    throw this.#damaged(descriptor.digest, "names another number of layers than its config");
-  }
-
-  /** Layers of all readable images in the layout, by the digest of the uncompressed layer. */
-  layers(): ReadonlyMap<string, Descriptor> {
-    const found = new Map<string, Descriptor>();
-    for (const descriptor of this.index().manifests) {
-      if (descriptor.mediaType !== mediaTypes.manifest) continue;
-      const image = this.#readable(descriptor);
-      for (const [i, layer] of (image?.manifest.layers ?? []).entries()) {
-        const diffId = image?.config.rootfs.diff_ids[i];
-        if (diffId !== undefined && this.blobs.has(layer)) found.set(diffId, layer);
-      }
-    }
-    return found;
+    const parsed = imageIndexSchema.safeParse(readJson(path));
+    if (parsed.success) return parsed.data;
+    const why = z.prettifyError(parsed.error).replaceAll("\n", " ");
+    throw new SconceError("image_invalid", `the image layout ${this.folder} is damaged: ${path} can't be read: ${why}`);
   }
 
   /**
@@ -174,33 +135,6 @@ export class ImageLayout {
 
   #lock() {
     return acquireLock(join(this.folder, ".lock"), lockTimeoutMs, `the image layout ${this.folder}`);
-  }
-
-  #readable(descriptor: Descriptor): FoundImage | undefined {
-    try {
-      return this.image(descriptor);
-    } catch {
-      // Damaged images, and images in formats of other tools, offer no layers for reuse.
-      return undefined;
-    }
-  }
-
-  #document<T>(schema: z.ZodType<T>, { digest, size }: BlobRef): T {
-    const path = this.blobs.path(digest);
-    if (!this.blobs.has({ digest, size })) throw this.#damaged(digest, "is missing or of another size");
-    if (size > maxJsonBytes) throw this.#damaged(digest, `has ${size} bytes; expected JSON of a few kilobytes`);
-    if (digestOf(readFileSync(path)) !== digest) throw this.#damaged(digest, "does not have the content of its digest");
-    return this.#parse(schema, readJson(path), digest);
-  }
-
-  #parse<T>(schema: z.ZodType<T>, content: unknown, what: string): T {
-    const parsed = schema.safeParse(content);
-    if (parsed.success) return parsed.data;
-    throw this.#damaged(what, `can't be read: ${z.prettifyError(parsed.error).replaceAll("\n", " ")}`, parsed.error);
-  }
-
-  #damaged(what: string, why: string, cause?: unknown): SconceError {
-    return new SconceError("image_invalid", `the image layout ${this.folder} is damaged: ${what} ${why}`, { cause });
   }
 }
 
