@@ -45,7 +45,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine",
     doors: `
       device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
-      native/archive native/binding native/package-needs native/program native/program-buffers native/program-guards native/program-schema native/weights-kind
+      native/archive native/binding native/package-needs native/program native/program-guards native/program-schema native/weights-kind
       open-runners remote/engine-server remote/frame remote/remote-engine rows runner warm-up`,
   },
   package: {

@@ -112,19 +112,6 @@ test("the delay of an item starts when the item is ready; full batches do not wa
   expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
 });
 
-test("after the announcement that no more items come, waiting and later items are dispatched at once", async () => {
-  const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 60_000 });
-  simulation.add({}, 2);
-  expect(simulation.batches.length).toBe(0);
-  simulation.batcher.hurry();
-  expect(simulation.batches.map(({ items }) => items.length)).toEqual([2]);
-  await simulation.clock.drain();
-  simulation.add({}, 1);
-  expect(simulation.batches.at(-1)?.items.length).toBe(1);
-  await simulation.clock.drain();
-  expect(simulation.done).toEqual([0, 1, 2]);
-});
-
 test("removing a prediction does not change the other items of its batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const [removed, kept] = [{}, {}];
@@ -174,14 +161,6 @@ describe("a batch reports why it was dispatched:", () => {
     eager.add({}, 1);
     await eager.clock.drain();
     expect(eager.causes).toEqual(["idle"]);
-  });
-
-  test("the stop of the server", async () => {
-    const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
-    simulation.add({}, 1);
-    simulation.batcher.hurry();
-    expect(simulation.causes).toEqual(["drain"]);
-    await simulation.clock.drain();
   });
 
   test("a part of a failed batch, or an item alone", async () => {

@@ -150,7 +150,7 @@ test("a large frame in many pieces is assembled only once, in its own memory", (
 test("a frame that arrives in one piece is read where it lies", () => {
   const bytes = new Uint8Array(64);
   new Uint32Array(bytes.buffer).set([4, frameKinds.cancel]);
-  new Uint32Array(bytes.buffer, 32).set([4, frameKinds.hurry]);
+  new Uint32Array(bytes.buffer, 32).set([4, frameKinds.share]);
   const got: [ArrayBuffer, number, number][] = [];
   const reader = new FrameReader((memory, at) => {
     got.push([memory.buffer, at, (memory.words[at / 4 + 1] ?? 0) & KIND_MASK]);
@@ -158,7 +158,7 @@ test("a frame that arrives in one piece is read where it lies", () => {
   reader.push(bytes);
   expect(got).toEqual([
     [bytes.buffer, 0, frameKinds.cancel],
-    [bytes.buffer, 32, frameKinds.hurry],
+    [bytes.buffer, 32, frameKinds.share],
   ]);
 });
 

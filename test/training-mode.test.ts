@@ -1,6 +1,6 @@
 /** Every command refuses an exported program in training mode, and prints the Python that fixes it. */
 import { beforeAll, expect, test } from "bun:test";
-import { copyFile, readdir, readFile } from "node:fs/promises";
+import { copyFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { openSession } from "../src/engine/native/binding.ts";
 import { readProgram } from "../src/engine/native/program.ts";
@@ -9,9 +9,7 @@ import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { withSource } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { fixtures } from "./helpers/weights.ts";
 
 let programs: string;
 const dir = fixture(tempDir);
@@ -81,15 +79,4 @@ test("build, build --aot, check and a session refuse a program in training mode 
   });
   const opening = openSession({ path: file, device: "cpu", threads: 1, inputs: {}, outputs: {} });
   expect(await failure(opening)).toStartWith("weights_invalid: training-dropout.pt2: it was exported in training mode");
-});
-
-test("a session refuses a package that was compiled in training mode", async () => {
-  const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tuple");
-  const opening = (file: string) => openSession({ path: file, device: "cpu", threads: 1, inputs, outputs });
-  await (await opening(path)).dispose();
-  const [kernel, dropout] = ["cpp_fused_add_amax_mul_0", "cpp_fused_native_dropout"];
-  await Bun.write(dir.join("trained.pt2"), withSource(await readFile(path), kernel, dropout));
-  expect(await failure(opening(dir.join("trained.pt2")))).toStartWith(
-    "weights_invalid: trained.pt2: it was exported in training mode (dropout): call model.eval()",
-  );
 });

@@ -28,8 +28,6 @@ export const batchCauses = [
   "idle",
   // The batching delay of the oldest item ended.
   "delay",
-  // The server stops, so no more items will arrive.
-  "drain",
   // The batch is a part of a failed batch that runs again.
   "part",
   // A model with `step` ran one step of its current items.

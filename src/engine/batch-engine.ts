@@ -123,10 +123,6 @@ export class BatchEngine<T extends BatchItem> {
     this.#batcher.pump();
   }
 
-  hurry(): void {
-    this.#batcher.hurry();
-  }
-
   /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
     await Promise.all(this.#options.runners.map((runner) => runner.dispose()));

@@ -106,12 +106,6 @@ export class Batcher<T extends Queued, R> {
     return items;
   }
 
-  /** Starts partial batches without a wait from now on, because no more items will come. */
-  hurry(): void {
-    this.#waiting.isHurried = true;
-    this.pump();
-  }
-
   /** Starts every batch that may start now. */
   pump(): void {
     // The listener may add items in `dispatched`, before the dispatched batch has started. Batches start in order.

@@ -67,8 +67,6 @@ export interface Engine<T extends Item = Item> {
    * `step` they leave before the next step.
    */
   cancel(lane: object): void;
-  /** Starts partial batches without a wait from now on. */
-  hurry(): void;
   /** Closes the runners, or the connection to the engine process. Unfinished items fail with `session_closed`. */
   close(): Promise<void>;
 }

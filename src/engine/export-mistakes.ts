@@ -96,13 +96,10 @@ export const exportMistakes = {
     python: (inputs) =>
       `program = ${exporting(inputs)}  # batch normalization in training mode? else: no mean, sum or norm over dim=0`,
   },
-  state: {
-    name: "state in a buffer",
-    python: () => "return y, state + 1  # take the state as an input and return the next one; write to no buffer",
-  },
   random: {
     name: "training mode, or random outputs",
-    python: (inputs) => `program = ${exporting(inputs)}  # dropout kept by a trace? else take the noise as an input`,
+    python: (inputs) =>
+      `program = ${exporting(inputs)}  # dropout kept by a trace? else take the noise, or the state, as an input`,
   },
 } as const satisfies Readonly<Record<string, ExportMistake>>;
 

@@ -79,10 +79,6 @@ export class LocalEngine<T extends Item> implements Engine<T> {
     this.#engine.cancel(lane);
   }
 
-  hurry(): void {
-    this.#engine.hurry();
-  }
-
   close(): Promise<void> {
     return this.#engine.close();
   }

@@ -109,9 +109,6 @@ export class StepEngine<T extends BatchItem> {
     }
   }
 
-  /** Does nothing: steps never wait for more items. */
-  hurry(): void {}
-
   /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
     await Promise.all(this.#options.runners.map((runner) => runner.dispose()));

@@ -27,7 +27,6 @@ export class WaitingItems<T extends Queued> {
   #wasPart = false;
   /** When the next waiting batch may start, by the last call of `forFreeRunner`; Infinity if none waits. */
   dueAtMs = Infinity;
-  isHurried = false;
 
   constructor(options: WaitingItemsOptions) {
     this.#options = options;
@@ -87,8 +86,7 @@ export class WaitingItems<T extends Queued> {
       const { size, isFull, dueAtMs } = this.#plan(group);
       this.dueAtMs = Math.min(this.dueAtMs, dueAtMs);
       if (dueAtMs > nowMs) continue;
-      const idle = this.isHurried ? "drain" : "idle";
-      return { items: this.#take(group, size), cause: isFull ? "full" : dueAtMs > -Infinity ? "delay" : idle };
+      return { items: this.#take(group, size), cause: isFull ? "full" : dueAtMs > -Infinity ? "delay" : "idle" };
     }
     return undefined;
   }
@@ -103,7 +101,7 @@ export class WaitingItems<T extends Queued> {
     const most = mostOf(group.key);
     const isFull = group.length >= most;
     // Finding the oldest item of a large group is slow, which a delay of 0 avoids.
-    const isDue = isFull || this.isHurried || maxQueueDelayMs === 0;
+    const isDue = isFull || maxQueueDelayMs === 0;
     const dueAtMs = isDue ? -Infinity : group.oldestReadyAtMs() + maxQueueDelayMs;
     return { size: Math.min(group.length, most), isFull, dueAtMs };
   }

@@ -142,7 +142,6 @@ export class FrontModel implements AsyncDisposable {
     const { drainTimeout, linger } = this.options.config;
     // Without a queue, only this server can answer for its predictions.
     const lingerMs = replica === undefined ? 1000 * linger : 0;
-    this.build.running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
     // Writes the predictions to the store first: other servers read it when this process no longer answers.

@@ -21,7 +21,6 @@ export class InstantEngine implements Engine<ListItem> {
   }
 
   cancel(): void {}
-  hurry(): void {}
   async close(): Promise<void> {}
 }
 

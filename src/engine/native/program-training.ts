@@ -21,16 +21,6 @@ export function trainingMistake(program: unknown): string | undefined {
   return mistakeOf([...found]);
 }
 
-/**
- * Detects training mode in an AOTInductor package, whose kernels are named after operators.
- * @param source the C++ code of the package
- */
-export function trainingMistakeOfPackage(source: string): string | undefined {
-  const kernels = source.match(/\b(?:cpp|triton)_\w*fused_\w+/g)?.join(" ") ?? "";
-  const found = compiledLayers.filter(([operator]) => kernels.includes(operator)).map(([, layer]) => layer);
-  return found.length === 0 ? undefined : mistakeOf(found);
-}
-
 function mistakeOf(layers: readonly string[]): string {
   const isDropout = layers.some((layer) => layer.startsWith(DROPOUT));
   const own = isDropout ? ", and in forward F.dropout(x, training=self.training)" : "";
@@ -39,13 +29,6 @@ function mistakeOf(layers: readonly string[]): string {
 
 const BATCH_NORM = "batch normalization";
 const DROPOUT = "dropout";
-
-/** Names in Inductor's kernels that occur only in training mode. */
-const compiledLayers = [
-  ["native_dropout", DROPOUT],
-  ["_native_batch_norm_legit_functional", BATCH_NORM],
-  ["rrelu_with_noise", "RReLU"],
-] as const;
 
 function layersIn(graph: readonly Node[]): string[] {
   return graph.flatMap(({ target, inputs }) => {

@@ -12,7 +12,7 @@ import { type GuardSource, guardSource, type ProgramGuards, programGuards } from
 import { guardsOf } from "./program-inputs.ts";
 import { parseExactly } from "./program-literals.ts";
 import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
-import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
+import { trainingMistake } from "./program-training.ts";
 
 /** Position of a weight in the archive: the entry with its bytes, and how the weight views them. */
 export interface ProgramWeight {
@@ -37,27 +37,20 @@ export const packageSource = /\.wrapper\.cpp$/;
  * @throws SconceError `weights_invalid`
  */
 export function requireEvalMode(path: string, program: unknown): void {
-  refuse(path, trainingMistake(program));
-}
-
-function refuse(path: string, mistake: string | undefined): void {
+  const mistake = trainingMistake(program);
   if (mistake !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${mistake}`);
 }
 
 /**
  * Reads the exported program in a file.
  * @returns undefined when the file is not an exported program
- * @throws SconceError `weights_invalid`, with the reason, for a program or compiled package in training mode, and for a
- * program that only AOTInductor can run
+ * @throws SconceError `weights_invalid`, with the reason, for a program in training mode, and for a program that only
+ * AOTInductor can run
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
   const json = archive?.text(programFile);
-  if (archive === undefined) return undefined;
-  if (json === undefined) {
-    refuse(path, trainingMistakeOfPackage(archive.text(packageSource) ?? ""));
-    return undefined;
-  }
+  if (archive === undefined || json === undefined) return undefined;
   const program = explained(path, () => parseExactly(json));
   requireEvalMode(path, program);
   return explained(path, () => {

@@ -8,7 +8,7 @@ const exporting = `torch.export.save(torch.export.export(net.eval(), (example,),
 
 interface Kind {
   readonly what: string;
-  readonly fix: string | ((head: Buffer) => string);
+  readonly fix: string;
   readonly matches: (head: Buffer) => boolean;
 }
 
@@ -31,16 +31,6 @@ const kinds: readonly Kind[] = [
     matches: (head) => head.length > 9 && head.readBigUInt64LE(0) < 1n << 28n && head[8] === 0x7b,
   },
   {
-    what: "a GGUF file, numbers without the network",
-    fix: "export the network from PyTorch instead",
-    matches: begins("GGUF"),
-  },
-  {
-    what: "an HDF5 file, as Keras writes it",
-    fix: "sconce runs what PyTorch exports",
-    matches: begins("\x89HDF"),
-  },
-  {
     // ONNX files are protobuf messages: the format version comes first, then the producer.
     what: "an ONNX model",
     fix: `export from PyTorch instead: ${exporting}`,
@@ -59,7 +49,7 @@ const kinds: readonly Kind[] = [
   },
   {
     what: "a state dict, numbers without the network",
-    fix: (head) => `in Python: net.load_state_dict(torch.load(FILE)${entryOf(head)}); ${exporting}`,
+    fix: `in Python: net.load_state_dict(torch.load(FILE)), of a checkpoint torch.load(FILE)["model"]; ${exporting}`,
     matches: (head) => isPickle(head) && (head.includes("OrderedDict") || head.includes("_rebuild_tensor")),
   },
   { what: "a Python pickle", fix: `in Python: ${exporting}`, matches: isPickle },
@@ -73,20 +63,7 @@ export function describeFile(path: string): string | undefined {
   const ends = endsOf(path);
   if (ends === undefined || ends.includes("constants.pkl") || ends.includes("data/aotinductor/")) return undefined;
   const kind = kinds.find(({ matches }) => matches(ends));
-  return kind && `it is ${kind.what}; ${typeof kind.fix === "string" ? kind.fix : kind.fix(ends)}`;
-}
-
-/**
- * Matches a key of a pickled dict whose value is an OrderedDict, or a dict with a tensor. Pickle marks memoized values
- * with `q` or \x94.
- */
-const dictEntry =
-  /X[\s\S]{4}([\w.-]+)(?:q[\s\S]|\x94)(?:ccollections\nOrderedDict|\}(?:q[\s\S]|\x94)\(?X[\s\S]{4}[\w.-]+(?:q[\s\S]|\x94)ctorch)/;
-
-/** An index such as `["model"]`, if training saved the state dict inside another dict; otherwise empty. */
-function entryOf(head: Buffer): string {
-  const [, key] = dictEntry.exec(head.toString("latin1")) ?? [];
-  return key === undefined ? "" : `["${key}"]`;
+  return kind && `it is ${kind.what}; ${kind.fix}`;
 }
 
 /** Whether the file is a bare pickle (PyTorch before 1.6), or an archive whose first entry is a pickle. */

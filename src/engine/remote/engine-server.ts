@@ -57,7 +57,6 @@ interface Front {
   readonly lanes: OpenMap<number, Lane>;
   /** Memory shared with the HTTP process for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
-  isHurried: boolean;
   isClosed: boolean;
 }
 
@@ -133,7 +132,6 @@ export class EngineServer {
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
       lanes: new OpenMap(spread),
       shared: undefined,
-      isHurried: false,
       isClosed: false,
     };
     this.#fronts.set(socket, front);
@@ -152,7 +150,6 @@ export class EngineServer {
     front.isClosed = true;
     front.outbox.drop();
     for (const lane of front.lanes) this.#engine.cancel(lane);
-    this.#hurryIfAll();
     this.#engine.pump();
   }
 
@@ -168,10 +165,6 @@ export class EngineServer {
         break;
       case frameKinds.share:
         this.#share(front, number, words[at / 4 + 3] ?? 0);
-        break;
-      case frameKinds.hurry:
-        front.isHurried = true;
-        this.#hurryIfAll();
         break;
     }
   }
@@ -228,11 +221,6 @@ export class EngineServer {
 
   #sendCanceled(front: Front, number: number): void {
     send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
-  }
-
-  /** Starts partial batches without a wait once no HTTP process will submit more items. */
-  #hurryIfAll(): void {
-    if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
   /** Tells the HTTP processes which items left the queue. Writes at once, because the batch may crash this process. */

@@ -10,7 +10,6 @@
  * |---|---|---|
  * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
- * | hurry | front | |
  * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
@@ -27,15 +26,14 @@ import { errorCodes, SconceError } from "../../base/errors.ts";
 export const frameKinds = {
   submit: 1,
   cancel: 2,
-  hurry: 3,
-  hello: 4,
-  dispatched: 5,
-  finished: 6,
-  failed: 7,
-  share: 8,
-  shared: 9,
-  canceled: 10,
-  part: 11,
+  hello: 3,
+  dispatched: 4,
+  finished: 5,
+  failed: 6,
+  share: 7,
+  shared: 8,
+  canceled: 9,
+  part: 10,
 } as const;
 
 export const HEADER_BYTES = 8;

@@ -64,7 +64,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   #connection: Connection | undefined;
   /** Properties of the newest engine process, which may have ended. */
   #info: EngineInfo | undefined;
-  #isHurried = false;
   #isClosed = false;
   /** The ended connection, until `engineEnded` tells why the process ended. */
   #lost: Connection | undefined;
@@ -197,11 +196,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     else this.#shared.laneEnded(number);
   }
 
-  hurry(): void {
-    this.#isHurried = true;
-    this.#sendWords(frameKinds.hurry);
-  }
-
   /** Whether items wait for a result, so that the engine process is needed. */
   get isNeeded(): boolean {
     return this.#pending.size > 0;
@@ -297,7 +291,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     connection.isReady = true;
     this.#share();
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
-    if (this.#isHurried) this.hurry();
     this.listener?.started?.();
     connection.ready.resolve(info);
   }

@@ -9,7 +9,7 @@ import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
-import { beyondReference, beyondRounding, differenceOf, text, tolerances } from "./difference.ts";
+import { beyondRounding, differenceOf, text, tolerances } from "./difference.ts";
 import type { ItemPipeline } from "./item-pipeline.ts";
 import { wholeText } from "./output-encoder.ts";
 import type { PreparedExample } from "./set-up.ts";
@@ -26,8 +26,6 @@ export interface Trial {
   readonly maxBatchSize: number | undefined;
   /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
   readonly isOnCpu: boolean;
-  /** Buffers that a run of the weights changes. */
-  readonly changedBuffers?: readonly string[];
 }
 
 export interface TriedOutput {
@@ -46,14 +44,14 @@ export interface TriedOutput {
   readonly padded: number | undefined;
   /** The cause of a difference that exceeds rounding. */
   readonly fault:
-    | { readonly kind: "random" | "state" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
+    | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
     | undefined;
 }
 
 /** Runs the trials, and compares each output with that of the same item alone. @throws SconceError if a run fails */
 export async function tryOutputs(
   runner: Runner,
-  { tensors, items, maxBatchSize, isOnCpu, changedBuffers = [] }: Trial,
+  { tensors, items, maxBatchSize, isOnCpu }: Trial,
 ): Promise<TriedOutput[]> {
   const { inputs, outputs } = tensors;
   const [item, again] = items;
@@ -95,10 +93,9 @@ export async function tryOutputs(
     const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference));
     const tried = { name, again: random, together: together && mixed, padded };
     const isOff = beyondRounding(expected);
-    const isOther = changedBuffers.length === 0 ? isOff : beyondReference(expected);
-    if (isOther(random)) {
-      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: ${causeOf(changedBuffers)}`;
-      return { ...tried, fault: { kind: changedBuffers.length === 0 ? "random" : "state", message } };
+    if (isOff(random)) {
+      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+      return { ...tried, fault: { kind: "random", message } };
     }
     if (!isOff(mixed)) {
       const worst = filled.find((each) => each.isOff);
@@ -110,14 +107,6 @@ export async function tryOutputs(
     const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
     return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
-}
-
-/** Describes why outputs change from run to run. */
-function causeOf(changedBuffers: readonly string[]): string {
-  if (changedBuffers.length === 0)
-    return "the weights or preprocess are random (dropout that tracing kept?), or keep a state";
-  const noun = changedBuffers.length === 1 ? "buffer" : "buffers";
-  return `forward changes the ${noun} ${changedBuffers.join(", ")}, and the next run reads the new value`;
 }
 
 export interface PostprocessTrial {

@@ -10,7 +10,6 @@ import { resolveDevices } from "../../../engine/device.ts";
 import { exportMistakes } from "../../../engine/export-mistakes.ts";
 import { fixedBatchFault, forwardFault } from "../../../engine/forward-fault.ts";
 import { itemCheck } from "../../../engine/item-check.ts";
-import { changedBuffers } from "../../../engine/native/program-buffers.ts";
 import { batchSizeFor } from "../../../engine/open-runners.ts";
 import { rowParting } from "../../../engine/rows.ts";
 import type { Runner } from "../../../engine/runner.ts";
@@ -220,7 +219,7 @@ class Stages {
     const inputs = statedInputs(path) ?? [];
     const sizes = trialSizes(model.tensors.inputs, item, inputs);
     const comparing = { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#works.at(-1) ?? 1 };
-    const isRandom = this.#findings.has([exportMistakes.random, exportMistakes.state]);
+    const isRandom = this.#findings.has([exportMistakes.random]);
     const compared: ComparedReference = isRandom
       ? { compared: 0, refused: 0, missing: "the outputs change from run to run", differences: [] }
       : await slowStep(
@@ -270,7 +269,7 @@ class Stages {
     const { tensors, settings } = this.#source.model;
     const maxBatchSize = settings.batchSize === undefined ? undefined : (this.#works.at(-1) ?? 1);
     const isOnCpu = this.#report.device === "cpu";
-    return { tensors, items, maxBatchSize, isOnCpu, changedBuffers: this.#programs().flatMap(changedBuffers) };
+    return { tensors, items, maxBatchSize, isOnCpu };
   }
 
   async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {
