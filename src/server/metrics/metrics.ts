@@ -135,12 +135,7 @@ export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics
 
   /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
-    return prometheusText(this.#families(others));
-  }
-
-  /** All metrics of the server. @param others gauges of the other HTTP processes */
-  #families(others: readonly Family[]): Family[] {
-    return [...this.counters(), ...this.gauges(), ...machineFamilies([this]), ...others];
+    return prometheusText([...this.counters(), ...this.gauges(), ...processesOf([this]), ...others]);
   }
 
   /** Counters of all HTTP processes together. */
@@ -148,9 +143,8 @@ export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics
     return familiesOf(this.#rows);
   }
 
-  get machine(): Pick<Gauges, "processes"> {
-    const { processes = {} } = this.#gauges?.() ?? {};
-    return { processes };
+  get processes(): Gauges["processes"] {
+    return this.#gauges?.().processes ?? {};
   }
 
   /** Gauges of this process. Counters are in shared memory, so they include all processes. */
@@ -160,10 +154,8 @@ export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics
 }
 
 /** Metrics of processes, without duplicates from models that share them. */
-export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
-  const machines = all.map(({ machine }) => machine);
-  const processes = Object.assign({}, ...machines.map((machine) => machine.processes));
-  return processFamilies(processes);
+export function processesOf(all: readonly Pick<Metrics, "processes">[]): Family[] {
+  return processFamilies(Object.assign({}, ...all.map(({ processes }) => processes)));
 }
 
 /** Metrics that have the same value for all models of a server. */

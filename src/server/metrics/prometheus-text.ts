@@ -14,14 +14,14 @@ function familyText(families: readonly Family[]): string {
 }
 
 /** A series of a metric. The series of a histogram have names such as `NAME_bucket`. */
-export interface Series {
+interface Series {
   readonly name: string;
   readonly labels: Labels;
   readonly value: number;
 }
 
 /** Merges series with equal names and labels. @param families metrics of one name */
-export function aggregated(families: readonly Family[]): Series[] {
+function aggregated(families: readonly Family[]): Series[] {
   const series = new Map<string, Series>();
   const [{ name = "", aggregator = "sum" } = {}] = families;
   for (const { metricName = name, labels, value } of families.flatMap(({ values }) => values)) {

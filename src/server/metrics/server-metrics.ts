@@ -1,6 +1,6 @@
 /** The metrics of a server with several models. Metrics of a model get the label `model`. */
 import type { Family } from "../http/metrics.ts";
-import { type Metrics, machineFamilies, ofServer } from "./metrics.ts";
+import { type Metrics, ofServer, processesOf } from "./metrics.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
 export class ServerMetrics {
@@ -24,16 +24,11 @@ export class ServerMetrics {
 
   /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
-    return prometheusText(this.#families(others));
-  }
-
-  /** All metrics of the server. @param others gauges of the other HTTP processes */
-  #families(others: readonly Family[]): Family[] {
     const counters = [
       ...this.#server.counters().filter(hasCounted),
       ...this.#labelled((metrics) => metrics.counters()),
     ];
-    return [...counters, ...this.gauges(), ...machineFamilies([...this.#models.values()]), ...others];
+    return prometheusText([...counters, ...this.gauges(), ...processesOf([...this.#models.values()]), ...others]);
   }
 
   /** Adds the label `model` to the metrics of each model. Metrics of the whole server get no label and appear once. */

@@ -82,15 +82,11 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
               }
             />
             {isOptional(member.name) && member.schema.default === undefined && (
-              <button
-                type="button"
-                class="quiet leave-out"
-                aria-label={`Leave out ${member.schema.title ?? titleOf(member.name)}`}
-                title="Leave out"
+              <LeaveOut
+                verb="Leave out"
+                what={member.schema.title ?? titleOf(member.name)}
                 onClick={() => onChange(withMember(object, member.name, undefined))}
-              >
-                ×
-              </button>
+              />
             )}
           </div>
         ))}
@@ -105,6 +101,20 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
         </div>
       )}
     </>
+  );
+}
+
+interface LeaveOutProps {
+  readonly verb: string;
+  readonly what: string;
+  readonly onClick: () => void;
+}
+
+function LeaveOut({ verb, what, onClick }: LeaveOutProps) {
+  return (
+    <button type="button" class="quiet leave-out" aria-label={`${verb} ${what}`} title={verb} onClick={onClick}>
+      ×
+    </button>
   );
 }
 
@@ -144,15 +154,7 @@ function ListField({ value, onChange, items, ...at }: FieldProps & { readonly it
             onChange={(changed) => onChange(list.with(i, changed ?? ""))}
           />
           {list.length > minItems && (
-            <button
-              type="button"
-              class="quiet leave-out"
-              aria-label={`Remove ${at.label} ${i + 1}`}
-              title="Remove"
-              onClick={() => onChange(list.toSpliced(i, 1))}
-            >
-              ×
-            </button>
+            <LeaveOut verb="Remove" what={`${at.label} ${i + 1}`} onClick={() => onChange(list.toSpliced(i, 1))} />
           )}
         </div>
       ))}
