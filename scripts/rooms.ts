@@ -38,8 +38,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/linked-libraries libtorch/native-location libtorch/pack libtorch/sha256 control-groups network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/child processes/event-loop-lag processes/link processes/port-lock
-      processes/program processes/program-name processes/run-folder processes/shared-counters processes/supervised
-      processes/thread-time service-manager`,
+      processes/program processes/program-name processes/run-folder processes/shared-counters processes/supervised service-manager`,
   },
   engine: {
     imports: "base author machine",

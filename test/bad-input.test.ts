@@ -159,23 +159,9 @@ describe("inputs that do not fit the schema are refused with 422 that names", ()
     expect(problem.detail).toBe("/0/x: expected number, received string");
   });
 
-  test("the likely name of a misspelt field, in forms and nested objects too", async () => {
-    const detailsOf = ({ errors = [] }: { errors?: readonly { pointer: string; detail: string }[] }) =>
-      Object.fromEntries(errors.map(({ pointer, detail }) => [pointer, detail]));
-    const problem = await refused([{ x: 1, setps: 2, note: { txet: "a" } }]);
-    expect(detailsOf(problem)).toMatchObject({
-      "/0/setps": "is not a field of this input; did you mean steps?",
-      "/0/note/txet": "is not a field of this input; did you mean text?",
-    });
-    const form = new FormData();
-    for (const name of ["x", "setps"]) form.append(name, "1");
-    const ofForm = await problemOf(await client.fetch("/predictions", { method: "POST", body: form }));
-    expect(detailsOf(ofForm)).toEqual({ "/0/setps": "is not a field of this input; did you mean steps?" });
-  });
-
-  test("no suggestion if the similar field is given as well", async () => {
-    const { errors } = await refused([{ x: 1, y: 2 }]);
-    expect(errors).toEqual([{ pointer: "/0/y", detail: "is not a field of this input" }]);
+  test("a field that the input does not have", async () => {
+    const { errors } = await refused([{ x: 1, note: { text: "a", txet: "b" } }]);
+    expect(errors).toEqual([{ pointer: "/0/note/txet", detail: "is not a field of this input" }]);
   });
 
   test("at most the first thousand faults", async () => {
@@ -191,8 +177,6 @@ describe("an unacceptable list is refused with 422", () => {
     ["an empty one", [], "at least one input"],
     ["one that is too long", Array.from({ length: 61 }, () => ({ x: 1 })), "at most 60 inputs, received 61"],
     ["an input without a list", { x: 1 }, "put a single input in [ ]"],
-    ["the body of Cog's API", { input: { x: 1 } }, 'received an object with "input"; send [{"x":1}]'],
-    ["a long body of Cog's API", { input: { x: 1, note: { text: "n".repeat(300) } } }, 'send [{"x": …, "note": …}]'],
     ["a number", 1, "expected a list of inputs, received a number"],
     ["null", null, "expected a list of inputs, received null"],
   ])("(%s)", async (_, body, detail) => {

@@ -62,15 +62,10 @@ export async function openBuild(
 ): Promise<Build> {
   const { config, run, version, metrics = shared.metrics } = options;
   const { memory, fetcher, lag } = shared;
-  const { hookCell: cell, guilty, blocked } = shared.options;
+  const { hookCell: cell, guilty } = shared.options;
   const packaged = await options.resolve();
   const model = await openPackaged(packaged, config.param);
-  const hooks = new Hooks({
-    lag,
-    cell,
-    guilty,
-    aloneMs: blocked === "by unknown" ? 2000 * config.hookTimeout : 0,
-  });
+  const hooks = new Hooks({ lag, cell, guilty });
   if (run !== undefined) opened.defer(() => tearDown(model));
   const running = await run?.({ packaged, model, fetcher, metrics, hooks });
   opened.defer(() => running?.engine.close());
@@ -98,7 +93,7 @@ export async function openModelParts(
 ): Promise<ModelParts> {
   const { config, openStore, metrics = shared.metrics } = options;
   const { memory, keys, tracing } = shared;
-  const { owner, unfinished, others, blocked, siblings } = shared.options;
+  const { owner, unfinished, others, isCauseKnown, siblings } = shared.options;
   const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
@@ -118,7 +113,7 @@ export async function openModelParts(
       owner,
       unavailable: () => engineRefusal(engine()),
       webhooks,
-      isCauseKnown: blocked === "by guilty",
+      isCauseKnown,
       keys,
       tracing,
     });

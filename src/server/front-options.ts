@@ -78,6 +78,6 @@ export interface FrontOptions {
   readonly hookCell?: HookCell | undefined;
   /** Calls of hooks that blocked earlier processes. */
   readonly guilty?: readonly HookCall[] | undefined;
-  /** Set if the last process was blocked: by one of these calls, or by an unknown call. */
-  readonly blocked?: "by guilty" | "by unknown" | undefined;
+  /** Whether one of these calls blocked the last process. */
+  readonly isCauseKnown?: boolean | undefined;
 }

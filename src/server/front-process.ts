@@ -61,8 +61,8 @@ const frontStart = roleStart.extend({
   hookCell: z.string().optional(),
   /** Calls of hooks that blocked fronts of this server. */
   guilty: z.array(hookCall).optional(),
-  /** Set if the previous process with this index was blocked: by one of these calls, or by an unknown call. */
-  blocked: z.enum(["by guilty", "by unknown"]).optional(),
+  /** Whether one of these calls blocked the previous process with this index. */
+  isCauseKnown: z.boolean().optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
@@ -75,7 +75,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     surviveStrayErrors();
     const given = frontStart.parse(start);
     const { argv, models, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
-    const { listensLate, wasReady, server, hasClaim, hookCell, guilty, blocked } = given;
+    const { listensLate, wasReady, server, hasClaim, hookCell, guilty, isCauseKnown } = given;
     const source = sourceOf(argv);
     const links = new Map<number, EngineLink>();
     const closing = Promise.withResolvers<void>();
@@ -190,7 +190,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       }),
       hookCell: hookCell === undefined ? undefined : new HookCell(hookCell),
       guilty,
-      blocked,
+      isCauseKnown,
     });
     opened.resolve(front);
     link.ready();

@@ -88,7 +88,7 @@ export class Fronts implements Front {
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       let wasReady = false;
-      let blocked: FrontStart["blocked"];
+      let isCauseKnown = false;
       const hookCell = folder.join(`hook-${index}`);
       const cell = HookCell.create(hookCell);
       const front = new Supervised({
@@ -111,7 +111,7 @@ export class Fronts implements Front {
             wasReady,
             hookCell,
             guilty,
-            blocked,
+            isCauseKnown,
           };
         },
         batchTimeoutMs: heldAfterMs(config),
@@ -120,15 +120,15 @@ export class Fronts implements Front {
         },
         onMessage: (message) => this.#onMessage(front, fromFront.parse(message)),
         onEnd: (_reason, cause) => {
-          const held = cause === "stuck" ? cell.blocking : undefined;
-          blocked = cause !== "stuck" ? undefined : held === undefined ? "by unknown" : "by guilty";
+          const held = cause === "stuck" ? cell.running : undefined;
+          isCauseKnown = held !== undefined;
           if (held !== undefined) {
             const { hook, index: input, predictionId } = held;
             log.error(`The front process was blocked by ${hook} of input ${input} of the prediction ${predictionId}`);
             guilty.push(held);
             if (guilty.length > MAX_GUILTY) guilty.shift();
           }
-          cell.clear();
+          cell.end();
           counters.clear(index);
           keyCounts?.clear(index);
         },

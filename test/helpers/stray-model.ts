@@ -5,26 +5,18 @@ import type { TestStore } from "./server.ts";
 import type { TempDir } from "./temp-dir.ts";
 
 /**
- * The hook `preprocess` of the model. The input x chooses its behaviour: -1 never returns, -2 never returns after an
- * `await`, -3 never returns after the file GATE.hold exists. -4 blocks the thread until the file GATE.go exists, 51
- * awaits that file, and values above 100 end the process.
+ * The hook `preprocess` of the model. The input x chooses its behaviour: -1 never returns, -4 blocks the thread
+ * until the file GATE.go exists, and values above 100 end the process.
  */
 export const strayPreprocess = `({ x }) => {
   const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
-  const made = () => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) });
-  const until = async (end) => {
-    while (!existsSync(process.env.GATE + end)) await new Promise((done) => setTimeout(done, 5));
-  };
   while (x === -1);
-  if (x === -2) return Promise.resolve().then(() => { for (;;); });
-  if (x === -3) return until(".hold").then(() => { for (;;); });
   if (x === -4) {
     writeFileSync(process.env.GATE + ".begun", "");
     while (!existsSync(process.env.GATE + ".go")) Bun.sleepSync(1);
   }
-  if (x === 51) return until(".go").then(made);
   if (x > 100) process.exit(0);
-  return made();
+  return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
 }`;
 
 /** Writes the model. @returns its folder */

@@ -1,8 +1,7 @@
 /** A model's hook that never returns ends its front, which starts again. Other inputs get their outputs. */
 import { expect, test } from "bun:test";
-import { writeFile } from "node:fs/promises";
 import { clientOf, type RunningCli } from "../helpers/cli.ts";
-import type { Client, PredictionBody } from "../helpers/client.ts";
+import type { Client } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { inRole } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
@@ -20,15 +19,6 @@ async function ready(client: Client): Promise<void> {
     await Bun.sleep(10);
 }
 
-/** Resolves with the ended prediction. Repeats the request while the front starts again. */
-async function endOf(client: Client, id: string): Promise<PredictionBody> {
-  for (;;) {
-    const ended = await client.end(id).catch(() => undefined);
-    if (ended !== undefined) return ended;
-    await Bun.sleep(10);
-  }
-}
-
 test.concurrent("a hook that never returns ends the only front: its input fails, and the prediction has all other outputs", async () => {
   await using server = serve("--store", dir.join("held.sqlite"));
   const client = await clientOf(server);
@@ -44,23 +34,6 @@ test.concurrent("a hook that never returns ends the only front: its input fails,
   const failed = await client.put(id, inputs);
   expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");
   expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }, null]);
-});
-
-test.concurrent("among several running hooks, the one that blocks the front after an await is found, and the others run again", async () => {
-  const gate = dir.join("several");
-  await using server = serveStray(store, gate, "--store", dir.join("several.sqlite"));
-  const client = await clientOf(server);
-  const beside = await client.create([{ x: 3 }, { x: 51 }], { Connection: "close" });
-  const held = await client.create([{ x: 2 }, { x: -3 }, { x: 5 }], { Connection: "close" });
-  await writeFile(`${gate}.hold`, "");
-  await server.line("starting it again");
-  await writeFile(`${gate}.go`, "");
-  // The next process calls the hooks of the ended process one by one, so the bad input blocks it a second time.
-  const failed = await endOf(client, held.prediction_id);
-  expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");
-  expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
-  const { status, outputs } = await endOf(client, beside.prediction_id);
-  expect({ status, outputs }).toEqual({ status: "success", outputs: [{ y: 7 }, { y: 103 }] });
 });
 
 test.concurrent("a blocked front restarts, and the other fronts answer meanwhile", async () => {

@@ -104,14 +104,10 @@ test("a list is split only between elements", () => {
 });
 
 describe("threads that validate large bodies", () => {
-  /**
-   * A model whose input schema never returns for x = -1 in a thread other than the main one, and blocks its thread for
-   * 1.3 s for x = -2.
-   */
+  /** A model whose input schema never returns for x = -1 in a thread other than the main one. */
   const text = modelText({
     name: '"slow"',
-    input:
-      "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); if (x === -2) Bun.sleepSync(1300); return true; }) })",
+    input: "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); return true; }) })",
   });
   const bodyOf = (x: number) => [new TextEncoder().encode(JSON.stringify([{ x }]))];
   let store: TestStore;
@@ -159,11 +155,6 @@ describe("threads that validate large bodies", () => {
       "inputs_invalid: the inputs could not be checked within 2 s; send them in smaller requests",
     );
     expect(await next).toEqual([{ x: 1 }]);
-  });
-
-  test.skipIf(process.platform !== "linux")("get more time on a busy machine", async () => {
-    using bodies = open({ maxThreads: 1, timeoutMs: 1000 });
-    expect(await xOf(bodies.read(bodyOf(-2), 10, () => {}))).toEqual([{ x: -2 }]);
   });
 
   test("get bodies one at a time if memory does not suffice for several", async () => {
@@ -356,7 +347,7 @@ describe.concurrent("a server", () => {
     [
       "has a wrong input",
       (list: string) => `[${list},{"x":"1"}]`,
-      { status: 422, errors: [{ pointer: "/2000/x", detail: "expected number, received string" }] },
+      { status: 422, errors: [{ pointer: "/2000", detail: "expected number, received string" }] },
     ],
   ])("refuses a large body that %s", async (_, bodyOf, problem) => {
     await using server = await store.serve("lab", { maxInputs: 4000 });

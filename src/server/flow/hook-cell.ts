@@ -21,58 +21,39 @@ const [STATE, HOOK, LENGTH, INDEX, ID] = [0, 1, 2, 4, 8];
 const RECORD_BYTES = 264;
 
 export class HookCell {
-  readonly #running: Buffer;
-  readonly #awaited: Buffer;
+  readonly #bytes: Buffer;
 
   /** Creates the file, before any process opens it. */
   static create(path: string): HookCell {
-    writeFileSync(path, new Uint8Array(2 * RECORD_BYTES), { mode: 0o600, flag: "wx" });
+    writeFileSync(path, new Uint8Array(RECORD_BYTES), { mode: 0o600, flag: "wx" });
     return new HookCell(path);
   }
 
   constructor(path: string) {
     const { buffer, byteOffset } = Bun.mmap(path, { shared: true });
-    this.#running = Buffer.from(buffer, byteOffset, RECORD_BYTES);
-    this.#awaited = Buffer.from(buffer, byteOffset + RECORD_BYTES, RECORD_BYTES);
+    this.#bytes = Buffer.from(buffer, byteOffset, RECORD_BYTES);
   }
 
-  begin(hook: ItemHook, place: InputPlace): void {
-    write(this.#running, hook, place);
+  begin(hook: ItemHook, { predictionId, index }: InputPlace): void {
+    const bytes = this.#bytes;
+    bytes[HOOK] = hooks.indexOf(hook);
+    bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
+    bytes.writeUInt32LE(index, INDEX);
+    bytes[STATE] = 1;
   }
 
   end(): void {
-    this.#running[STATE] = 0;
+    this.#bytes[STATE] = 0;
   }
 
-  /** Names the only call whose promise has not settled; undefined if there is none, or several. */
-  awaits(call: HookCall | undefined): void {
-    if (call === undefined) this.#awaited[STATE] = 0;
-    else write(this.#awaited, call.hook, call);
+  /** The running call; undefined if none runs. */
+  get running(): HookCall | undefined {
+    const bytes = this.#bytes;
+    if (bytes[STATE] === 0) return undefined;
+    return {
+      hook: hooks[bytes[HOOK] ?? 0] ?? "preprocess",
+      predictionId: bytes.toString("latin1", ID, ID + (bytes[LENGTH] ?? 0)),
+      index: bytes.readUInt32LE(INDEX),
+    };
   }
-
-  /** The call that must have blocked the front: the running call, or else the only call whose promise has not settled. */
-  get blocking(): HookCall | undefined {
-    return read(this.#running) ?? read(this.#awaited);
-  }
-
-  clear(): void {
-    this.end();
-    this.awaits(undefined);
-  }
-}
-
-function write(bytes: Buffer, hook: ItemHook, { predictionId, index }: InputPlace): void {
-  bytes[HOOK] = hooks.indexOf(hook);
-  bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
-  bytes.writeUInt32LE(index, INDEX);
-  bytes[STATE] = 1;
-}
-
-function read(bytes: Buffer): HookCall | undefined {
-  if (bytes[STATE] === 0) return undefined;
-  return {
-    hook: hooks[bytes[HOOK] ?? 0] ?? "preprocess",
-    predictionId: bytes.toString("latin1", ID, ID + (bytes[LENGTH] ?? 0)),
-    index: bytes.readUInt32LE(INDEX),
-  };
 }

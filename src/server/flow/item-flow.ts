@@ -45,11 +45,6 @@ const MAX_HOLD_MS = 2;
 const MAX_SLOW_OF_ONE = 32;
 /** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
 const MAX_SLOW_SHARE = 4;
-/**
- * Limit for the inputs of one prediction that wait for a fetch. Below the limit, inputs without remote files overtake
- * them.
- */
-const MAX_UNFETCHED = 1024;
 /** During a batch that takes longer, there is time to prepare the next batch. */
 const LONG_BATCH_MS = 50;
 
@@ -305,9 +300,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
     // predictions.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return false;
-    const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
-    const canFetch = list.unfetched.length > 0 && mayFetch(list);
-    return isOpen || canFetch || list.fetched.length > 0;
+    return list.fetched.length > 0 || (list.next < list.count && mayFetch(list));
   }
 
   /**
@@ -320,13 +313,11 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.credits.holdFiles(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
       this.#prepare(list, fetched);
     } else {
-      const index = (mayFetch(list) ? list.unfetched.shift() : undefined) ?? list.next++;
+      const index = list.next++;
       try {
         const files = this.#pipeline.remoteFilesOf(list.input(index));
         if (files.length === 0) {
           this.#prepare(list, index);
-        } else if (!mayFetch(list)) {
-          list.unfetched.push(index);
         } else {
           list.fetching += 1;
           void this.#fetch(list, index, files);
@@ -421,9 +412,9 @@ interface Prepared {
   readonly waitedMs?: number;
 }
 
-/** Whether a prediction may fetch the files of one more input. */
+/** Whether a prediction may begin one more input, which may have remote files. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
-  return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
+  return fetching === 0 || fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }
 
 /** Most pending `preprocess` promises of a prediction. A client with a larger share may have more. */

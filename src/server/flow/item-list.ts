@@ -1,7 +1,6 @@
 /** The inputs of a prediction or of a demo, until they have outputs. */
 
 import type { HookCaller } from "../../author/hook-context.ts";
-import { Fifo } from "../../base/collections/fifo.ts";
 import type { InRing, Ring } from "../../base/collections/ring.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Item } from "../../engine/engine.ts";
@@ -78,8 +77,6 @@ export class ItemList implements InRing<ItemList> {
   fetching = 0;
   /** Indexes of inputs whose files are fetched, and which wait for `preprocess`. */
   readonly fetched: number[] = [];
-  /** Indexes of inputs whose files wait to be fetched. */
-  readonly unfetched = new Fifo<number>();
   /** Count of inputs with a pending `preprocess` promise. */
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */

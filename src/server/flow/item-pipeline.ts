@@ -124,7 +124,7 @@ export class ItemPipeline {
 
   /**
    * Decodes the data URIs of an input, and calls `preprocess`. Remote files must have their content. Returns a promise
-   * if `preprocess` is asynchronous, or if calls run one by one after a blocked process.
+   * if `preprocess` is asynchronous.
    * @param caller has a signal for the end of the prediction, created on demand
    * @throws SconceError of a data URI, or an error of `preprocess` as a SconceError
    */

@@ -6,9 +6,8 @@ import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
 import { messageWithLine } from "../../base/author-line.ts";
-import { closest } from "../../base/closest.ts";
 import { codedError, type Fault, MODEL_FAILED, oneLine, SconceError } from "../../base/errors.ts";
-import { isObject, pointerTo } from "../../base/json.ts";
+import { pointerTo } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
@@ -58,9 +57,7 @@ export class InputDecoder {
    */
   body(body: string, maxInputs: number): unknown[] {
     if (body === "") throw bodyInvalid("expected a JSON list of inputs, received an empty body");
-    const parsed = parseJson(body);
-    if (isObject(parsed) && !this.expected.fields?.has("input")) refuseWrapper(parsed);
-    return this.#whole(requireList(parsed, maxInputs));
+    return this.#whole(requireList(parseJson(body), maxInputs));
   }
 
   /** Validates inputs of a binary protocol. @throws SconceError `inputs_invalid` */
@@ -102,7 +99,7 @@ export class InputDecoder {
       // The schema accepts this value, but JSON.stringify() or `preprocess` would overflow the stack.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
-      else faults.add(parsed.error.issues, [first + i], { input: element, expected: this.expected });
+      else faults.add(parsed.error.issues, first + i);
     }
     return inputs;
   }
@@ -114,30 +111,9 @@ export class InputDecoder {
     } catch (error) {
       if (isStackOverflow(error)) throw tooDeep();
       if (this.#isWorker) throw error;
-      return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
+      return { success: false, error: { issues: [thrownIssue(input, error)] } } as const;
     }
   }
-}
-
-interface Checked {
-  readonly input: unknown;
-  readonly expected: Expected;
-}
-
-/** Maximum length of a field name for which a message suggests a similar name. */
-const MAX_NAME = 64;
-
-/** Names of the schema's fields that are missing in the object at `path`, as suggestions for an unknown field. */
-function missingFields({ input, expected }: Checked, path: readonly PropertyKey[]): string[] {
-  let value: unknown = input;
-  let fields: Expected | undefined = expected;
-  for (const key of path) {
-    if (Array.isArray(value)) fields = fields?.first?.[Number(key)] ?? fields?.items;
-    else fields = fields?.fields?.get(String(key)) ?? fields?.otherFields;
-    value = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
-  }
-  const known = [...(fields?.fields?.keys() ?? [])];
-  return known.filter((name) => !(isObject(value) && Object.hasOwn(value, name)));
 }
 
 export class Faults {
@@ -148,28 +124,15 @@ export class Faults {
     return this.#faults.length > MAX_FAULTS;
   }
 
-  get count(): number {
-    return this.#faults.length;
-  }
-
   /** Adds a fault for each zod issue of an input, and for each unknown field. For a union, adds the faults of the option that fits best. */
-  add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[], checked: Checked): void {
-    for (const each of withoutUnions(issues)) this.#add(each, base, checked);
-  }
-
-  #add(issue: z.core.$ZodIssue, base: readonly PropertyKey[], checked: Checked): void {
-    const path = [...base, ...issue.path];
-    if (issue.code === "unrecognized_keys") {
-      const keys = issue.keys.slice(0, MAX_FAULTS + 1);
-      const missing = missingFields(checked, issue.path);
-      for (const key of keys) {
-        const near = key.length > MAX_NAME ? undefined : closest(key, missing);
-        const hint = near === undefined ? "" : `; did you mean ${near}?`;
-        this.#faults.push({ pointer: pointerTo([...path, key]), detail: `is not a field of this input${hint}` });
-      }
-      return;
+  add(issues: readonly z.core.$ZodIssue[], index: number): void {
+    for (const issue of withoutUnions(issues)) {
+      const path = [index, ...issue.path];
+      if (issue.code === "unrecognized_keys") {
+        for (const key of issue.keys.slice(0, MAX_FAULTS + 1))
+          this.#faults.push({ pointer: pointerTo([...path, key]), detail: "is not a field of this input" });
+      } else this.#faults.push({ pointer: pointerTo(path), detail: describeIssue(issue.message) });
     }
-    this.#faults.push({ pointer: pointerTo(path), detail: describeIssue(issue.message) });
   }
 
   /** @throws SconceError `inputs_invalid` if there are faults */
@@ -185,20 +148,6 @@ function requireList(body: unknown, maxInputs: number): unknown[] {
     throw inputsInvalid([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
   refuseTooMany(body.length, maxInputs);
   return body;
-}
-
-/** Maximum characters of the corrected body that an error proposes. For a longer body, the error shows only the names of its fields. */
-const MAX_SHOWN = 200;
-
-/** Refuses `{"input": {…}}`, the body of Cog's and Replicate's API, and shows the body to send. @throws SconceError `inputs_invalid` */
-function refuseWrapper({ input }: Readonly<Record<string, unknown>>): void {
-  if (!isObject(input) || isTooDeep(input)) return;
-  const whole = JSON.stringify([input]);
-  const names = Object.keys(input).map((name) => `${JSON.stringify(oneLine(name, 40))}: …`);
-  const shown = whole.length > MAX_SHOWN ? `[{${oneLine(names.join(", "), MAX_SHOWN)}}]` : whole;
-  throw inputsInvalid([
-    { pointer: "", detail: `expected a list of inputs, received an object with "input"; send ${shown}` },
-  ]);
 }
 
 export function notAList(received: string): SconceError {
@@ -268,7 +217,7 @@ export function checkDepth(input: unknown): void {
   if (isTooDeep(input)) throw tooDeep();
 }
 
-export function tooDeep(): SconceError {
+function tooDeep(): SconceError {
   return inputsInvalid([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
@@ -283,64 +232,17 @@ function typeName(value: unknown): string {
 }
 
 /**
- * Creates a zod issue for an error that the author's code in the schema threw.
+ * Creates a zod issue for an error that the author's code in the schema threw. The issue names the whole input, or the
+ * field of an `InputError`: zod does not report which value made the code throw.
  * @throws `error` itself for an asynchronous schema, since the input is not at fault
  */
-function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
+function thrownIssue(input: unknown, error: unknown): z.core.$ZodIssue {
   if (error instanceof z.core.$ZodAsyncError) throw error;
-  const isRefused = error instanceof InputError;
-  if (isRefused && error.field !== undefined) {
-    return { code: "custom", path: [error.field].flat(), message: error.message, input };
+  if (error instanceof InputError) {
+    return { code: "custom", path: [error.field ?? []].flat(), message: error.message, input };
   }
-  const path = findThrowingPath(schema, input);
-  if (isRefused) return { code: "custom", path, message: error.message, input };
   logLimit.write("schema", (...more) =>
-    log.warn(
-      `The input schema failed at ${pointerTo(path)}: ${oneLine(messageWithLine(codedError(error)), 1000)}`,
-      ...more,
-    ),
+    log.warn(`The input schema failed: ${oneLine(messageWithLine(codedError(error)), 1000)}`, ...more),
   );
-  return { code: "custom", path, message: `${MODEL_FAILED} to read this value`, input };
-}
-
-/**
- * Maximum depth of the search for the value that makes the schema throw. Each level validates all lower levels again.
- */
-const MAX_SEARCH_LEVELS = 32;
-
-/** The path of the value for which the schema throws. zod does not report it. */
-function findThrowingPath(schema: z.core.$ZodType, input: unknown, level = 0): PropertyKey[] {
-  if (level === MAX_SEARCH_LEVELS) return [];
-  for (const [key, part, value] of subschemas(schema, input)) {
-    if (throws(part, value)) return [...(key === undefined ? [] : [key]), ...findThrowingPath(part, value, level + 1)];
-  }
-  return [];
-}
-
-type Part = readonly [key: PropertyKey | undefined, schema: z.core.$ZodType, value: unknown];
-
-function subschemas(schema: z.core.$ZodType, input: unknown): Part[] {
-  if (schema instanceof z.ZodObject && typeof input === "object" && input !== null) {
-    const given = new Map(Object.entries(input));
-    return Object.entries(schema.def.shape).map(([key, field]) => [key, field, given.get(key)]);
-  }
-  if (schema instanceof z.ZodArray && Array.isArray(input)) {
-    return input.map((value, i) => [i, schema.def.element, value]);
-  }
-  if (schema instanceof z.ZodPipe) return [[undefined, schema.def.in, input]];
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
-    return input === undefined || input === null ? [] : [[undefined, schema.def.innerType, input]];
-  }
-  return [];
-}
-
-function throws(schema: z.core.$ZodType, input: unknown): boolean {
-  try {
-    z.safeParse(schema, input);
-    return false;
-  } catch (error) {
-    // The schema is asynchronous, so the input is not at fault.
-    if (error instanceof z.core.$ZodAsyncError) throw error;
-    return true;
-  }
+  return { code: "custom", path: [], message: `${MODEL_FAILED} to read this value`, input };
 }

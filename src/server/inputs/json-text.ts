@@ -1,7 +1,4 @@
-/**
- * Finds elements of a JSON list without parsing them, so that a large list can be parsed in parts. Also finds values
- * that are nested too deeply.
- */
+/** Finds elements of a JSON list without parsing them, so that a large list can be parsed in parts. */
 
 /** Where the parts of a list are in its text. A part is a group of elements. */
 export interface ListScan {
@@ -11,8 +8,6 @@ export interface ListScan {
    * count of all elements and the offset after the list.
    */
   readonly parts: Uint32Array;
-  /** Index of the first part with brackets deeper than `MAX_LEVELS`; undefined if there is none. */
-  readonly deepPart: number | undefined;
 }
 
 export const [QUOTE, COMMA, COLON] = [0x22, 0x2c, 0x3a];
@@ -38,7 +33,6 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
   let begin = at;
   let count = 1;
   let depth = 0;
-  let deepPart: number | undefined;
   for (; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0;
     if (isStructural[byte] === 0) continue;
@@ -54,13 +48,12 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
       if (at < 0) return undefined;
     } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       depth += 1;
-      if (depth > MAX_LEVELS) deepPart ??= parts.length / 2 - 1;
     } else if (depth > 0) {
       depth -= 1;
     } else {
       if (byte !== CLOSE_LIST || afterSpace(bytes, at + 1) < bytes.length) return undefined;
       parts.push(count, at + 1);
-      return { count, parts: Uint32Array.from(parts), deepPart };
+      return { count, parts: Uint32Array.from(parts) };
     }
   }
   return undefined;
@@ -92,7 +85,7 @@ export function isEscaped(bytes: Uint8Array, at: number): boolean {
 }
 
 /** Maximum levels of lists and objects in a body. */
-export const MAX_LEVELS = 2000;
+const MAX_LEVELS = 2000;
 
 export function isTooDeep(value: unknown): boolean {
   return typeof value === "object" && value !== null && isDeeper(value, MAX_LEVELS);

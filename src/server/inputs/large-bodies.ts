@@ -3,7 +3,6 @@
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { availableCores } from "../../machine/control-groups.ts";
-import { threadTimeMs } from "../../machine/processes/thread-time.ts";
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { type DecodedBody, type Take, valueBytes } from "./body.ts";
@@ -42,20 +41,12 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
-/** First message of a thread, with its name in the operating system; undefined if unknown. */
-export interface Hello {
-  readonly thread: string | undefined;
-}
-
 interface LargeBodiesOptions {
   readonly memory?: MemoryAccount;
   readonly maxThreads?: number;
-  /** Maximum CPU time of a check in milliseconds. A body has one second more per megabyte. */
+  /** Maximum time of a check in milliseconds. A body has three seconds more per megabyte. */
   readonly timeoutMs?: number;
 }
-
-/** Maximum wall time of a check, as a multiple of its maximum CPU time. */
-const MAX_WALL_PER_CPU = 10;
 
 /** Memory of a check in bytes per byte of the body. Measured: 11 for one-digit numbers, 29 if zod validates every number. */
 const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
@@ -69,10 +60,7 @@ interface Task {
 interface Running {
   readonly task: Task;
   readonly charge: Charge;
-  timer: Timer;
-  /** CPU time that the thread had used when the check began, in milliseconds. */
-  cpuStartMs: number;
-  readonly startMs: number;
+  readonly timer: Timer;
 }
 
 export class LargeBodies {
@@ -83,7 +71,6 @@ export class LargeBodies {
   readonly #timeoutMs: number;
   readonly #running = new Map<Worker, Running>();
   readonly #idle: Worker[] = [];
-  readonly #threads = new WeakMap<Worker, string | undefined>();
   readonly #queue = new Set<Task>();
 
   constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
@@ -91,7 +78,7 @@ export class LargeBodies {
     this.#decoder = decoder;
     this.#memory = options.memory ?? new MemoryAccount();
     this.#maxThreads = options.maxThreads ?? Math.min(4, Math.max(2, availableCores()));
-    this.#timeoutMs = options.timeoutMs ?? 10_000;
+    this.#timeoutMs = options.timeoutMs ?? 30_000;
   }
 
   /**
@@ -142,11 +129,9 @@ export class LargeBodies {
     this.#queue.delete(task);
     const charge = this.#memory.add("bodies", checkBytes);
     const worker = this.#idle.pop() ?? this.#start();
-    const timeoutMs = this.#timeoutMs + task.bytes / 1000;
-    const cpuStartMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
-    const startMs = performance.now();
-    const timer = setTimeout(() => this.#checkTimeout(worker, timeoutMs), timeoutMs);
-    this.#running.set(worker, { task, charge, timer, cpuStartMs, startMs });
+    const timeoutMs = this.#timeoutMs + (3 * task.bytes) / 1000;
+    const timer = setTimeout(() => this.#timeOut(worker, timeoutMs), timeoutMs);
+    this.#running.set(worker, { task, charge, timer });
     worker.postMessage(
       task.request,
       task.request.chunks.map(({ buffer }) => buffer),
@@ -155,14 +140,7 @@ export class LargeBodies {
 
   #start(): Worker {
     const worker = new Worker(new URL("./large-body-worker.ts", import.meta.url), { ref: false });
-    worker.onmessage = ({ data }: MessageEvent<CheckAnswer | Hello>) => {
-      if ("thread" in data) {
-        this.#threads.set(worker, data.thread);
-        const running = this.#running.get(worker);
-        // Starting the thread took CPU time that does not count for the check.
-        if (running !== undefined) running.cpuStartMs = threadTimeMs(data.thread) ?? 0;
-        return;
-      }
+    worker.onmessage = ({ data }: MessageEvent<CheckAnswer>) => {
       const task = this.#release(worker);
       if (task === undefined) return;
       this.#idle.push(worker);
@@ -171,21 +149,6 @@ export class LargeBodies {
     };
     worker.onerror = (event) => this.#fail(worker, new Error(`a body was not read: ${messageOf(event.message)}`));
     return worker;
-  }
-
-  /**
-   * Ends a check that has used its CPU time, or 10 times as much wall time. Otherwise sets the timer again: on a busy machine the thread gets less
-   * CPU time.
-   */
-  #checkTimeout(worker: Worker, timeoutMs: number): void {
-    const running = this.#running.get(worker);
-    if (running === undefined) return;
-    // A thread whose first message has not come has used no CPU time for the check.
-    const cpuMs = this.#threads.has(worker) ? threadTimeMs(this.#threads.get(worker)) : running.cpuStartMs;
-    const remainingMs = cpuMs === undefined ? 0 : timeoutMs - (cpuMs - running.cpuStartMs);
-    if (remainingMs <= 0 || performance.now() - running.startMs >= MAX_WALL_PER_CPU * timeoutMs)
-      this.#timeOut(worker, timeoutMs);
-    else running.timer = setTimeout(() => this.#checkTimeout(worker, timeoutMs), Math.max(remainingMs, 100));
   }
 
   #timeOut(worker: Worker, timeoutMs: number): void {

@@ -1,11 +1,10 @@
 /** The worker thread that checks large bodies. It loads the model's code for its schemas, but no weights, and does not run `setup`. */
 import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../../base/errors.ts";
-import { thisThread } from "../../machine/processes/thread-time.ts";
 import { loadModel } from "../../package/code/load.ts";
 import { readIntact } from "../../package/store/blobs.ts";
 import { InputDecoder } from "./input-decoder.ts";
-import type { BundleSource, CheckAnswer, CheckRequest, Hello } from "./large-bodies.ts";
+import type { BundleSource, CheckAnswer, CheckRequest } from "./large-bodies.ts";
 import { checkParts, splitBody } from "./large-body.ts";
 
 declare const self: Worker;
@@ -13,9 +12,6 @@ declare const self: Worker;
 // Small requests go before this thread. Elsewhere than on Linux, the call would lower the priority of the whole
 // process.
 if (process.platform === "linux") setPriority(10);
-
-const thread = thisThread();
-self.postMessage({ thread } satisfies Hello);
 
 /**
  * After a body of this size, the thread collects garbage: an idle thread would otherwise keep up to ten times its

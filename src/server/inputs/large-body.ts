@@ -8,7 +8,6 @@ import {
   notAList,
   parseJson,
   refuseTooMany,
-  tooDeep,
   utf8,
 } from "./input-decoder.ts";
 import { COST_RULE, MAX_COST, sizeOfJson } from "./json-size.ts";
@@ -62,8 +61,6 @@ export function* checkParts({ bytes, scan }: SplitBody, decoder: InputDecoder): 
     // Only the last element of a part can be large.
     if (text.length > MAX_INPUT_BYTES) throw tooLong(first + count - 1);
     if (size.cost > MAX_COST) throw tooCostly(first + count - 1);
-    // Refuses the part before parsing, since validation would overflow the stack.
-    if (part === scan.deepPart) throw tooDeep();
     const elements = parsePart(bytes, scan, part);
     decoder.list(elements, first, faults);
     mostBytes = Math.max(mostBytes, size.bytes);

@@ -19,7 +19,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly owner: string;
   /** The error for new predictions while the model cannot run; undefined otherwise. */
   readonly unavailable?: (() => SconceError | undefined) | undefined;
-  /** Whether the hook calls that may have ended the last process are known; then no prediction fails for its deaths. */
+  /** Whether the hook call that ended the last process is known; then no prediction fails for its deaths. */
   readonly isCauseKnown?: boolean | undefined;
 }
 

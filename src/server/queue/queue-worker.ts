@@ -96,7 +96,6 @@ export class QueueWorker {
     link[Symbol.dispose]();
     this.#capacity.resolve();
     await this.#claiming;
-    await this.#giveBackUnread().catch(() => {});
     await this.#giveBack(false);
     await until(() => claims.unfinished.length === 0, maxMs);
     const count = claims.unfinished.length;
@@ -252,13 +251,6 @@ export class QueueWorker {
   /** Stops running a prediction that another replica has claimed or will claim. A prediction that has ended here stays. */
   #drop(id: string): void {
     if (this.#options.claims.drop(id)) this.#options.service.live.withdraw(id);
-  }
-
-  /** Returns predictions that Redis assigned to this replica in an answer that never arrived. */
-  async #giveBackUnread(): Promise<void> {
-    const { queue, claims } = this.#options;
-    const unread = (await queue.claimedIds()).filter((id) => !claims.has(id));
-    await queue.giveBack(unread);
   }
 
   async #giveBack(isAll: boolean): Promise<void> {

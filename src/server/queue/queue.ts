@@ -165,11 +165,6 @@ export class Queue {
     return { givenUp: numberOf(givenUp), next: textOf(next), requests: await this.#requestsOf(entries.map(entryOf)) };
   }
 
-  /** Ids of the unfinished predictions that this replica has claimed, at most 1000. */
-  async claimedIds(): Promise<string[]> {
-    return listOf(await this.#run(scripts.claimedScript, [])).map(textOf);
-  }
-
   async makeGroup(): Promise<void> {
     try {
       await this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM");

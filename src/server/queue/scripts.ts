@@ -163,16 +163,6 @@ end
 return { lost, cancelled }
 `);
 
-/** Lists the ids of the predictions that this replica has claimed, at most 1000. */
-export const claimedScript = queueScript(`
-local ids = {}
-for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
-  local found = redis.call('XRANGE', work, each[1], each[1])[1]
-  if found then ids[#ids + 1] = string.match(found[2][2], '^%S+') end
-end
-return ids
-`);
-
 /** Returns predictions to the queue: an orderly stop is no attempt. Arguments: ids. */
 export const giveBackScript = queueScript(`
 freeing()
