@@ -57,7 +57,8 @@ function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
     faults.throwIfAny();
     return undefined;
   } catch (refusal) {
-    return refusal instanceof SconceError ? refusal.faults : refusal;
+    if (!(refusal instanceof SconceError)) return refusal;
+    return refusal.faults?.map(({ pointer, detail }) => ({ pointer: pointer.replace(/^\/0/, ""), detail }));
   }
 }
 

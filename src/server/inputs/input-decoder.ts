@@ -111,7 +111,7 @@ export class InputDecoder {
     } catch (error) {
       if (isStackOverflow(error)) throw tooDeep();
       if (this.#isWorker) throw error;
-      return { success: false, error: { issues: [thrownIssue(input, error)] } } as const;
+      return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
     }
   }
 }
@@ -234,10 +234,10 @@ function typeName(value: unknown): string {
 /**
  * Creates a zod issue for an error that the author's code in the schema threw. The issue names the whole input, or the
  * field of an `InputError`: zod does not report which value made the code throw.
- * @throws `error` itself for an asynchronous schema, since the input is not at fault
+ * @throws an error of zod for an asynchronous schema, since the input is not at fault
  */
-function thrownIssue(input: unknown, error: unknown): z.core.$ZodIssue {
-  if (error instanceof z.core.$ZodAsyncError) throw error;
+function thrownIssue(schema: z.ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
+  checkSynchronous(schema, input);
   if (error instanceof InputError) {
     return { code: "custom", path: [error.field ?? []].flat(), message: error.message, input };
   }
@@ -245,4 +245,13 @@ function thrownIssue(input: unknown, error: unknown): z.core.$ZodIssue {
     log.warn(`The input schema failed: ${oneLine(messageWithLine(codedError(error)), 1000)}`, ...more),
   );
   return { code: "custom", path: [], message: `${MODEL_FAILED} to read this value`, input };
+}
+
+/** Throws for an asynchronous schema. Validates without code that zod compiles, which throws another error there. */
+function checkSynchronous(schema: z.ZodType, input: unknown): void {
+  try {
+    schema.safeParse(input, { jitless: true });
+  } catch (error) {
+    if (error instanceof z.core.$ZodAsyncError) throw error;
+  }
 }
