@@ -147,12 +147,12 @@ describe("threads that validate large bodies", () => {
   });
 
   test("are ended, and replaced, if a body takes too long", async () => {
-    using bodies = open({ maxThreads: 1, timeoutMs: 1500 });
+    using bodies = open({ maxThreads: 1, timeoutMs: 5000 });
     const slow = failureOf(bodies.read(bodyOf(-1), 10, () => {}));
     const next = xOf(bodies.read(bodyOf(1), 10, () => {}));
     const error = await slow;
     expect(`${error.code}: ${error.message}`).toBe(
-      "inputs_invalid: the inputs could not be checked within 2 s; send them in smaller requests",
+      "inputs_invalid: the inputs could not be checked within 6 s; send them in smaller requests",
     );
     expect(await next).toEqual([{ x: 1 }]);
   });
@@ -347,7 +347,7 @@ describe.concurrent("a server", () => {
     [
       "has a wrong input",
       (list: string) => `[${list},{"x":"1"}]`,
-      { status: 422, errors: [{ pointer: "/2000", detail: "expected number, received string" }] },
+      { status: 422, errors: [{ pointer: "/2000/x", detail: "expected number, received string" }] },
     ],
   ])("refuses a large body that %s", async (_, bodyOf, problem) => {
     await using server = await store.serve("lab", { maxInputs: 4000 });
@@ -381,7 +381,7 @@ describe.concurrent("a server", () => {
     const problem = await server.client.refused(`[${spaced(xs(2000))},{"x":-1}]`);
     expect(problem).toMatchObject({
       status: 422,
-      errors: [{ pointer: "/2000/x", detail: "the model failed to read this value" }],
+      errors: [{ pointer: "/2000", detail: "the model failed to read this value" }],
     });
   });
 
