@@ -80,7 +80,7 @@ test("without -o, a data URI is printed whole into a pipe, and shortened on a te
   expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
 });
 
-describe("wrong usage is refused before the model runs:", () => {
+describe("wrong usage is refused:", () => {
   test.each([
     [
       "-o for an output without files",
@@ -90,12 +90,12 @@ describe("wrong usage is refused before the model runs:", () => {
     [
       "-o FILE where there are several",
       ["box", "number=1", "-o", "a"],
-      "the output has several files (note, parts.*.crop); say which one with -o note=FILE",
+      "the output has several files (note, parts.0.crop, parts.1.crop); say which one with -o note=FILE",
     ],
     [
       "a field that is no file",
       ["box", "number=1", "-o", "nte=a"],
-      "the output has no file nte; its files: note, parts.*.crop",
+      "the output has no file nte; its files: note, parts.0.crop, parts.1.crop",
     ],
     [
       "several -o of which one has no field",

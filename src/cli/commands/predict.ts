@@ -4,7 +4,6 @@ import { SchemaNode } from "../../base/json-schema.ts";
 import { isLogJson, log } from "../../base/log.ts";
 import { flagOff, listOption, openOption, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
-import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { serveOptions } from "../../server/config.ts";
 import { withConsole } from "../../server/flow/captured-console.ts";
 import { type Command, command, usage } from "../command-line/command.ts";
@@ -68,7 +67,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       if (options.json !== undefined && options.example)
         throw usage("--json and --example are both a whole input; give one");
       if (options.example && config.example === undefined) throw usage(`${reference} has no example`);
-      const targets = new OutputTargets(options.output, outputSchema(packaged, options.demo));
+      const targets = new OutputTargets(options.output);
       const input = await readInput({
         model: packaged.repository,
         schema: SchemaNode.of(config.inputSchema),
@@ -98,13 +97,6 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
       else print(saved);
     },
   });
-}
-
-/** Schema of the JSON value that the command prints. */
-function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
-  const { outputSchema: output, demoOutputSchema = output } = config;
-  if (!isDemo) return SchemaNode.of(output);
-  return SchemaNode.of({ type: "object", properties: { output, demo_output: demoOutputSchema } });
 }
 
 function writeLog(text: string): void {

@@ -4,9 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { decodeDataUrl } from "../../../author/data-url.ts";
 import { formatBytes } from "../../../base/bytes.ts";
-import type { SchemaNode } from "../../../base/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
-import { filePaths } from "./schema.ts";
 
 const standardOutput = "-";
 
@@ -28,19 +26,14 @@ export class OutputTargets {
   /**
    * Checks the values of `-o` before the model runs.
    * @param given values `FILE` or `field=FILE`
-   * @param schema schema of the output
-   * @throws SconceError `usage` for a field without a file, an ambiguous name, or a missing folder
+   * @throws SconceError `usage` for a missing folder, or several values of which one names no field
    */
-  constructor(given: readonly string[], schema: SchemaNode) {
-    const places = filePaths(schema);
+  constructor(given: readonly string[]) {
     this.#targets = given.map(parseTarget);
     if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
       throw usage("with several -o, each must name a file of the output: -o field=FILE");
     }
-    for (const target of this.#targets) {
-      select(target, places, (path) => path, true);
-      checkPath(target.path);
-    }
+    for (const { path } of this.#targets) checkPath(path);
   }
 
   get isStandardOutput(): boolean {
@@ -56,7 +49,7 @@ export class OutputTargets {
     const files = filesOf(output);
     const saved = new Map<string, string>();
     for (const target of this.#targets) {
-      const { name, dataUri } = select(target, files, (file) => file.name, false);
+      const { name, dataUri } = select(target, files);
       const { bytes } = decodeDataUrl(dataUri, Number.MAX_SAFE_INTEGER);
       await (target.path === standardOutput ? Bun.write(Bun.stdout, bytes) : writeFile(target.path, bytes));
       saved.set(name, target.path);
@@ -104,34 +97,22 @@ function parseTarget(given: string): Target {
   return { name, path };
 }
 
-/**
- * Finds the file that a value of `-o` names. @param isSchema whether names come from a schema, where `*` stands for any
- * array index
- */
-function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
-  const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
+/** Finds the file that a value of `-o` names. */
+function select({ name }: Target, all: readonly OutputFile[]): OutputFile {
   // The last fields of a file's path are enough, such as `crop` for `faces.0.crop`. An exact match takes precedence.
-  const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
-  const found = whole.length > 0 ? whole : fitting;
-  const names = all.map(nameOf).join(", ");
-  const [first] = found;
+  const fitting = all.filter((file) => name === undefined || `.${file.name}`.endsWith(`.${name}`));
+  const found = fitting.find((file) => file.name === name);
+  const names = all.map((file) => file.name).join(", ");
+  const [first, ...others] = found === undefined ? fitting : [found];
   if (first === undefined) {
     const what = name === undefined ? "file to save" : `file ${name}`;
     const fix = names === "" ? "; values that are not files are printed as JSON" : `; its files: ${names}`;
     throw usage(`the output has no ${what}${fix}`);
   }
-  if (found.length > 1) {
-    throw usage(`the output has several files (${names}); say which one with -o ${found.map(nameOf)[0]}=FILE`);
+  if (others.length > 0) {
+    throw usage(`the output has several files (${names}); say which one with -o ${first.name}=FILE`);
   }
   return first;
-}
-
-function isNamed(whole: string, name: string, isSchema: boolean): boolean {
-  return `.${whole}`.endsWith(`.${wantedName(name, isSchema)}`);
-}
-
-function wantedName(name: string, isSchema: boolean): string {
-  return isSchema ? name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, "*") : name;
 }
 
 function checkPath(path: string): void {
