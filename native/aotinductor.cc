@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "error.h"
@@ -51,7 +50,7 @@ class AotInductor final : public Weights {
     }
     // `rows` is positive only if all arguments have the same first size. Otherwise no rows are added to the tensors.
     const auto outputs = run_slots(slots, rows);
-    if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
+    if (rows > 0 && rows < min_rows_ && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
       is_row_wise_.store(true);
     }
@@ -62,28 +61,21 @@ class AotInductor final : public Weights {
   }
 
  private:
-  /** Runs the package. If it refuses the batch as too small, pads the batch, and from now on all small batches. */
+  /** Runs the package. Pads a batch with fewer than `min_rows_` rows, and drops the added rows of the outputs. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
-      return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));
+      if (rows <= 0) return loader_.boxed_run(std::move(slots));
+      auto outputs = loader_.boxed_run(filled_batch(slots, rows, min_rows_));
+      cut_batch(outputs, min_rows_, rows);
+      return outputs;
     } catch (const std::exception& error) {
-      const int64_t wanted = wanted_rows(error.what());
-      if (rows <= 0 || wanted <= rows) throw explained(error.what());
-      min_rows_.store(wanted);
-      return run_filled(slots, rows, wanted);
+      throw explained(error.what());
     }
-  }
-
-  /** Pads the batch to `min_rows` rows, and drops the added rows of the outputs. */
-  std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
-    auto outputs = loader_.boxed_run(filled_batch(given, rows, min_rows));
-    cut_batch(outputs, min_rows, rows);
-    return outputs;
   }
 
   /** Runs the call again with other values in the added rows, and throws if the results differ. */
   void require_row_wise(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& outputs) {
-    const int64_t rows = given[0].size(0), filled = min_rows_.load();
+    const int64_t rows = given[0].size(0), filled = min_rows_;
     std::vector<at::Tensor> others;
     for (const auto& tensor : filled_batch(given, rows, filled)) {
       others.push_back(tensor.clone());
@@ -96,16 +88,6 @@ class AotInductor final : public Weights {
       throw CodedError("run_failed", "forward got tensors of " + std::to_string(rows) + " rows, and the package was compiled for at least " +
                                          std::to_string(filled) + ": its results are not one per row, so the tensors cannot be filled up");
     }
-  }
-
-  /** Number of rows that the package's error message demands; 0 for any other error. */
-  static int64_t wanted_rows(const std::string& message) {
-    // The header of std::regex would add three seconds to the build of this file.
-    for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
-      const auto at = message.find(check);
-      if (at != std::string::npos) return std::atoll(message.substr(at + std::strlen(check), 9).c_str());
-    }
-    return 0;
   }
 
   /** Rewrites an error of the package: `input_handles[k]` becomes the name of the input. */
@@ -137,7 +119,7 @@ class AotInductor final : public Weights {
   std::vector<std::string> inputs_;
   std::vector<int64_t> slots_;
   std::vector<int64_t> places_;
-  std::atomic<int64_t> min_rows_;
+  const int64_t min_rows_;
   /** True after a call with added rows gave the same results with other values in these rows. */
   std::atomic<bool> is_row_wise_{false};
 };

@@ -223,7 +223,7 @@ describe("weights that cannot be opened", () => {
     };
     expect(named).toEqual({
       "checkpoint.pt": fix(
-        "it is a state dict, numbers without the network; in Python: net.load_state_dict(torch.load(FILE)); ",
+        "it is a state dict, numbers without the network; in Python: net.load_state_dict(torch.load(FILE)), ",
       ),
       "pointer.pt": "it is a pointer of Git LFS, not the file itself; run: git lfs pull",
       "page.pt": fix("it is a web page"),
