@@ -4,12 +4,12 @@ import { z } from "../src/author/z.ts";
 import { readBody } from "../src/server/http/body-reader.ts";
 import { inputsOfForm, partsOf } from "../src/server/http/form-body.ts";
 import { Uploads } from "../src/server/http/uploads.ts";
-import { type Expected, expectedKinds } from "../src/server/inputs/expected-kinds.ts";
+import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
-const expected: Expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
+const expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
 
 /** The body of a form with one part for each Content-Disposition. `value` is the content of every part. */
 function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayBuffer> {

@@ -3,9 +3,10 @@ import { isDataUrl } from "../../author/data-url.ts";
 import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
 import type { SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
+import type { SchemaNode } from "../../base/json-schema.ts";
 import { Turn } from "../../base/turn.ts";
 import { type Body, LARGE_BYTES } from "../inputs/body.ts";
-import { anything, type Expected } from "../inputs/expected-kinds.ts";
+import { anything, hasOnlyDataUrls, takes } from "../inputs/expected-kinds.ts";
 import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -70,7 +71,7 @@ class Places {
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],
   boundary: string,
-  expected: Expected,
+  expected: SchemaNode,
   take: (bytes: number) => void = () => {},
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
@@ -92,8 +93,7 @@ export async function inputsOfForm(
   // A form whose only fields were left empty is one input without fields.
   const hasSeveral =
     !(isLeftEmpty && root.within.size === 0) && [...root.within.keys()].every((name) => /^\d+$/.test(name));
-  const several = { kinds: new Set(["array"] as const), items: expected };
-  return bodyOf(hasSeveral ? jsonOf(root, several, []) : inList(jsonOf(root, expected, ["0"])), turn);
+  return bodyOf(hasSeveral ? numbered(root, () => expected, []) : inList(jsonOf(root, expected, ["0"])), turn);
 }
 
 type Pieces = Generator<Value>;
@@ -105,34 +105,29 @@ function* inList(pieces: Pieces): Pieces {
 }
 
 /** Yields an input as pieces of JSON text and files. bodyOf() replaces the files by data URLs. */
-function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
+function* jsonOf(place: Place, expected: SchemaNode, path: readonly string[]): Pieces {
   const { within } = place;
-  const { kinds } = expected;
-  const isText = takesText(expected) || (kinds.has("array") && takesText(elementOf(expected, 0)));
+  const isList = takes(expected, "array");
+  const isText = takesText(expected) || (isList && takesText(expected.element(0)));
   const values = place.values.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
   const [first] = values;
   if (within.size === 0 && first !== undefined) {
-    const isNull = first === "null" && kinds.has("null") && !takesText(elementOf(expected, 0));
-    const isElement = kinds.has("array") && !isString(first, expected) && !isJsonList(first) && !isNull;
+    const isNull = first === "null" && takes(expected, "null") && !takesText(expected.element(0));
+    const isElement = isList && !isString(first, expected) && !isJsonList(first) && !isNull;
     if (values.length === 1 && !isElement) yield* valueJson(first, expected);
-    else yield* inList(listed(values.map((value, i) => valueJson(value, elementOf(expected, i)))));
+    else yield* inList(listed(values.map((value, i) => valueJson(value, expected.element(i)))));
     return;
   }
   if (values.length > 0) throw misplaced(path, "parts lie both at this place and in it");
-  if (kinds.has("array") && !kinds.has("object")) {
-    const elements = [...within].sort(([a], [b]) => Number(a) - Number(b));
-    if (elements.some(([name], i) => name !== String(i)))
-      throw misplaced(path, "expected parts numbered from 0, each once");
-    yield* inList(
-      listed(elements.map(([name, element], i) => jsonOf(element, elementOf(expected, i), [...path, name]))),
-    );
+  if (isList && !takes(expected, "object")) {
+    yield* numbered(place, (index) => expected.element(index), path);
     return;
   }
   yield "{";
   let comma = "";
   for (const [name, field] of within) {
     yield `${comma}${JSON.stringify(name)}:`;
-    yield* jsonOf(field, expected.fields?.get(name) ?? expected.otherFields ?? anything, [...path, name]);
+    yield* jsonOf(field, expected.field(name) ?? anything, [...path, name]);
     comma = ",";
   }
   yield "}";
@@ -145,27 +140,31 @@ function* listed(all: readonly Pieces[]): Pieces {
   }
 }
 
-function elementOf({ items = anything, first = [] }: Expected, index: number): Expected {
-  return first[index] ?? items;
+/** Yields the elements of a list, whose parts are numbered. */
+function* numbered({ within }: Place, schemaOf: (index: number) => SchemaNode, path: readonly string[]): Pieces {
+  const elements = [...within].sort(([a], [b]) => Number(a) - Number(b));
+  if (elements.some(([name], i) => name !== String(i)))
+    throw misplaced(path, "expected parts numbered from 0, each once");
+  yield* inList(listed(elements.map(([name, element], i) => jsonOf(element, schemaOf(i), [...path, name]))));
 }
 
 /**
  * Yields the value of a part. Text becomes a JSON string if the schema takes text, or if the text is not JSON: validation then refuses the string
  * with a clear message.
  */
-function* valueJson(value: Value, expected: Expected): Pieces {
+function* valueJson(value: Value, expected: SchemaNode): Pieces {
   if (typeof value !== "string") yield value;
   else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
 }
 
 /** Whether the schema accepts strings other than data URLs. */
-function takesText({ kinds, hasOnlyDataUrls = false }: Expected): boolean {
-  return kinds.has("string") && !hasOnlyDataUrls;
+function takesText(expected: SchemaNode): boolean {
+  return takes(expected, "string") && !hasOnlyDataUrls(expected);
 }
 
 /** Whether the schema accepts the value as a string. A file counts as a data URL. */
-function isString(value: Value, { kinds, hasOnlyDataUrls = false }: Expected): boolean {
-  return kinds.has("string") && (!hasOnlyDataUrls || typeof value !== "string" || isDataUrl(value));
+function isString(value: Value, expected: SchemaNode): boolean {
+  return takes(expected, "string") && (!hasOnlyDataUrls(expected) || typeof value !== "string" || isDataUrl(value));
 }
 
 /** Whether the part is a JSON file. Browsers send a Blob of JSON as a file. */

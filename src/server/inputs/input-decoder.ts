@@ -8,9 +8,10 @@ import { withoutUnions } from "../../author/zod-issues.ts";
 import { messageWithLine } from "../../base/author-line.ts";
 import { codedError, type Fault, MODEL_FAILED, oneLine, SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
+import type { SchemaNode } from "../../base/json-schema.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
-import { type Expected, expectedKinds } from "./expected-kinds.ts";
+import { expectedKinds } from "./expected-kinds.ts";
 import { isTooDeep } from "./json-text.ts";
 
 /** Maximum faults in one error, so that a small request cannot cause a large answer. */
@@ -29,7 +30,7 @@ export class InputDecoder {
   readonly #isRecursive: boolean;
   readonly #isWorker: boolean;
   readonly hasCostlyLists: boolean;
-  #expected: Expected | undefined;
+  #expected: SchemaNode | undefined;
 
   /**
    * Prepares the validation.
@@ -46,7 +47,7 @@ export class InputDecoder {
     this.hasCostlyLists = hasCostlyLists(input);
   }
 
-  get expected(): Expected {
+  get expected(): SchemaNode {
     this.#expected ??= expectedKinds(this.#input);
     return this.#expected;
   }
