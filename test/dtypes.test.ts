@@ -1,10 +1,12 @@
 /** Values of every dtype are the same bits in sconce and PyTorch, in batches and in method calls. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { bfloat16Bits, float16Bits } from "../src/author/elements.ts";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpec } from "../src/author/tensor.ts";
-import { batchStacker, type NativeSession, openSession } from "../src/engine/native/binding.ts";
+import { batchStacker, openSession } from "../src/engine/native/binding.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { sessions } from "./helpers/sessions.ts";
 import references from "./models/dtypes.json" with { type: "json" };
 
 const path = join(import.meta.dir, "models/dtypes.pt");
@@ -24,16 +26,9 @@ for (const dtype of dtypes) {
       (text): Tensor => ({ dtype, shape: [2, columns], data: elements(dtype, text) }),
     );
     const spec: TensorSpec = { dtype, dims: [columns] };
-    const open: NativeSession[] = [];
-    let session: NativeSession;
-
-    beforeAll(async () => {
-      const inputs = { x: spec };
-      const outputs = { flipped: spec, larger: spec, twice: spec };
-      session = await openSession({ path, device: "cpu", threads: 1, inputs, outputs });
-      open.push(session);
-    });
-    afterAll(() => Promise.all(open.map((each) => each.dispose())));
+    const open = sessions();
+    const outputs = { flipped: spec, larger: spec, twice: spec };
+    const session = fixture(() => open({ path, inputs: { x: spec }, outputs }));
 
     test("has PyTorch's values in a batch, to the limits of its range", async () => {
       const rows = [0, 1].map((row): Tensor[] => [
@@ -50,14 +45,11 @@ for (const dtype of dtypes) {
     test("is padded with the bits of the declared value, in batches and for `predict`", async () => {
       const fill = dtype === "bool" ? 1 : 3;
       const dims = [pad("columns", fill)];
-      const padded = await openSession({
+      const padded = await open({
         path,
-        device: "cpu",
-        threads: 1,
         inputs: { x: { dtype, dims } },
         outputs: { flipped: { dtype, dims }, larger: { dtype, dims }, twice: { dtype, dims } },
       });
-      open.push(padded);
       const items = [4, columns].map((length): Tensor[] => [{ dtype, shape: [length], data: input.slice(0, length) }]);
       const { x } = batchStacker({ x: { dtype, dims } })(items);
       if (x === undefined) throw new Error("the stack has no x");

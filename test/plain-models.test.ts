@@ -9,6 +9,7 @@ import { Archive } from "../src/engine/native/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
+import { refusal } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
@@ -179,9 +180,7 @@ test("--input is a name, a dtype and sizes, with the batch first", () => {
 });
 
 test("a file that has weights but no network is recognized, and the error has the Python that exports it", async () => {
-  const { code, stderr } = await build(weights.path("checkpoint.pt"));
-  expect(code).toBe(1);
-  expect(stderr).toContain("checkpoint.pt: it is a state dict");
+  expect(await build(weights.path("checkpoint.pt"))).toMatchObject(refusal(1, "checkpoint.pt: it is a state dict"));
 });
 
 test("`serve FILE` packages the file under its name, and serves arrays as lists or bytes", async () => {
@@ -211,10 +210,7 @@ test("`serve /FOLDER` packages the model or the only weights file of the folder,
   const client = await clientOf(server);
   expect(await (await client.fetch("/v2/models/network/ready")).json()).toEqual({ ready: true });
   await copyFile(path, join(folder, "second.pt2"));
-  expect(await cli(["serve", folder], { env: env() })).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining("found network.pt2, second.pt2"),
-  });
+  expect(await cli(["serve", folder], { env: env() })).toMatchObject(refusal(2, "found network.pt2, second.pt2"));
   await using declared = startCli(["serve", modelFolder("picture"), ...options], { env: env() });
   expect(await declared.line("Packaged")).toMatch("as picture:");
 });

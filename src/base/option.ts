@@ -68,13 +68,15 @@ export function listOption<T>(
 
 const text = (pattern: RegExp, allowed: string) => z.string().regex(pattern, `must be ${allowed}`);
 
+const numeric = (pattern: RegExp, allowed: string, min: number, max: number) =>
+  text(pattern, allowed)
+    .transform(Number)
+    .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
+
 /** Settings of an option that is an integer from `min` to `max`. */
 export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   const allowed = `a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}`;
-  const parse = text(/^\d{1,15}$/, allowed)
-    .transform(Number)
-    .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
-  return { valueHint: "n", fileForm: "number", parse } as const;
+  return { valueHint: "n", fileForm: "number", parse: numeric(/^\d{1,15}$/, allowed, min, max) } as const;
 }
 
 export interface ListenAddress {
@@ -110,10 +112,7 @@ export function duration(
   max = Math.floor(MAX_TIMER_MS / (valueHint === "ms" ? 1 : 1000)),
 ) {
   const allowed = `a number ${max === Infinity ? `of at least ${min}` : `from ${min} to ${max}`}`;
-  const parse = text(/^\d{1,12}(\.\d+)?$/, allowed)
-    .transform(Number)
-    .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
-  return { valueHint, fileForm: "number", parse } as const;
+  return { valueHint, fileForm: "number", parse: numeric(/^\d{1,12}(\.\d+)?$/, allowed, min, max) } as const;
 }
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };

@@ -72,6 +72,16 @@ export function sounds(): ReadonlyMap<string, Sound> {
   );
 }
 
+let known: ReadonlyMap<string, Sound> | undefined;
+
+/** The file with this name. */
+export function soundOf(name: string): Sound {
+  known ??= sounds();
+  const sound = known.get(name);
+  if (sound === undefined) throw new Error(`there is no ${name}`);
+  return sound;
+}
+
 /** The decoders that docs/declare.md recommends. */
 export const decoders: AudioDecoders = {
   flac: () => new FLACDecoder(),

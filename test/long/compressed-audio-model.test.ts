@@ -1,5 +1,5 @@
 /** The model of docs/declare.md that reads MP3 and Ogg runs in a server and as an executable file. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -7,20 +7,15 @@ import { Audio } from "../../src/index.ts";
 import { clientOf, follow } from "../helpers/cli.ts";
 import { executable } from "../helpers/executable.ts";
 import { guideWeights } from "../helpers/exports.ts";
+import { fixture } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
 import { blocksOf } from "../helpers/readme.ts";
-import { storeWith, type TestServer, type TestStore } from "../helpers/server.ts";
-import { hasSounds, type Sound, sounds } from "../helpers/sounds.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { storeWith } from "../helpers/server.ts";
+import { hasSounds, type Sound, soundOf } from "../helpers/sounds.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
-const all = sounds();
 const names = ["16000-1.mp3", "22050-2.mp3", "44100-2.ogg", "48000-2.opus"];
-const soundOf = (name: string): Sound => {
-  const sound = all.get(name);
-  if (sound === undefined) throw new Error(`there is no ${name}`);
-  return sound;
-};
 const dataUri = ({ bytes }: Pick<Sound, "bytes">) => `data:audio/mpeg;base64,${bytes.toBase64()}`;
 const answer = z.looseObject({ status: z.literal("success"), outputs: z.array(z.object({ clean: z.string() })) });
 
@@ -43,27 +38,17 @@ async function check(body: unknown, ...expected: readonly Sound[]): Promise<void
 }
 
 describe.skipIf(!hasSounds)(`the model of docs/declare.md (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
-  let folder: TempDir;
-  let store: TestStore;
-  let server: TestServer;
-
-  beforeAll(async () => {
-    folder = await tempDir();
+  const folder = fixture(async () => {
+    const dir = await tempDir();
     const page = await readFile(join(root, "docs/declare.md"), "utf8");
     const block = blocksOf(page).find(({ path }) => path === "guide/denoise-any.ts");
-    await Bun.write(folder.join("model.ts"), block?.content ?? "");
-    const weights = await guideWeights();
-    await copyFile(join(weights, "denoise.pt2"), folder.join("denoise.pt2"));
-    await symlink(join(root, "node_modules"), folder.join("node_modules"));
-    store = await storeWith(folder.path);
-    server = await store.serve("denoise-any", { allowPrivateUrls: true });
+    await Bun.write(dir.join("model.ts"), block?.content ?? "");
+    await copyFile(join(await guideWeights(), "denoise.pt2"), dir.join("denoise.pt2"));
+    await symlink(join(root, "node_modules"), dir.join("node_modules"));
+    return dir;
   }, 120_000);
-
-  afterAll(async () => {
-    await server?.stop();
-    await store?.[Symbol.asyncDispose]();
-    await folder?.[Symbol.asyncDispose]();
-  });
+  const store = fixture(() => storeWith(folder.path), 120_000);
+  const server = fixture(() => store.serve("denoise-any", { allowPrivateUrls: true }), 120_000);
 
   test.each(names)("reads %s from a data URI, an uploaded form and a URL", async (name) => {
     const sound = soundOf(name);

@@ -2,29 +2,18 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { AudioDecoder } from "../../src/author/audio/decoder.ts";
-import { SconceError } from "../../src/base/errors.ts";
 import { Audio, audio, z } from "../../src/index.ts";
-import { decoders, hasSounds, type Sound, sounds } from "../helpers/sounds.ts";
+import { failure } from "../helpers/failure.ts";
+import { decoders, hasSounds, soundOf, sounds } from "../helpers/sounds.ts";
 
-const all = sounds();
-const soundOf = (name: string): Sound => {
-  const sound = all.get(name);
-  if (sound === undefined) throw new Error(`there is no ${name}`);
-  return sound;
-};
 const audioOf = (bytes: Uint8Array, own = decoders) => new Audio({ bytes, mediaType: "audio/mpeg" }, { decoders: own });
 
 /** The code and message of the error that reading the file raises; undefined if the file is readable. */
 async function faultOf(bytes: Uint8Array, field = audio({ decoders })): Promise<string | undefined> {
   const decoded = z.decode(field, "https://example.com/a");
   decoded.fill({ bytes, mediaType: "audio/mpeg" });
-  try {
-    await decoded.samples();
-    return undefined;
-  } catch (error) {
-    if (error instanceof SconceError) return `${error.code}: ${error.message}`;
-    throw error;
-  }
+  const outcome: unknown = await decoded.samples().catch((error: unknown) => error);
+  return outcome instanceof Error ? failure(Promise.reject(outcome)) : undefined;
 }
 
 const damaged = (why: string) =>
@@ -63,7 +52,7 @@ function counted(make: (() => AudioDecoder) | undefined): {
 }
 
 describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
-  test.each([...all.keys()])("%s are as many as libsndfile's and equal them within 1e-4", async (name) => {
+  test.each([...sounds().keys()])("%s are as many as libsndfile's and equal them within 1e-4", async (name) => {
     const { bytes, samples, ...form } = soundOf(name);
     // mpg123-decoder gives two equal channels for a mono file.
     const isRepeated = name.endsWith("mp3") && form.channels === 1;
