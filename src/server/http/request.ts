@@ -151,7 +151,7 @@ export function withoutPrefix(path: string, prefix: string): string {
 }
 
 /** The last valid URL. The next request often has the same URL, which then needs no parsing. */
-let parsedUrl = "";
+let parsedUrl: string | undefined;
 
 /** The absolute URL of a request. Bun's `request.url` is only a path for HTTP/1.0 without a Host header, and is invalid for an invalid Host. */
 export function urlOf({ url }: Pick<Request, "url">): string {
