@@ -3,12 +3,12 @@
  * records and model: an upper bound for sconce. Prints its address.
  */
 import { Hono } from "hono";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { problemOf, problemResponse } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
-import { Bodies } from "../src/server/inputs/bodies.ts";
-import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { readBody } from "../src/http/body-reader.ts";
+import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { connected, readSamples } from "./networks.ts";
 
 const [folder = "", name = ""] = process.argv.slice(2);

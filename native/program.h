@@ -1,4 +1,4 @@
-// Exported programs (.pt2 files of torch.export.save). src/engine/native/program.ts translates their graphs to
+// Exported programs (.pt2 files of torch.export.save). src/engine/program/program.ts translates their graphs to
 // TorchScript methods.
 #pragma once
 

@@ -14,7 +14,7 @@
 
 namespace sconce {
 
-/** How batches and calls reach an AOTInductor package. src/engine/native reads it from the package's source. */
+/** How batches and calls reach an AOTInductor package. src/engine/program reads it from the package's source. */
 struct CompiledCall {
   /** Smallest batch that the package accepts. Smaller batches are padded. */
   int64_t min_rows = 1;

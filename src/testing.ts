@@ -3,17 +3,17 @@ import { resolve } from "node:path";
 import { version } from "../package.json";
 import type { ModelFacts } from "./author/define.ts";
 import type { Tensor } from "./author/tensor.ts";
-import { withoutUnions } from "./author/zod-issues.ts";
 import { SconceError } from "./base/errors.ts";
-import { openSource, withFiles } from "./cli/commands/try-out/source-model.ts";
+import { withoutUnions } from "./base/schemas/zod-issues.ts";
+import { openSource, withFiles } from "./cli/build/source-model.ts";
 import { itemCheck } from "./engine/item-check.ts";
 import { rowParting } from "./engine/rows.ts";
 import { AddressGuard } from "./machine/network/address-guard.ts";
-import { Fetcher } from "./server/flow/fetcher.ts";
-import { ItemFlow } from "./server/flow/item-flow.ts";
-import { wholeText } from "./server/flow/output-encoder.ts";
-import { predictAll } from "./server/flow/predict-all.ts";
-import { prepareInput, setUp, tearDown } from "./server/flow/set-up.ts";
+import { Fetcher } from "./pipeline/fetcher.ts";
+import { ItemFlow } from "./pipeline/item-flow.ts";
+import { wholeText } from "./pipeline/output-encoder.ts";
+import { predictAll } from "./pipeline/predict-all.ts";
+import { prepareInput, setUp, tearDown } from "./pipeline/set-up.ts";
 
 export interface TestOptions {
   /** Device for the weights: `cpu`, `cuda:N` or `auto`. Default `cpu`. */

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
-import { makeKey } from "../src/server/access/key-file.ts";
+import { makeKey } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { program, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";

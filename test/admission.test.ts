@@ -1,6 +1,6 @@
 /** The limits of the input queue, which the models of a server share. */
 import { expect, test } from "bun:test";
-import { Admission } from "../src/server/predictions/admission.ts";
+import { Admission } from "../src/predictions/admission.ts";
 
 const flow = { waitMs: () => 0 };
 const limits = { maxQueuedItems: 100, maxQueuedBytes: 1000 };

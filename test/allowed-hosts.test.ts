@@ -1,6 +1,6 @@
 /** The Host header of requests: which host names the server accepts. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { makeKey } from "../src/server/access/key-file.ts";
+import { makeKey } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { hasBrowser, openBrowser } from "./helpers/browser.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";

@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
+import { ApiKey } from "../src/http/access/api-key.ts";
+import { ApiKeys, keyNumbers } from "../src/http/access/api-keys.ts";
+import { makeKey, type NewKey, parseKeys } from "../src/http/access/key-file.ts";
 import { z } from "../src/index.ts";
-import { ApiKey } from "../src/server/access/api-key.ts";
-import { ApiKeys, keyNumbers } from "../src/server/access/api-keys.ts";
-import { makeKey, type NewKey, parseKeys } from "../src/server/access/key-file.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -2,8 +2,8 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
-import { hookMessage } from "../src/author/hook-fault.ts";
-import { describeFile } from "../src/engine/native/weights-kind.ts";
+import { hookMessage } from "../src/engine/hook-fault.ts";
+import { describeFile } from "../src/engine/program/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";

@@ -1,7 +1,7 @@
 /** How the batching rule treats failed batches, and items that may end the engine process. */
 import { describe, expect, test } from "bun:test";
-import { Batcher } from "../src/engine/batcher.ts";
-import type { Queued } from "../src/engine/fair-queue.ts";
+import { Batcher } from "../src/engine/batching/batcher.ts";
+import type { Queued } from "../src/engine/batching/fair-queue.ts";
 import { separateKey } from "../src/engine/item-check.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 

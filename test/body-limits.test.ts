@@ -1,12 +1,12 @@
 /** No body holds the event loop: an API refuses a body that costs too much by name, and bodies that arrive together take turns. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { parseMessage } from "../src/http/apis/waited-predictions.ts";
 import { z } from "../src/index.ts";
-import { parseMessage } from "../src/server/http/apis/waited-predictions.ts";
-import { Bodies } from "../src/server/inputs/bodies.ts";
-import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { MAX_COST, sizeOfJson } from "../src/server/inputs/json-size.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
+import { MAX_COST, sizeOfJson } from "../src/pipeline/inputs/json-size.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -1,6 +1,6 @@
 /** Changes of predictions that wait for their commit. */
 import { expect, test } from "bun:test";
-import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
+import { ChangeQueue } from "../src/predictions/sqlite/change-queue.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 
 const COUNT = 10_000;

@@ -7,10 +7,10 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import { targetOf } from "../src/base/json.ts";
-import type { JsonSchema } from "../src/base/json-schema.ts";
-import { componentOf } from "../src/server/http/openapi/component.ts";
-import { describeRoutes } from "../src/server/http/openapi/document.ts";
-import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
+import type { JsonSchema } from "../src/base/schemas/json-schema.ts";
+import { componentOf } from "../src/http/openapi/component.ts";
+import { describeRoutes } from "../src/http/openapi/document.ts";
+import { modelSchemas } from "../src/http/openapi/schemas.ts";
 
 const node = z.object({
   value: z.number(),

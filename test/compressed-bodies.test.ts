@@ -1,10 +1,10 @@
 /** Compressed request bodies are decompressed, within limits of size and memory. */
 import { describe, expect, test } from "bun:test";
 import * as zlib from "node:zlib";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { DECODER_BYTES } from "../src/server/http/decoded-body.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { readBody } from "../src/http/body-reader.ts";
+import { DECODER_BYTES } from "../src/http/decoded-body.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 

@@ -1,8 +1,8 @@
 /** Time limits of many predictions, which share one timer, and the request headers that set them. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import type { InRing } from "../src/base/collections/ring.ts";
-import { cancelAfterMsOf, waitMsOf } from "../src/server/http/request-headers.ts";
-import { Deadlines } from "../src/server/predictions/deadlines.ts";
+import { cancelAfterMsOf, waitMsOf } from "../src/http/request-headers.ts";
+import { Deadlines } from "../src/predictions/deadlines.ts";
 
 interface Timed extends InRing<Timed> {
   readonly name: string;

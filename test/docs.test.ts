@@ -1,8 +1,8 @@
 /** The interactive documentation at /docs, and the OpenAPI document that it shows. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { targetOf } from "../src/base/json.ts";
+import { shortened } from "../src/http/openapi/short-example.ts";
 import type { ServeConfig } from "../src/server/config.ts";
-import { shortened } from "../src/server/http/openapi/short-example.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 

@@ -1,6 +1,6 @@
 /** The expected wait of a new prediction, estimated from the rate at which inputs began. */
 import { expect, test } from "bun:test";
-import { DrainRate } from "../src/server/flow/drain-rate.ts";
+import { DrainRate } from "../src/pipeline/drain-rate.ts";
 
 /**
  * Begins `perSecond` inputs a second, for `seconds` from `fromMs` on. The queue is never empty. @returns the time at

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
+import { LatencyTarget } from "../src/engine/batching/latency-target.ts";
 import type { Item } from "../src/engine/engine.ts";
-import { LatencyTarget } from "../src/engine/latency-target.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 

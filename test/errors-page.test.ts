@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { errorCodes, SconceError } from "../src/base/errors.ts";
 import { reasonOf } from "../src/base/failure-reason.ts";
-import { problemCodes, problemOf, problemStatus } from "../src/server/http/problem.ts";
+import { problemCodes, problemOf, problemStatus } from "../src/http/problem.ts";
 
 const page = await Bun.file(join(import.meta.dir, "../docs/errors.md")).text();
 

@@ -1,10 +1,10 @@
 /** Server-sent events with the progress of a prediction. */
 import { describe, expect, test } from "bun:test";
-import { EventStream } from "../src/server/http/event-stream.ts";
-import { LargeAnswers } from "../src/server/http/large-answers.ts";
-import { families } from "../src/server/http/record-json.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { SentOutputs } from "../src/server/predictions/sent-outputs.ts";
+import { EventStream } from "../src/http/event-stream.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { families } from "../src/http/record-json.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -3,12 +3,12 @@
  * a simulated clock.
  */
 import { expect, test } from "bun:test";
-import { DrainRate } from "../src/server/flow/drain-rate.ts";
-import { ItemList } from "../src/server/flow/item-list.ts";
-import { Turns } from "../src/server/flow/turns.ts";
-import { ReadyInputs } from "../src/server/inputs/input-list.ts";
-import { Admission, checkWait } from "../src/server/predictions/admission.ts";
-import { QueueWait } from "../src/server/queue/queue-state.ts";
+import { DrainRate } from "../src/pipeline/drain-rate.ts";
+import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
+import { ItemList } from "../src/pipeline/item-list.ts";
+import { Turns } from "../src/pipeline/turns.ts";
+import { Admission, checkWait } from "../src/predictions/admission.ts";
+import { QueueWait } from "../src/predictions/redis/queue-state.ts";
 
 const BATCH = 8;
 /** Maximum number of inputs that a server, or a worker of the queue, prepares ahead of their batches. */

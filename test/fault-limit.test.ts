@@ -1,10 +1,10 @@
 /** Invalid inputs with many faults: validation stops after the faults that the client gets. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { limitFaults } from "../src/author/fault-limit.ts";
 import { SconceError } from "../src/base/errors.ts";
+import { limitFaults } from "../src/base/schemas/fault-limit.ts";
 import { z } from "../src/index.ts";
-import { Faults } from "../src/server/inputs/input-decoder.ts";
+import { Faults } from "../src/pipeline/inputs/input-decoder.ts";
 
 const MAX = 1000;
 

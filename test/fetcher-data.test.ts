@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeDataUrl } from "../src/author/data-url.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const decode = (uri: string, maxBytes = 1000) => decodeDataUrl(uri, maxBytes);

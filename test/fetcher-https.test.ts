@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { Fetcher } from "../src/pipeline/fetcher.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
-import { Fetcher, type FetcherOptions } from "../src/server/flow/fetcher.ts";
+import { Fetcher, type FetcherOptions } from "../src/pipeline/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 
@@ -332,7 +332,7 @@ test("proxy variables are ignored", async () => {
   using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("direct") });
   const script = `
     import { AddressGuard } from ${JSON.stringify(require.resolve("../src/machine/network/address-guard.ts"))};
-    import { Fetcher } from ${JSON.stringify(require.resolve("../src/server/flow/fetcher.ts"))};
+    import { Fetcher } from ${JSON.stringify(require.resolve("../src/pipeline/fetcher.ts"))};
     const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["127.0.0.1"] });
     using fetcher = new Fetcher({ guard });
     const { bytes } = await fetcher.fetch("http://files.test:${server.port}/");

@@ -23,23 +23,23 @@ async function filesWith(pattern: RegExp): Promise<string[]> {
   return files.sort();
 }
 
-test("only src/author/zod-internals.ts uses zod's internals, and those of zod 4.6.7", async () => {
-  expect(await filesWith(/\b_zod\b/)).toEqual(["src/author/zod-internals.ts"]);
+test("only src/base/schemas/zod-internals.ts uses zod's internals, and those of zod 4.6.7", async () => {
+  expect(await filesWith(/\b_zod\b/)).toEqual(["src/base/schemas/zod-internals.ts"]);
   expect(dependencies.zod).toBe("4.6.7");
 });
 
-test("only src/cli/commands/plain/package-source.ts reads the C++ that torch 2.11 to 2.15 generate", async () => {
-  expect(await filesWith(/inputs_info_|assert_size_stride/)).toEqual(["src/cli/commands/plain/package-source.ts"]);
+test("only src/cli/build/plain/package-source.ts reads the C++ that torch 2.11 to 2.15 generate", async () => {
+  expect(await filesWith(/inputs_info_|assert_size_stride/)).toEqual(["src/cli/build/plain/package-source.ts"]);
   expect([torchMinors[0], torchMinors.at(-1)]).toEqual(["2.11", "2.15"]);
 });
 
 const schema = join(readLibtorch()?.root ?? "", "_export/serde/schema.py");
 
 test.skipIf(!(await Bun.file(schema).exists()))(
-  "only src/engine/native/program-schema.ts has torch's schema of exported programs, and it is version 8 (skipped for a libtorch without Python)",
+  "only src/engine/program/program-schema.ts has torch's schema of exported programs, and it is version 8 (skipped for a libtorch without Python)",
   async () => {
     expect(await filesWith(/\b(graph_module|tensor_meta|as_expr)\b.*z\.looseObject/)).toEqual([
-      "src/engine/native/program-schema.ts",
+      "src/engine/program/program-schema.ts",
     ]);
     expect(await Bun.file(schema).text()).toMatch(/^SCHEMA_VERSION = \(8, \d+\)$/m);
   },

@@ -1,11 +1,11 @@
 /** Malicious multipart forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { inputsOfForm, partsOf } from "../src/server/http/form-body.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
-import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { readBody } from "../src/http/body-reader.ts";
+import { inputsOfForm, partsOf } from "../src/http/form-body.ts";
+import { Uploads } from "../src/http/uploads.ts";
+import { expectedKinds } from "../src/pipeline/inputs/expected-kinds.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 

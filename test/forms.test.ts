@@ -1,9 +1,9 @@
 /** Inputs sent as multipart forms, with uploaded files. */
 import { describe, expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
+import { inputsOfForm } from "../src/http/form-body.ts";
 import { float32, ndarray } from "../src/index.ts";
-import { inputsOfForm } from "../src/server/http/form-body.ts";
-import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
+import { expectedKinds } from "../src/pipeline/inputs/expected-kinds.ts";
 import { problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { storeWith, type TestServer } from "./helpers/server.ts";

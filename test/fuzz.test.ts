@@ -4,11 +4,11 @@
  */
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
-import { Archive } from "../src/engine/native/archive.ts";
-import { programFile, readProgram } from "../src/engine/native/program.ts";
-import { programText } from "../src/engine/native/program-graph.ts";
-import { parseExactly } from "../src/engine/native/program-literals.ts";
-import { programSchema } from "../src/engine/native/program-schema.ts";
+import { Archive } from "../src/engine/program/archive.ts";
+import { programFile, readProgram } from "../src/engine/program/program.ts";
+import { programText } from "../src/engine/program/program-graph.ts";
+import { parseExactly } from "../src/engine/program/program-literals.ts";
+import { programSchema } from "../src/engine/program/program-schema.ts";
 import { targets } from "./fuzz/targets.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { seeded } from "./helpers/loads.ts";

@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, int32, type Tensor } from "../src/author/tensor.ts";
-import { BatchEngine, type BatchItem } from "../src/engine/batch-engine.ts";
+import { BatchEngine, type BatchItem } from "../src/engine/batching/batch-engine.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
 import { openSession } from "../src/engine/native/binding.ts";
-import { guardExpression } from "../src/engine/native/guard-expression.ts";
-import { type GuardSource, programGuards } from "../src/engine/native/program-guards.ts";
-import { SessionGuards } from "../src/engine/native/session-guards.ts";
+import { guardExpression } from "../src/engine/program/guard-expression.ts";
+import { type GuardSource, programGuards } from "../src/engine/program/program-guards.ts";
+import { SessionGuards } from "../src/engine/program/session-guards.ts";
 import { guardValues } from "./helpers/exports.ts";
 import { fixtures } from "./helpers/weights.ts";
 

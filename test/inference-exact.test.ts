@@ -1,8 +1,8 @@
 /** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
 import { describe, expect, test } from "bun:test";
+import { prepareInputs } from "../src/http/apis/v2/prediction-inputs.ts";
 import { float32, ndarray, type Tensor, z } from "../src/index.ts";
-import { prepareInputs } from "../src/server/http/apis/v2/prediction-inputs.ts";
-import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
+import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { fixture } from "./helpers/fixture.ts";
 import {
   binaryAnswer,

@@ -1,14 +1,14 @@
 /** Request bodies become inputs, for kinds of schemas that no model in test/models has. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
+import { readBody } from "../src/http/body-reader.ts";
+import { problemOf, problemResponse } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { problemOf, problemResponse } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
-import { Bodies } from "../src/server/inputs/bodies.ts";
-import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { toArray } from "../src/server/inputs/input-list.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
+import { toArray } from "../src/pipeline/inputs/input-list.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
 /** Reads a request body with a schema. @returns the inputs with the bytes that each takes, or the problem */

@@ -1,6 +1,6 @@
 /** The setting `share` of an API key: how many `preprocess` calls of a prediction run at once on an idle server. */
 import { expect, test } from "bun:test";
-import { makeKey } from "../src/server/access/key-file.ts";
+import { makeKey } from "../src/http/access/key-file.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

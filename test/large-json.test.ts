@@ -5,7 +5,7 @@ import { withholding } from "../src/author/withheld-files.ts";
 import * as z from "../src/author/z.ts";
 import { LoopWork } from "../src/base/loop-work.ts";
 import { file, ModelFile, tensor } from "../src/index.ts";
-import { isLarge, LargeJson, piecesOfJson } from "../src/server/flow/large-json.ts";
+import { isLarge, LargeJson, piecesOfJson } from "../src/pipeline/large-json.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const value = fc.oneof(

@@ -3,12 +3,12 @@
  * for them.
  */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
-import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
-import { Queue } from "../src/server/queue/queue.ts";
-import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
-import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
+import { Queue } from "../src/predictions/redis/queue.ts";
+import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
+import { isAnswerLost, type RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";

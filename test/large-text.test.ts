@@ -1,9 +1,9 @@
 /** `LargeText` stores a text as pieces. Every reader gets the whole text, even if several read at the same time. */
 import { expect, test } from "bun:test";
-import { LargeAnswers } from "../src/server/http/large-answers.ts";
-import { families, largeRecord, recordPath } from "../src/server/http/record-json.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { byteLengthOf, joined, LargeText, listText } from "../src/server/predictions/large-text.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { families, largeRecord, recordPath } from "../src/http/record-json.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { byteLengthOf, joined, LargeText, listText } from "../src/predictions/large-text.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 

@@ -1,6 +1,6 @@
 /** A latency target limits the size of batches. */
 import { expect, test } from "bun:test";
-import { LatencyTarget } from "../src/engine/latency-target.ts";
+import { LatencyTarget } from "../src/engine/batching/latency-target.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
 const durationMs = (size: number) => 2 + size;

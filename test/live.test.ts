@@ -1,12 +1,12 @@
 /** A prediction in progress: its items end, it is observed, and it ends. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
-import type { ItemList } from "../src/server/flow/item-list.ts";
-import { ReadyInputs } from "../src/server/inputs/input-list.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { ItemWork } from "../src/server/predictions/item-work.ts";
-import { OutputMemory } from "../src/server/predictions/output-memory.ts";
-import { type EndedRecord, statusOf } from "../src/server/predictions/record.ts";
+import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
+import type { ItemList } from "../src/pipeline/item-list.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { ItemWork } from "../src/predictions/item-work.ts";
+import { OutputMemory } from "../src/predictions/output-memory.ts";
+import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A prediction in progress, its inputs, and the records that it reported at its end. */

@@ -5,9 +5,9 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { availableCores, memoryLimit } from "../src/machine/control-groups.ts";
 import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { MemoryStore } from "../src/server/predictions/memory-store.ts";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { MemoryStore } from "../src/predictions/memory-store.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const inTurn = { signal: new AbortController().signal, isNext: false };

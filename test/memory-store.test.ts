@@ -1,8 +1,8 @@
 /** The store that keeps ended predictions in memory: limits of their number, age and bytes. */
 import { describe, expect, test } from "bun:test";
-import { MemoryStore } from "../src/server/predictions/memory-store.ts";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
-import type { RetentionLimits } from "../src/server/predictions/store.ts";
+import { MemoryStore } from "../src/predictions/memory-store.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import type { RetentionLimits } from "../src/predictions/store.ts";
 import { endOf, keepAll, largeEndOf } from "./helpers/predictions.ts";
 
 function storeWith(limits: Partial<RetentionLimits>) {

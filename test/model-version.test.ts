@@ -1,9 +1,9 @@
 /** A prediction names the build of the model that made it: in answers, headers, events, log lines and stores. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
-import { ModelVersion } from "../src/server/predictions/model-version.ts";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
-import { SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
+import { ModelVersion } from "../src/predictions/model-version.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
 import { startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";

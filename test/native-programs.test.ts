@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, int32 } from "../src/author/tensor.ts";
 import type { NativeSession } from "../src/engine/native/binding.ts";
-import { readProgram } from "../src/engine/native/program.ts";
+import { readProgram } from "../src/engine/program/program.ts";
 import { failure } from "./helpers/failure.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";

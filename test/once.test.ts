@@ -1,6 +1,6 @@
 /** A prediction with an id or key of the client is created once, however often the client sends it. */
 import { describe, expect, test } from "bun:test";
-import { chosenId, idOfKey } from "../src/server/http/request-headers.ts";
+import { chosenId, idOfKey } from "../src/http/request-headers.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";

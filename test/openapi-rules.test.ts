@@ -8,11 +8,11 @@ import minilm from "../examples/minilm/model.ts";
 import upscale from "../examples/upscale/model.ts";
 import type { Model } from "../src/author/define.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
+import { describedApis } from "../src/http/openapi/api-routes.ts";
+import { describeRoutes, documentOf } from "../src/http/openapi/document.ts";
+import { describedModels } from "../src/http/openapi/model-routes.ts";
+import { modelSchemas } from "../src/http/openapi/schemas.ts";
 import { defineModel, float32, z } from "../src/index.ts";
-import { describedApis } from "../src/server/http/openapi/api-routes.ts";
-import { describeRoutes, documentOf } from "../src/server/http/openapi/document.ts";
-import { describedModels } from "../src/server/http/openapi/model-routes.ts";
-import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
 
 const node = z.object({
   value: z.number(),

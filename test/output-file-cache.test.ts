@@ -1,7 +1,7 @@
 /** Decoded files of outputs are kept between requests, within the memory limit. */
 import { expect, test } from "bun:test";
-import { OutputFileCache } from "../src/server/http/output-file-cache.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { OutputFileCache } from "../src/http/output-file-cache.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 
 const MiB = 2 ** 20;
 

@@ -1,7 +1,7 @@
 /** Files in outputs, sent as raw bytes by their own URLs. */
 import { describe, expect, test } from "bun:test";
-import { LargeText } from "../src/server/predictions/large-text.ts";
-import { listIn } from "../src/server/predictions/outcome-list.ts";
+import { LargeText } from "../src/predictions/large-text.ts";
+import { listIn } from "../src/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
 import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";

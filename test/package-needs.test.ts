@@ -1,9 +1,9 @@
 /** Facts that sconce reads from a compiled package before it loads its code: processor features, inputs and outputs. */
 import { describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
-import { packageOrder } from "../src/engine/native/call-spec.ts";
-import { packageNeeds, requireProcessor } from "../src/engine/native/package-needs.ts";
-import type { Processor } from "../src/engine/native/processor.ts";
+import { packageOrder } from "../src/engine/program/call-spec.ts";
+import { packageNeeds, requireProcessor } from "../src/engine/program/package-needs.ts";
+import type { Processor } from "../src/machine/processor.ts";
 import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";

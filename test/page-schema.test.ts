@@ -1,9 +1,9 @@
 /** Which fields the model's page shows for an input schema, tested without a browser. */
 import { expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
-import { SchemaNode } from "../src/base/json-schema.ts";
+import { SchemaNode } from "../src/base/schemas/json-schema.ts";
+import { initialOf, kindOf } from "../src/http/page/client/schema.ts";
 import { file, image, z } from "../src/index.ts";
-import { initialOf, kindOf } from "../src/server/page/client/schema.ts";
 
 const shown = (schema: z.ZodType) => SchemaNode.of(wireSchema(schema, "input"));
 

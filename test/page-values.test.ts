@@ -1,11 +1,11 @@
 /** Code of the model's page, tested without a browser: texts of numbers, pauses, parts of outputs, and events. */
 import { describe, expect, spyOn, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
-import { SchemaNode } from "../src/base/json-schema.ts";
+import { SchemaNode } from "../src/base/schemas/json-schema.ts";
+import { blocksOf } from "../src/http/page/client/event-blocks.ts";
+import { pause } from "../src/http/page/client/pause.ts";
+import { alignedTexts, grownBy, type Json } from "../src/http/page/client/value.ts";
 import { image, z } from "../src/index.ts";
-import { blocksOf } from "../src/server/page/client/event-blocks.ts";
-import { pause } from "../src/server/page/client/pause.ts";
-import { alignedTexts, grownBy, type Json } from "../src/server/page/client/value.ts";
 
 test.each([
   ["shares of 1 as percent", [0.9012, 0.09876, 0.00004], ["90.1 %", "9.9 %", "0.0 %"]],

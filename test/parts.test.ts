@@ -1,12 +1,12 @@
 /** Outputs in parts: event streams carry the parts as the model yields them. */
 import { describe, expect, test } from "bun:test";
-import { EventStream } from "../src/server/http/event-stream.ts";
-import { LargeAnswers } from "../src/server/http/large-answers.ts";
-import { families } from "../src/server/http/record-json.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { OutputMemory } from "../src/server/predictions/output-memory.ts";
-import { PartLog } from "../src/server/predictions/part-log.ts";
-import { PartWork } from "../src/server/predictions/part-work.ts";
+import { EventStream } from "../src/http/event-stream.ts";
+import { LargeAnswers } from "../src/http/large-answers.ts";
+import { families } from "../src/http/record-json.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { OutputMemory } from "../src/predictions/output-memory.ts";
+import { PartLog } from "../src/predictions/part-log.ts";
+import { PartWork } from "../src/predictions/part-work.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";

@@ -1,7 +1,7 @@
 /** The path of a request, whatever host and path the client has sent. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { urlOf } from "../src/server/http/request.ts";
+import { urlOf } from "../src/http/request.ts";
 
 test("the URL of a request can always be parsed", () => {
   // Alone first: the last valid URL is remembered, and there is none yet.

@@ -1,8 +1,8 @@
 /** A fast check of simple inputs, which accepts only values that zod accepts without changing them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { plainCheck } from "../src/author/plain-check.ts";
 import * as z from "../src/author/z.ts";
+import { plainCheck } from "../src/base/schemas/plain-check.ts";
 
 const plain = {
   whole: z.object({ x: z.array(z.int()), a: z.int32().optional(), b: z.number().int().nonnegative().nullable() }),

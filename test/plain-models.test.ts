@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { compiledPath, isRefused } from "../src/cli/commands/plain/compiled-program.ts";
-import { inputsOfProgram } from "../src/cli/commands/plain/exported-program.ts";
-import { inputOption } from "../src/cli/commands/plain/tensor-input.ts";
-import { Archive } from "../src/engine/native/archive.ts";
+import { compiledPath, isRefused } from "../src/cli/build/plain/compiled-program.ts";
+import { inputsOfProgram } from "../src/cli/build/plain/exported-program.ts";
+import { inputOption } from "../src/cli/build/plain/tensor-input.ts";
+import { Archive } from "../src/engine/program/archive.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";

@@ -1,10 +1,10 @@
 /** A client may use an id again once its outcome has expired, even if its row is still in the database. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
-import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
-import { PredictionDatabase, type Written } from "../src/server/predictions/sqlite/prediction-database.ts";
-import { rowOf } from "../src/server/predictions/sqlite/rows.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { ChangeQueue } from "../src/predictions/sqlite/change-queue.ts";
+import { PredictionDatabase, type Written } from "../src/predictions/sqlite/prediction-database.ts";
+import { rowOf } from "../src/predictions/sqlite/rows.ts";
 import { endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 

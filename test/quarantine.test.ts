@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { separateKey } from "../src/engine/item-check.ts";
-import { Quarantine, type Sender } from "../src/server/flow/quarantine.ts";
+import { Quarantine, type Sender } from "../src/pipeline/quarantine.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { latenciesOf } from "./helpers/overloaded-flow.ts";

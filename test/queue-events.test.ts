@@ -3,17 +3,17 @@
  * streams read them.
  */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { LivePrediction } from "../src/server/predictions/live.ts";
-import { PartLog } from "../src/server/predictions/part-log.ts";
-import { AwaitedEvents } from "../src/server/queue/awaited-events.ts";
-import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
-import { EventReports } from "../src/server/queue/event-reports.ts";
-import { Mailbox } from "../src/server/queue/mailbox.ts";
-import { Queue } from "../src/server/queue/queue.ts";
-import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
-import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
-import { RedisLink } from "../src/server/queue/redis-link.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { LivePrediction } from "../src/predictions/live.ts";
+import { PartLog } from "../src/predictions/part-log.ts";
+import { AwaitedEvents } from "../src/predictions/redis/awaited-events.ts";
+import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
+import { EventReports } from "../src/predictions/redis/event-reports.ts";
+import { Mailbox } from "../src/predictions/redis/mailbox.ts";
+import { Queue } from "../src/predictions/redis/queue.ts";
+import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
+import { parseRedisAddress } from "../src/predictions/redis/redis-address.ts";
+import { RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";

@@ -1,10 +1,10 @@
 /** Replicas read the progress of predictions from the queue, although Redis fails at times. */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { pendingRecord } from "../src/server/predictions/record.ts";
-import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
-import { Queue } from "../src/server/queue/queue.ts";
-import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { pendingRecord } from "../src/predictions/record.ts";
+import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
+import { Queue } from "../src/predictions/redis/queue.ts";
+import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 

@@ -1,8 +1,8 @@
 /** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
 import { describe, expect, test } from "bun:test";
-import { Queue } from "../src/server/queue/queue.ts";
-import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
-import type { Webhook } from "../src/server/webhooks/webhook.ts";
+import { Queue } from "../src/predictions/redis/queue.ts";
+import { parseRedisAddress } from "../src/predictions/redis/redis-address.ts";
+import type { Webhook } from "../src/predictions/webhooks/webhook.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";

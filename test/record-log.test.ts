@@ -4,12 +4,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { hashOf } from "../src/base/id-hash.ts";
-import { newId } from "../src/server/predictions/ids.ts";
-import { LargeText } from "../src/server/predictions/large-text.ts";
-import { ModelVersion } from "../src/server/predictions/model-version.ts";
-import type { EndedRecord } from "../src/server/predictions/record.ts";
-import { RecordIndex } from "../src/server/predictions/record-index.ts";
-import { type Place, RecordLog } from "../src/server/predictions/record-log.ts";
+import { newId } from "../src/predictions/ids.ts";
+import { LargeText } from "../src/predictions/large-text.ts";
+import { ModelVersion } from "../src/predictions/model-version.ts";
+import type { EndedRecord } from "../src/predictions/record.ts";
+import { RecordIndex } from "../src/predictions/record-index.ts";
+import { type Place, RecordLog } from "../src/predictions/record-log.ts";
 import { endOf, largeEndOf } from "./helpers/predictions.ts";
 
 const text = fc.string({ unit: "binary", maxLength: 300 });

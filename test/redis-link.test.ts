@@ -1,6 +1,6 @@
 /** Errors of a Redis connection say whether Redis may have executed the command. */
 import { describe, expect, test } from "bun:test";
-import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
+import { isAnswerLost, type RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 

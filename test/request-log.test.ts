@@ -1,10 +1,10 @@
 /** Request ids in answers and log lines, and the log line of each request. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { RequestContext } from "../src/server/http/request.ts";
-import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
-import { STATUS_HEADER } from "../src/server/http/siblings.ts";
-import { withContext } from "../src/server/http/with-context.ts";
+import { RequestContext } from "../src/http/request.ts";
+import { createStartingApp, Lifecycle } from "../src/http/routes/health.ts";
+import { STATUS_HEADER } from "../src/http/siblings.ts";
+import { withContext } from "../src/http/with-context.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";

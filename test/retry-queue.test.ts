@@ -1,6 +1,6 @@
 /** Entries for Redis wait in memory, and are sent once Redis is available. */
 import { describe, expect, test } from "bun:test";
-import { type RetryEntry, RetryQueue } from "../src/server/queue/retry-queue.ts";
+import { type RetryEntry, RetryQueue } from "../src/predictions/redis/retry-queue.ts";
 
 interface Entry extends RetryEntry {
   readonly id: string;

@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { otherValues } from "../src/server/flow/trial-items.ts";
+import { otherValues } from "../src/cli/build/trial-items.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { fixture } from "./helpers/fixture.ts";

@@ -3,9 +3,9 @@
  * as idle.
  */
 import { expect, test } from "bun:test";
-import { RequestContext } from "../src/server/http/request.ts";
-import { Siblings } from "../src/server/http/siblings.ts";
-import { withContext } from "../src/server/http/with-context.ts";
+import { RequestContext } from "../src/http/request.ts";
+import { Siblings } from "../src/http/siblings.ts";
+import { withContext } from "../src/http/with-context.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 /**

@@ -2,7 +2,7 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { log } from "../src/base/log.ts";
-import { problemOf, problemStatus } from "../src/server/http/problem.ts";
+import { problemOf, problemStatus } from "../src/http/problem.ts";
 import { problemOf as problemOfResponse } from "./helpers/client.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
 import { killedAfter } from "./helpers/killed-store.ts";

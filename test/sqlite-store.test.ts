@@ -2,10 +2,10 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import type { Call } from "../src/server/predictions/sqlite/database-thread.ts";
-import type { Row } from "../src/server/predictions/sqlite/rows.ts";
-import type { SqliteOptions, SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
-import { MAX_INLINE_LENGTH } from "../src/server/predictions/sqlite/value-files.ts";
+import type { Call } from "../src/predictions/sqlite/database-thread.ts";
+import type { Row } from "../src/predictions/sqlite/rows.ts";
+import type { SqliteOptions, SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
+import { MAX_INLINE_LENGTH } from "../src/predictions/sqlite/value-files.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { endIn, leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -14,7 +14,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) {
   const posted: Call[] = [];
   const newWorker = () => {
-    const worker = new Worker(new URL("../src/server/predictions/sqlite/sqlite-worker.ts", import.meta.url));
+    const worker = new Worker(new URL("../src/predictions/sqlite/sqlite-worker.ts", import.meta.url));
     const post = worker.postMessage.bind(worker);
     worker.postMessage = (message) => {
       posted.push(message);

@@ -2,8 +2,8 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
 import { type Tensor, tensor } from "../src/author/tensor.ts";
+import { tryOutputs } from "../src/cli/build/trial.ts";
 import { StepRunner } from "../src/engine/step-runner.ts";
-import { tryOutputs } from "../src/server/flow/trial.ts";
 import { closeEngines, inputs, number, numberOf, opened, outputs, runnerOf } from "./helpers/counting-steps.ts";
 import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";

@@ -1,7 +1,7 @@
 /** Continuous batching: items of a model with `step` join and leave a batch between steps. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor } from "../src/author/tensor.ts";
-import type { BatchItem } from "../src/engine/batch-engine.ts";
+import type { BatchItem } from "../src/engine/batching/batch-engine.ts";
 import { closeEngines, counting, gated, numberOf, opened, overRunners } from "./helpers/counting-steps.ts";
 import { deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";

@@ -1,8 +1,8 @@
 /** Uncaught errors in a process that runs a model's code: whether sconce or the model is at fault. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { isOwnFault } from "../src/author/stray-errors.ts";
 import { SconceError } from "../src/base/errors.ts";
+import { isOwnFault } from "../src/server/stray-errors.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const withStack = (...frames: string[]): Error =>
@@ -26,7 +26,7 @@ test.each([
   ["a rejection", "void Promise.reject(new TypeError('own'))"],
 ])("%s of sconce ends its process, with a line that says so", async (_, code) => {
   await using dir = await tempDir();
-  const module = JSON.stringify(join(import.meta.dir, "../src/author/stray-errors.ts"));
+  const module = JSON.stringify(join(import.meta.dir, "../src/server/stray-errors.ts"));
   await Bun.write(
     dir.join("own.ts"),
     `import { surviveStrayErrors } from ${module};\nsurviveStrayErrors();\nsetInterval(() => {}, 1000);\n${code};\n`,

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "bun:test";
 import { copyFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { openSession } from "../src/engine/native/binding.ts";
-import { readProgram } from "../src/engine/native/program.ts";
+import { readProgram } from "../src/engine/program/program.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";

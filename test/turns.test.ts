@@ -1,11 +1,11 @@
 /** Which prediction gets the next turn, in particular under overload, on a simulated clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { ClientTurns } from "../src/server/flow/client-turns.ts";
-import { ItemList } from "../src/server/flow/item-list.ts";
-import type { Sender } from "../src/server/flow/quarantine.ts";
-import { Turns } from "../src/server/flow/turns.ts";
-import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { ClientTurns } from "../src/pipeline/client-turns.ts";
+import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
+import { ItemList } from "../src/pipeline/item-list.ts";
+import type { Sender } from "../src/pipeline/quarantine.ts";
+import { Turns } from "../src/pipeline/turns.ts";
 
 const TURN_MS = 10;
 /** Milliseconds from the start of an input to its output. */

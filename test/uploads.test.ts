@@ -1,10 +1,10 @@
 /** Slow uploads, while other uploads wait for memory. */
 import { expect, test } from "bun:test";
+import { readBody } from "../src/http/body-reader.ts";
+import { problemOf, problemStatus } from "../src/http/problem.ts";
+import { Uploads } from "../src/http/uploads.ts";
 import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { problemOf, problemStatus } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

@@ -1,7 +1,7 @@
 /** Answers that wait: until the prediction ends, until a time limit, or until the client leaves. */
 import { describe, expect, test } from "bun:test";
-import type { Client } from "../src/server/predictions/predictions.ts";
-import { Waits } from "../src/server/predictions/waits.ts";
+import type { Client } from "../src/predictions/predictions.ts";
+import { Waits } from "../src/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A client. At each change, `told` gets whether its connection is held open, and `nextTold` resolves. */

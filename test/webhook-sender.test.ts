@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import { checkArguments } from "../src/cli/command-line/command.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
+import { Webhooks } from "../src/predictions/webhooks/webhooks.ts";
 import { serveOptions } from "../src/server/config.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { WebhookSender } from "../src/server/webhooks/webhook-sender.ts";
-import { Webhooks } from "../src/server/webhooks/webhooks.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 

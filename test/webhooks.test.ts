@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
+import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { Progress } from "../src/predictions/webhooks/progress.ts";
+import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
 import type { ServeConfig } from "../src/server/config.ts";
-import { MemoryAccount } from "../src/server/memory/memory-account.ts";
-import { Progress } from "../src/server/webhooks/progress.ts";
-import { WebhookSender } from "../src/server/webhooks/webhook-sender.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";

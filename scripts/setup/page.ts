@@ -1,4 +1,4 @@
-/** The set-up step "page": bundles src/server/page/client for browsers, into build/page. */
+/** The set-up step "page": bundles src/http/page/client for browsers, into build/page. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./command.ts";
@@ -6,7 +6,7 @@ import type { Step } from "./step.ts";
 import { readText, root } from "./step.ts";
 
 export const pageFolder = join(root, "build", "page");
-const sources = join(root, "src/server/page/client");
+const sources = join(root, "src/http/page/client");
 
 export const page: Step = {
   name: "page",

@@ -1,6 +1,6 @@
 /** Validates the argument of `defineModel` at run time, for authors without a type checker. */
 import { messageOf, SconceError } from "../base/errors.ts";
-import type { JsonSchema } from "../base/json-schema.ts";
+import type { JsonSchema } from "../base/schemas/json-schema.ts";
 import { deviceText } from "./device.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import { openAiDeclaration, openAiFaults } from "./openai.ts";

@@ -1,6 +1,6 @@
 /** Conversion between tensor elements and JSON values, for each dtype. */
 
-import type { JsonSchema } from "../base/json-schema.ts";
+import type { JsonSchema } from "../base/schemas/json-schema.ts";
 import type { DType } from "./dtype.ts";
 
 /** An element of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */

@@ -4,7 +4,7 @@
  */
 import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
-import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
+import { FILE_KEYWORD, type FileMark } from "../base/schemas/json-schema.ts";
 import { Audio } from "./audio/audio.ts";
 import type { AudioDecoders } from "./audio/decoder.ts";
 import { dataUrlFault } from "./data-url.ts";

@@ -2,7 +2,7 @@
  * Default descriptions of file fields. The web page shows other texts in their place, but keeps an author's own
  * description.
  */
-import type { FileMark } from "../base/json-schema.ts";
+import type { FileMark } from "../base/schemas/json-schema.ts";
 
 export const imageDescription =
   "URL of a JPEG, PNG, WebP, GIF or BMP image: http, https or data (data:image/png;base64,…)";

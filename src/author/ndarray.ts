@@ -1,13 +1,13 @@
 /** The `ndarray` field: in JSON nested lists of numbers or base64 bytes, in model code a `Tensor`. */
 import * as z from "zod";
-import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
+import { ARRAY_KEYWORD, type JsonSchema } from "../base/schemas/json-schema.ts";
+import { replaceJsonSchema } from "../base/schemas/zod-internals.ts";
 import { elements } from "./elements.ts";
 import { arrayFromBytes } from "./ndarray-bytes.ts";
 import { type ArrayFault, arrayFromLists, checkedArray, type ReadArray, wireOfArray } from "./ndarray-wire.ts";
 import { checkOptions } from "./options.ts";
 import { arrayTypes, type DType, describeTensor, type ModelTensor, type Tensor, type TensorSpec } from "./tensor.ts";
 import { tensorSpec } from "./tensor-spec.ts";
-import { replaceJsonSchema } from "./zod-internals.ts";
 
 /**
  * A field for a tensor. In JSON it is a list of numbers, nested once per dimension. Several times cheaper for client

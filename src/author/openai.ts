@@ -1,5 +1,5 @@
 /** The fields of a model that the OpenAI routes read and write: declared by the author, or found in the schemas. */
-import { type JsonSchema, SchemaNode } from "../base/json-schema.ts";
+import { type JsonSchema, SchemaNode } from "../base/schemas/json-schema.ts";
 import type { HookContext, OpenContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
 import * as z from "./z.ts";

@@ -1,7 +1,7 @@
 /** Parameters of a model: declared by `params`, set by `--param name=value`. */
 
 import { SconceError } from "../base/errors.ts";
-import { SchemaNode } from "../base/json-schema.ts";
+import { SchemaNode } from "../base/schemas/json-schema.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
 

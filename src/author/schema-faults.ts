@@ -1,6 +1,7 @@
 /** Faults of a model's schemas: asynchronous parts, and outputs that cannot become JSON. */
+
+import { defOf, lazySchema, schemasIn } from "../base/schemas/zod-internals.ts";
 import * as z from "./z.ts";
-import { defOf, lazySchema, schemasIn } from "./zod-internals.ts";
 
 type Schema = z.core.$ZodType;
 

@@ -2,9 +2,9 @@
  * Generates JSON Schemas (2020-12) of zod schemas, as clients see them: for a codec, of the JSON value before decoding.
  */
 import { messageOf, SconceError } from "../base/errors.ts";
-import type { JsonSchema } from "../base/json-schema.ts";
+import type { JsonSchema } from "../base/schemas/json-schema.ts";
+import { defOf } from "../base/schemas/zod-internals.ts";
 import * as z from "./z.ts";
-import { defOf } from "./zod-internals.ts";
 
 /** Default descriptions of a file field: one for JSON Schemas of inputs, one for JSON Schemas of outputs. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();

@@ -1,7 +1,7 @@
 /** The error class of sconce: a message for people and a stable code for programs. */
 import type { Refusal } from "./labels.ts";
 
-/** Stable codes: `server/http/problem.ts` maps them to HTTP statuses, `cli/command-line/program.ts` to exit codes. */
+/** Stable codes: `http/problem.ts` maps them to HTTP statuses, `cli/command-line/program.ts` to exit codes. */
 export const errorCodes = [
   "usage", // invalid arguments of a command
   "model_invalid", // a declaration is invalid, or the files of the model do not match it

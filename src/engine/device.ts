@@ -4,7 +4,7 @@ import { devicesIn } from "../author/device.ts";
 import { SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
 import { cudaDeviceCount } from "./native/binding.ts";
-import { compiledDevice } from "./native/program.ts";
+import { compiledDevice } from "./program/program.ts";
 
 /** The requested device: the operator's choice, else the author's, else `auto`. */
 export interface AskedDevice {

@@ -2,11 +2,11 @@
 
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";
-import type { BatchEngine, BatchEngineOptions, BatchItem } from "./batch-engine.ts";
+import type { BatchEngine, BatchEngineOptions, BatchItem } from "./batching/batch-engine.ts";
+import { engineOver, type StepEngine } from "./batching/step-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
 import { type CheckedItem, copied, itemCheck, separateKey } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
-import { engineOver, type StepEngine } from "./step-engine.ts";
 
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
   readonly inputs: TensorSpecs;

@@ -1,11 +1,11 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
-import { hookError } from "../author/hook-fault.ts";
 import { drained, type InParts, isInParts } from "../author/parts.ts";
 import type { Predict } from "../author/session.ts";
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
+import { hookError } from "./hook-fault.ts";
 import { batchStacker } from "./native/binding.ts";
 import type { PartSink, Runner } from "./runner.ts";
 

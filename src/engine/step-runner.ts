@@ -1,11 +1,11 @@
 /** Calls a model's `begin` and `step` functions. A tensor on the device lives as long as the state that holds it. */
 
-import { hookError } from "../author/hook-fault.ts";
 import type { Steps } from "../author/session.ts";
 import { ModelTensor, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
+import { hookError } from "./hook-fault.ts";
 import { copied } from "./item-check.ts";
 import { sizesOf, stackedRows } from "./rows.ts";
 import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";

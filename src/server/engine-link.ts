@@ -7,11 +7,11 @@ import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
-import type { Fetcher } from "./flow/fetcher.ts";
-import type { Hooks } from "./flow/hooks.ts";
-import type { ListItem } from "./flow/item-list.ts";
-import { ItemPipeline } from "./flow/item-pipeline.ts";
-import { type RunningModel, runSetup } from "./flow/set-up.ts";
+import type { Fetcher } from "../pipeline/fetcher.ts";
+import type { Hooks } from "../pipeline/hooks.ts";
+import type { ListItem } from "../pipeline/item-list.ts";
+import { ItemPipeline } from "../pipeline/item-pipeline.ts";
+import { type RunningModel, runSetup } from "../pipeline/set-up.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
 

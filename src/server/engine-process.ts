@@ -1,6 +1,5 @@
 /** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all HTTP processes. */
 import { z } from "zod";
-import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
@@ -8,11 +7,12 @@ import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
+import { logFacts, type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
 import { logShrink } from "./engine-link.ts";
-import { logFacts, type SetUpOptions, tearDown, warmModel } from "./flow/set-up.ts";
 import { modelStart, roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
+import { surviveStrayErrors } from "./stray-errors.ts";
 
 const engineStart = modelStart.extend({
   argv: roleStart.shape.argv,

@@ -4,18 +4,18 @@ import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
 import { foundFields, type OpenAi } from "../author/openai.ts";
 import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
+import type { BrokenModel, NamedModel } from "../http/apis/api.ts";
+import { createApp } from "../http/app.ts";
+import type { Fetch } from "../http/listener.ts";
+import { shortened } from "../http/openapi/short-example.ts";
+import type { Hindrance, Lifecycle } from "../http/routes/health.ts";
+import { createBrokenApp, workerRefusal } from "../http/routes/models.ts";
+import type { ServedModel } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
+import type { Predictions } from "../predictions/predictions.ts";
 import type { FrontModel } from "./front-model.ts";
 import { maxInputsOf } from "./front-service.ts";
-import type { BrokenModel, NamedModel } from "./http/apis/api.ts";
-import { createApp } from "./http/app.ts";
-import type { Fetch } from "./http/listener.ts";
-import { shortened } from "./http/openapi/short-example.ts";
-import type { Hindrance, Lifecycle } from "./http/routes/health.ts";
-import { createBrokenApp, workerRefusal } from "./http/routes/models.ts";
-import type { ServedModel } from "./http/served-model.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { Predictions } from "./predictions/predictions.ts";
 
 interface ModelAppOptions {
   readonly served: ServedModel;

@@ -1,7 +1,8 @@
 /** Creates the files that all HTTP processes of a server share: counters, and the paths of their sockets. */
+
+import { keyNumbers } from "../http/access/api-keys.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
-import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import { counterNames } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";

@@ -1,12 +1,12 @@
 /** The gauges of a model in one HTTP process, as metrics for GET /metrics. */
 import { version } from "../../package.json";
 import { unreadyReasons } from "../base/labels.ts";
+import type { Family, Labels } from "../http/metrics.ts";
 import { generatedTag } from "../package/store/reference.ts";
+import type { Replica } from "../predictions/redis/replica.ts";
 import { batchSizeOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
-import type { Family, Labels } from "./http/metrics.ts";
 import type { Gauges } from "./metrics/metrics.ts";
-import type { Replica } from "./queue/replica.ts";
 
 export function gaugesOf(front: FrontModel): Gauges {
   const { options, build, shared } = front;

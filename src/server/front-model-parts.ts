@@ -1,28 +1,28 @@
 /** Opens all parts of a model in an HTTP process: its code, its store, its engine and its predictions. */
 import type { OpenedModel } from "../author/define.ts";
 import type { SconceError } from "../base/errors.ts";
+import { familyOf, recordJson } from "../http/record-json.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
+import { Hooks } from "../pipeline/hooks.ts";
+import { Bodies } from "../pipeline/inputs/bodies.ts";
+import { InputDecoder } from "../pipeline/inputs/input-decoder.ts";
+import { LargeBodies } from "../pipeline/inputs/large-bodies.ts";
+import { ItemFlow } from "../pipeline/item-flow.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import { type RunningModel, tearDown } from "../pipeline/set-up.ts";
+import type { Predictions } from "../predictions/predictions.ts";
+import type { PredictionRecord } from "../predictions/record.ts";
+import type { Replica } from "../predictions/redis/replica.ts";
+import { RunningBuild } from "../predictions/running-build.ts";
+import type { PredictionService } from "../predictions/service.ts";
+import type { PredictionStore } from "../predictions/store.ts";
+import { openWebhooks, type Webhooks } from "../predictions/webhooks/webhooks.ts";
 import type { EngineLink } from "./engine-link.ts";
-import { Hooks } from "./flow/hooks.ts";
-import { ItemFlow } from "./flow/item-flow.ts";
-import { type RunningModel, tearDown } from "./flow/set-up.ts";
 import type { FrontModelOptions } from "./front-options.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
-import { familyOf, recordJson } from "./http/record-json.ts";
-import { Bodies } from "./inputs/bodies.ts";
-import { InputDecoder } from "./inputs/input-decoder.ts";
-import { LargeBodies } from "./inputs/large-bodies.ts";
-import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { Predictions } from "./predictions/predictions.ts";
-import type { PredictionRecord } from "./predictions/record.ts";
-import { RunningBuild } from "./predictions/running-build.ts";
-import type { PredictionService } from "./predictions/service.ts";
-import type { PredictionStore } from "./predictions/store.ts";
-import type { Replica } from "./queue/replica.ts";
-import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
 /** The parts of one build of a model. Another build of the same name can replace them. */
 export interface Build {
@@ -139,6 +139,6 @@ async function replicaOf(
   const { queue: url, queueName: name = version.reference } = config;
   if (url === undefined) return undefined;
   // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
-  const { Replica } = await import("./queue/replica.ts");
+  const { Replica } = await import("../predictions/redis/replica.ts");
   return new Replica({ ...parts, config, url, name, repository: version.repository });
 }

@@ -4,13 +4,13 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { Lifecycle } from "../http/routes/health.ts";
+import type { Predictions } from "../predictions/predictions.ts";
+import type { PredictionService } from "../predictions/service.ts";
+import type { RequestSource } from "../predictions/store.ts";
 import { type Build, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
 import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
-import { Lifecycle } from "./http/routes/health.ts";
-import type { Predictions } from "./predictions/predictions.ts";
-import type { PredictionService } from "./predictions/service.ts";
-import type { RequestSource } from "./predictions/store.ts";
 
 /** An open build, and the parts that close with it. */
 interface OpenBuild {

@@ -1,18 +1,19 @@
 /** The options of a front, and of each model in it. */
+
+import type { KeyCounts } from "../http/access/api-key.ts";
+import type { ListenOptions } from "../http/listener.ts";
+import type { ServerControl } from "../http/server-control.ts";
+import type { SiblingsOptions } from "../http/siblings.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
-import type { KeyCounts } from "./access/api-key.ts";
+import type { HookCall, HookCell } from "../pipeline/hook-cell.ts";
+import type { MemoryAccount, MemoryAccountOptions } from "../pipeline/memory/memory-account.ts";
+import type { RunningModel } from "../pipeline/set-up.ts";
+import type { Unfinished } from "../predictions/admission.ts";
+import type { ModelVersion } from "../predictions/model-version.ts";
+import type { PredictionStore } from "../predictions/store.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineLink, FrontTools } from "./engine-link.ts";
-import type { HookCall, HookCell } from "./flow/hook-cell.ts";
-import type { RunningModel } from "./flow/set-up.ts";
-import type { ListenOptions } from "./http/listener.ts";
-import type { SiblingsOptions } from "./http/siblings.ts";
-import type { MemoryAccount, MemoryAccountOptions } from "./memory/memory-account.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { Unfinished } from "./predictions/admission.ts";
-import type { ModelVersion } from "./predictions/model-version.ts";
-import type { PredictionStore } from "./predictions/store.ts";
-import type { ServerControl } from "./server-control.ts";
 
 export interface FrontModelOptions {
   readonly name: string;

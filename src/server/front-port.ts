@@ -3,11 +3,11 @@
  * 503.
  */
 
+import { type Fetch, Listener, type ListenOptions, type Peer } from "../http/listener.ts";
+import { createStartingApp, type Lifecycle } from "../http/routes/health.ts";
+import { withContext } from "../http/with-context.ts";
 import type { ServeConfig } from "./config.ts";
 import type { FrontOptions } from "./front-options.ts";
-import { type Fetch, Listener, type ListenOptions, type Peer } from "./http/listener.ts";
-import { createStartingApp, type Lifecycle } from "./http/routes/health.ts";
-import { withContext } from "./http/with-context.ts";
 
 /** Options of the admin port; undefined without an admin port. */
 export function adminListening(

@@ -2,15 +2,19 @@
  * The role `front`: a process that answers HTTP clients. Several share one port and one engine process for each model.
  */
 import { z } from "zod";
-import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { keyNumbers } from "../http/access/api-keys.ts";
+import { reload } from "../http/server-control.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
-import { keyNumbers } from "./access/api-keys.ts";
+import { HookCell, hookCall } from "../pipeline/hook-cell.ts";
+import type { Unfinished } from "../predictions/admission.ts";
+import { frontOf, ownerOf } from "../predictions/ids.ts";
+import { ModelVersion } from "../predictions/model-version.ts";
+import { openStore } from "../predictions/open-store.ts";
 import { EngineLink } from "./engine-link.ts";
-import { HookCell, hookCall } from "./flow/hook-cell.ts";
 import { type OpenFront, openFront } from "./front.ts";
 import type { FrontModelOptions } from "./front-options.ts";
 import {
@@ -25,12 +29,8 @@ import {
 } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
-import type { Unfinished } from "./predictions/admission.ts";
-import { frontOf, ownerOf } from "./predictions/ids.ts";
-import { ModelVersion } from "./predictions/model-version.ts";
-import { openStore } from "./predictions/open-store.ts";
 import type { ServedModels } from "./served-models.ts";
-import { reload } from "./server-control.ts";
+import { surviveStrayErrors } from "./stray-errors.ts";
 
 const frontStart = roleStart.extend({
   port: z.int(),

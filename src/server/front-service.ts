@@ -5,10 +5,10 @@ import { authorStack, messageWithLine } from "../base/author-line.ts";
 import { type ErrorCode, oneLine, type SconceError } from "../base/errors.ts";
 import { type LogFields, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
+import { fieldsOf } from "../http/request.ts";
+import type { Logged } from "../predictions/live-predictions.ts";
+import { PredictionService, type ServiceOptions } from "../predictions/service.ts";
 import type { ServeConfig } from "./config.ts";
-import { fieldsOf } from "./http/request.ts";
-import type { Logged } from "./predictions/live-predictions.ts";
-import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 
 export interface FrontServiceOptions extends Omit<ServiceOptions, "limits" | "onFault" | "onLog" | "onTrace"> {

@@ -1,18 +1,18 @@
 /** The parts that all models of an HTTP process share: the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
+import { ApiKeys, keyNumbers } from "../http/access/api-keys.ts";
+import { Lifecycle } from "../http/routes/health.ts";
+import { Siblings } from "../http/siblings.ts";
+import { Uploads } from "../http/uploads.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
-import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
-import type { Fetcher } from "./flow/fetcher.ts";
+import type { Fetcher } from "../pipeline/fetcher.ts";
+import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import type { Spans } from "../pipeline/spans.ts";
 import type { FrontOptions } from "./front-options.ts";
 import { FrontPort } from "./front-port.ts";
-import { Lifecycle } from "./http/routes/health.ts";
-import { Siblings } from "./http/siblings.ts";
-import { Uploads } from "./http/uploads.ts";
-import { MemoryAccount } from "./memory/memory-account.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
 import { telemetrySettings } from "./telemetry/settings.ts";
-import type { Spans } from "./telemetry/spans.ts";
 
 export interface FrontShared {
   readonly options: FrontOptions;

@@ -1,10 +1,10 @@
 /** An HTTP process (front): opens the port, sets up the models, accepts predictions, and drains when it stops. */
 import { until } from "../base/until.ts";
+import { withContext } from "../http/with-context.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { FrontOptions } from "./front-options.ts";
 import type { FrontPort } from "./front-port.ts";
 import { openShared } from "./front-shared.ts";
-import { withContext } from "./http/with-context.ts";
-import type { MemoryAccount } from "./memory/memory-account.ts";
 import { ServedModels } from "./served-models.ts";
 
 /**

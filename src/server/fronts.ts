@@ -1,16 +1,17 @@
 /** Starts, instructs and stops the HTTP processes (fronts) of a server, in their parent process. */
 
 import { log } from "../base/log.ts";
+import { freePort, localUrl } from "../http/listener.ts";
+import type { Reload } from "../http/server-control.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
+import { type HookCall, HookCell } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineMove } from "./engine-link.ts";
-import { type HookCall, HookCell } from "./flow/hook-cell.ts";
 import type { Front } from "./front.ts";
 import { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
-import { freePort, localUrl } from "./http/listener.ts";
 import {
   allDone,
   type BuildQuestion,
@@ -24,7 +25,6 @@ import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { ModelFronts } from "./model-fronts.ts";
 import { heldAfterMs } from "./serve-limits.ts";
-import type { Reload } from "./server-control.ts";
 
 export interface FrontsModel extends ServedOptions {
   /** Number of the build in the server. */

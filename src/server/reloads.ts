@@ -1,10 +1,10 @@
 /** Replaces the builds of a running server: a new build starts beside the old one, and then gets its name. */
 import { messageOf } from "../base/errors.ts";
+import type { Reload } from "../http/server-control.ts";
 import type { EngineLoads } from "./engine-loads.ts";
 import type { Fronts, FrontsModel } from "./fronts.ts";
 import type { ModelEngine, ServedOptions } from "./model-engine.ts";
 import type { ModelFronts } from "./model-fronts.ts";
-import type { Reload } from "./server-control.ts";
 
 export interface ReloadsOptions {
   readonly models: readonly FrontsModel[];

@@ -1,10 +1,10 @@
 /** Computes limits from the options of `serve`, and creates the fetcher of files, for all processes of a server. */
 import { version } from "../../package.json";
-import { MAX_PADDED_BYTES } from "../engine/fair-queue.ts";
+import { MAX_PADDED_BYTES } from "../engine/batching/fair-queue.ts";
 import { memoryLimit } from "../machine/control-groups.ts";
 import { AddressGuard } from "../machine/network/address-guard.ts";
+import { Fetcher } from "../pipeline/fetcher.ts";
 import type { ServeConfig } from "./config.ts";
-import { Fetcher } from "./flow/fetcher.ts";
 
 export function fetcherFor(config: Pick<ServeConfig, "allowPrivateUrls" | "fetchTimeout">): Fetcher {
   return new Fetcher({

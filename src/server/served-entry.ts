@@ -1,19 +1,19 @@
 /** A model in an HTTP process, and its names in requests. A model that cannot be opened answers with an error. */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import type { BrokenModel, NamedModel } from "../http/apis/api.ts";
+import type { RequestContext } from "../http/request.ts";
+import { brokenModel } from "../http/routes/models.ts";
+import type { ServedModel } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
+import type { Predictions } from "../predictions/predictions.ts";
 import { reasonForClients } from "./broken-model.ts";
 import { hindranceOf, servedModel } from "./front-app.ts";
 import { gaugesOf } from "./front-gauges.ts";
 import { FrontModel } from "./front-model.ts";
 import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
-import type { BrokenModel, NamedModel } from "./http/apis/api.ts";
-import type { RequestContext } from "./http/request.ts";
-import { brokenModel } from "./http/routes/models.ts";
-import type { ServedModel } from "./http/served-model.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import type { Predictions } from "./predictions/predictions.ts";
 
 export type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 

@@ -1,19 +1,20 @@
 /** The models of an HTTP process. Chooses the model that answers a request. */
-import { generatedTag } from "../package/store/reference.ts";
-import { appOf, hindranceOf, servedModel } from "./front-app.ts";
-import type { FrontModel } from "./front-model.ts";
-import type { FrontModelOptions } from "./front-options.ts";
-import type { FrontShared } from "./front-shared.ts";
-import { takesModelNames } from "./http/apis/apis.ts";
-import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
-import type { Hindrance } from "./http/routes/health.ts";
+
+import { takesModelNames } from "../http/apis/apis.ts";
+import { pathOf, type RequestContext, withoutPrefix } from "../http/request.ts";
+import type { Hindrance } from "../http/routes/health.ts";
 import {
   type BrokenAppOptions,
   brokenModel,
   createBrokenApp,
   createModelsApp,
   type ListedModel,
-} from "./http/routes/models.ts";
+} from "../http/routes/models.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import { appOf, hindranceOf, servedModel } from "./front-app.ts";
+import type { FrontModel } from "./front-model.ts";
+import type { FrontModelOptions } from "./front-options.ts";
+import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import { type Answer, type Entry, namesOf, openEntry, openNext, pathNamesOf } from "./served-entry.ts";

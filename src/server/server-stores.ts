@@ -1,9 +1,9 @@
 /** The stores of the predictions of a server's models, in the parent process. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { openStore } from "../predictions/open-store.ts";
+import type { PredictionStore, StoreRole } from "../predictions/store.ts";
 import type { FrontsModel } from "./fronts.ts";
-import { openStore } from "./predictions/open-store.ts";
-import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 
 type StoredModel = Pick<FrontsModel, "name" | "store" | "config">;
 

@@ -3,23 +3,23 @@
  */
 import { codeOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { freePort } from "../http/listener.ts";
+import type { Reload } from "../http/server-control.ts";
 import { availableCores, freeMemory } from "../machine/control-groups.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { type Place, PortLock } from "../machine/processes/port-lock.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
+import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
 import { Fronts, type FrontsModel } from "./fronts.ts";
-import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import type { ModelFronts } from "./model-fronts.ts";
-import { storePath } from "./predictions/open-store.ts";
 import { type ReloadLog, Reloads } from "./reloads.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
-import type { Reload } from "./server-control.ts";
 import { ServerStores } from "./server-stores.ts";
 
 export interface Server extends Front {

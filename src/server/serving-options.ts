@@ -13,7 +13,7 @@ import {
   option,
   origins,
 } from "../base/option.ts";
-import { type ApiName, apiNames } from "./http/options.ts";
+import { type ApiName, apiNames } from "../http/options.ts";
 
 /** The options in the order in which `--help` lists them. */
 export const servingOptions = {

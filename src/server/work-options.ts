@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { deviceText } from "../author/device.ts";
 import { bytes, choice, count, duration, flagOff, listOption, openOption, option, someBytes } from "../base/option.ts";
-import { webhookSecret } from "./webhooks/webhook.ts";
+import { webhookSecret } from "../predictions/webhooks/webhook.ts";
 
 const storeSyncs = ["normal", "full"] as const;
 const roles = ["front", "worker", "both"] as const;

@@ -5,7 +5,7 @@
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { messageOf } from "../../src/base/errors.ts";
-import { compiledProgram } from "../../src/cli/commands/plain/compiled-program.ts";
+import { compiledProgram } from "../../src/cli/build/plain/compiled-program.ts";
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
 import { type Case, CaseFolder, itemsOf, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";

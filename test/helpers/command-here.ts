@@ -5,7 +5,7 @@ import { SconceError } from "../../src/base/errors.ts";
 import { configureLog, logOptions } from "../../src/base/log.ts";
 import { commands } from "../../src/cli/cli.ts";
 import type { Command } from "../../src/cli/command-line/command.ts";
-import { withConsole } from "../../src/server/flow/captured-console.ts";
+import { withConsole } from "../../src/pipeline/captured-console.ts";
 import type { CliOptions, CliResult } from "./cli.ts";
 import { machineEnv } from "./machine.ts";
 

@@ -1,12 +1,12 @@
 /** Engines for a model whose `step` adds one to the count of each item. */
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
-import type { BatchEngineListener, BatchItem } from "../../src/engine/batch-engine.ts";
+import type { BatchEngineListener, BatchItem } from "../../src/engine/batching/batch-engine.ts";
+import { engineOver } from "../../src/engine/batching/step-engine.ts";
 import type { BatchRun, Item, Rows } from "../../src/engine/engine.ts";
 import { LocalEngine } from "../../src/engine/local-engine.ts";
 import { openRunners } from "../../src/engine/open-runners.ts";
 import type { Runner } from "../../src/engine/runner.ts";
-import { engineOver } from "../../src/engine/step-engine.ts";
 import { deviceTensors } from "./exports.ts";
 import { until } from "./running.ts";
 

@@ -1,6 +1,6 @@
 /** A database thread of the prediction store that exits when it has to write a text with "die now". */
-import "../../src/server/predictions/sqlite/sqlite-worker.ts";
-import type { Call } from "../../src/server/predictions/sqlite/database-thread.ts";
+import "../../src/predictions/sqlite/sqlite-worker.ts";
+import type { Call } from "../../src/predictions/sqlite/database-thread.ts";
 
 declare const self: Worker;
 

@@ -3,8 +3,8 @@ import { defineModel } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { z } from "../../src/index.ts";
-import type { ListItem } from "../../src/server/flow/item-list.ts";
-import { ReadyInputs } from "../../src/server/inputs/input-list.ts";
+import { ReadyInputs } from "../../src/pipeline/inputs/input-list.ts";
+import type { ListItem } from "../../src/pipeline/item-list.ts";
 
 /** An engine that accepts every item at once, and takes no time for a batch. */
 export class InstantEngine implements Engine<ListItem> {

@@ -1,7 +1,7 @@
 /** Makes predictions in progress without an engine: their items never run. */
-import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
-import { type LiveOptions, LivePrediction } from "../../src/server/predictions/live.ts";
-import type { PartLog } from "../../src/server/predictions/part-log.ts";
+import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
+import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
+import type { PartLog } from "../../src/predictions/part-log.ts";
 
 let next = 0;
 

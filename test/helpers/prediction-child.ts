@@ -2,7 +2,7 @@
  * `bun prediction-child.ts PATH ROLE OWNER` stores predictions until a test kills it. It prints a line for each
  * stored and each ended prediction, so that the test can kill it at any point.
  */
-import { SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
+import { SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";
 
 const [path = "", role = "", owner = ""] = process.argv.slice(2);

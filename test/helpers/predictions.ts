@@ -1,6 +1,6 @@
 /** Requests and ended records of predictions, for tests of prediction stores. */
-import type { EndedRecord, PredictionRecord } from "../../src/server/predictions/record.ts";
-import type { RetentionLimits, StoredRequest } from "../../src/server/predictions/store.ts";
+import type { EndedRecord, PredictionRecord } from "../../src/predictions/record.ts";
+import type { RetentionLimits, StoredRequest } from "../../src/predictions/store.ts";
 
 export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
 

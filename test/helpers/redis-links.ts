@@ -1,6 +1,6 @@
 /** The two Redis connections of a queue: one for commands, and one for large values. */
-import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
-import { RedisLink } from "../../src/server/queue/redis-link.ts";
+import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
+import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 
 export interface RedisLinks extends Disposable {
   readonly link: RedisLink;

@@ -1,9 +1,9 @@
 /** A simulated clock and simulated devices: time passes only when the test advances it. */
 import type { Clock } from "../../src/base/clock.ts";
 import type { BatchCause } from "../../src/base/labels.ts";
-import { Batcher, type BatchListener } from "../../src/engine/batcher.ts";
-import type { Queued } from "../../src/engine/fair-queue.ts";
-import { LatencyTarget } from "../../src/engine/latency-target.ts";
+import { Batcher, type BatchListener } from "../../src/engine/batching/batcher.ts";
+import type { Queued } from "../../src/engine/batching/fair-queue.ts";
+import { LatencyTarget } from "../../src/engine/batching/latency-target.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;

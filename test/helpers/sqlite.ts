@@ -1,8 +1,8 @@
 /** Opens stores of predictions (SQLite) in the folder of a test. */
 import { join } from "node:path";
-import type { EndedRecord } from "../../src/server/predictions/record.ts";
-import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
-import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
+import type { EndedRecord } from "../../src/predictions/record.ts";
+import { type SqliteOptions, SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
+import type { UnfinishedRequest } from "../../src/predictions/store.ts";
 import { keepAll, requestOf } from "./predictions.ts";
 
 /** Opens a store. The end of the scope closes it, unless the test has. */

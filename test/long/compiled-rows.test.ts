@@ -5,7 +5,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../../src/author/tensor.ts";
-import { compiledPath } from "../../src/cli/commands/plain/compiled-program.ts";
+import { compiledPath } from "../../src/cli/build/plain/compiled-program.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
 import { exactPrograms, fewRows } from "../helpers/exports.ts";

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, float32, type Tensor } from "../../src/author/tensor.ts";
-import { statedInputs } from "../../src/cli/commands/plain/plain-model.ts";
+import { statedInputs } from "../../src/cli/build/plain/plain-model.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 import { exactPrograms } from "../helpers/exports.ts";
 import { failure } from "../helpers/failure.ts";

@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { checkTypes } from "../../src/cli/commands/check/type-check.ts";
+import { checkTypes } from "../../src/cli/build/type-check.ts";
 import { setSources } from "../../src/package/executable/sources.ts";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
 import { fixture } from "../helpers/fixture.ts";

@@ -2,18 +2,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../../src/base/errors.ts";
+import { problemOf as problemFor } from "../../src/http/problem.ts";
 import { image, z } from "../../src/index.ts";
 import type { PackagedModel } from "../../src/package/store/packaged-model.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { problemOf as problemFor } from "../../src/server/http/problem.ts";
-import type { DecodedBody } from "../../src/server/inputs/body.ts";
-import { InputDecoder } from "../../src/server/inputs/input-decoder.ts";
-import { LazyInputs, toArray } from "../../src/server/inputs/input-list.ts";
-import { MAX_COST } from "../../src/server/inputs/json-size.ts";
-import { scanList } from "../../src/server/inputs/json-text.ts";
-import { LargeBodies } from "../../src/server/inputs/large-bodies.ts";
-import { checkParts, splitBody } from "../../src/server/inputs/large-body.ts";
-import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
+import type { DecodedBody } from "../../src/pipeline/inputs/body.ts";
+import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
+import { LazyInputs, toArray } from "../../src/pipeline/inputs/input-list.ts";
+import { MAX_COST } from "../../src/pipeline/inputs/json-size.ts";
+import { scanList } from "../../src/pipeline/inputs/json-text.ts";
+import { LargeBodies } from "../../src/pipeline/inputs/large-bodies.ts";
+import { checkParts, splitBody } from "../../src/pipeline/inputs/large-body.ts";
+import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { type PredictionBody, problemOf } from "../helpers/client.ts";
 import { failureOf } from "../helpers/failure.ts";
@@ -235,8 +235,8 @@ async function peakOf(body: string): Promise<{ body: number; peak: number; messa
   const from = (path: string) => JSON.stringify(require.resolve(path));
   const script = `
     import { z } from ${from("../../src/index.ts")};
-    import { InputDecoder } from ${from("../../src/server/inputs/input-decoder.ts")};
-    import { checkParts, splitBody } from ${from("../../src/server/inputs/large-body.ts")};
+    import { InputDecoder } from ${from("../../src/pipeline/inputs/input-decoder.ts")};
+    import { checkParts, splitBody } from ${from("../../src/pipeline/inputs/large-body.ts")};
     const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()).default([]) }));
     const bytes = new TextEncoder().encode(${body});
     Bun.gc(true);

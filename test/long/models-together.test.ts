@@ -1,6 +1,6 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
 import { expect, test } from "bun:test";
-import { makeKey } from "../../src/server/access/key-file.ts";
+import { makeKey } from "../../src/http/access/key-file.ts";
 import { adminOf, clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";

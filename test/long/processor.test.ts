@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
 import { openSession } from "../../src/engine/native/binding.ts";
-import { processorNeeds } from "../../src/engine/native/package-needs.ts";
+import { processorNeeds } from "../../src/engine/program/package-needs.ts";
 import { mediaTypes } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";

@@ -1,8 +1,8 @@
 /** A queue on every kind of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { messageOf } from "../../src/base/errors.ts";
-import { parseRedisAddress, redisClient } from "../../src/server/queue/redis-address.ts";
-import { RedisLink } from "../../src/server/queue/redis-link.ts";
+import { parseRedisAddress, redisClient } from "../../src/predictions/redis/redis-address.ts";
+import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import { makeCertificates } from "../helpers/certificates.ts";
 import { startCli } from "../helpers/cli.ts";
 import type { Client } from "../helpers/client.ts";

@@ -4,9 +4,9 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { Queue } from "../../src/predictions/redis/queue.ts";
+import { QueueDirectory } from "../../src/predictions/redis/queue-directory.ts";
 import type { ServeConfig } from "../../src/server/config.ts";
-import { Queue } from "../../src/server/queue/queue.ts";
-import { QueueDirectory } from "../../src/server/queue/queue-directory.ts";
 import { cli } from "../helpers/cli.ts";
 import type { PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";

@@ -4,7 +4,7 @@ import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { log } from "../../src/base/log.ts";
-import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
+import type { UnfinishedRequest } from "../../src/predictions/store.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
 import { killedAfter } from "../helpers/killed-store.ts";

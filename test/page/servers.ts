@@ -1,6 +1,6 @@
 /** Tests of the model's page with servers that restart, and with proxies before them. */
 import { expect, test } from "bun:test";
-import { makeKey } from "../../src/server/access/key-file.ts";
+import { makeKey } from "../../src/http/access/key-file.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Hold, hold } from "../helpers/hold.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";

@@ -5,22 +5,22 @@ import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { count, filePath, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
-import { exportMistakes } from "../../engine/export-mistakes.ts";
+import { exportMistakes } from "../../engine/program/export-mistakes.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
+import { examine } from "../build/examination.ts";
+import { newExamination } from "../build/examination-report.ts";
+import type { Finding } from "../build/finding.ts";
+import { goldenOf } from "../build/golden-outputs.ts";
+import { modelFolder } from "../build/plain/model-folder.ts";
+import { inputOption, isFile } from "../build/plain/tensor-input.ts";
+import { configOf, withSource } from "../build/source-model.ts";
+import { compareOption, externalOption, timeoutOption } from "../build/trial-options.ts";
+import { typeFindings } from "../build/type-check.ts";
 import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
-import { typeFindings } from "./check/type-check.ts";
-import { modelFolder } from "./plain/model-folder.ts";
-import { inputOption, isFile } from "./plain/tensor-input.ts";
-import { examine } from "./try-out/examination.ts";
-import { newExamination } from "./try-out/examination-report.ts";
-import type { Finding } from "./try-out/finding.ts";
-import { goldenOf } from "./try-out/golden-outputs.ts";
-import { configOf, withSource } from "./try-out/source-model.ts";
-import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const build = command({
   details: `The command bundles model.ts with its npm packages, checks its types if a tsconfig.json is near, loads the weights, runs the example twice alone and once in a batch, and copies everything into the model store. At the end, it prints repo:tag. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights, latest moves only if the model has no other build.

@@ -6,16 +6,16 @@ import { formatBytes } from "../../base/bytes.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { rounded } from "../../base/milliseconds.ts";
 import { flagOff, option } from "../../base/option.ts";
+import { examine } from "../build/examination.ts";
+import { type Examination, newExamination } from "../build/examination-report.ts";
+import { findingOf } from "../build/finding.ts";
+import { modelFolder } from "../build/plain/model-folder.ts";
+import { inputOption } from "../build/plain/tensor-input.ts";
+import { withSource } from "../build/source-model.ts";
+import { compareOption, externalOption, timeoutOption } from "../build/trial-options.ts";
+import { typeFindings } from "../build/type-check.ts";
 import { command } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
-import { typeFindings } from "./check/type-check.ts";
-import { modelFolder } from "./plain/model-folder.ts";
-import { inputOption } from "./plain/tensor-input.ts";
-import { examine } from "./try-out/examination.ts";
-import { type Examination, newExamination } from "./try-out/examination-report.ts";
-import { findingOf } from "./try-out/finding.ts";
-import { withSource } from "./try-out/source-model.ts";
-import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const check = command({
   details: `The command packages nothing. First, check tests the types of model.ts with the nearest tsconfig.json, and with typescript of the folder, else of sconce. Then check runs the example alone, again and in a batch, and compares the outputs. Like build, check tries both ends of each dynamic size, and padding with the example's values negated, scaled and at random. The report has the time and memory of each stage and of batches of 1, 2, 4 and so on, a proposed batchSize, and the guards of an exported program.

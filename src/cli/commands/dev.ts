@@ -2,10 +2,10 @@
 import { statSync } from "node:fs";
 import { option } from "../../base/option.ts";
 import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
+import { externalOption } from "../build/trial-options.ts";
 import { command, usage } from "../command-line/command.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
-import { externalOption } from "./try-out/trial-options.ts";
 
 /** Removes the options of `serve` that make no sense for a folder that is not packaged. `shared` gets the rest. */
 const { fronts, store, storeSync, queue, queueName, queueLease, role, ...others } = serveOptions;

@@ -11,11 +11,11 @@ import { modelFile } from "../../package/code/bundle.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { checkRepository } from "../../package/store/reference.ts";
+import { type PlainOptions, writePlainModel } from "../build/plain/plain-model.ts";
+import { fixedBatchText, inputOption, isFile } from "../build/plain/tensor-input.ts";
 import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { linkTypes, typesConfig } from "./init/types-link.ts";
-import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
-import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
 const templateName = "colours";
 

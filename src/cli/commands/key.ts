@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
 import { count, filePath, openOption } from "../../base/option.ts";
-import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../../server/access/key-file.ts";
+import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../../http/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({

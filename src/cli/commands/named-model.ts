@@ -12,10 +12,10 @@ import { isRemote } from "../../package/registry/remote-reference.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { latestTag } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
+import { type GivenInput, inputOption, isFile } from "../build/plain/tensor-input.ts";
 import { usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { isPathText, pathGiven } from "../command-line/model-path.ts";
-import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 
 export function modelOptions(source: ModelSource) {
   // An executable packages no models, so it has no --input.

@@ -1,11 +1,11 @@
 /** `sconce predict [repo[:tag]] field=value …`: runs a model once and prints the output. */
 import { z } from "zod";
-import { SchemaNode } from "../../base/json-schema.ts";
 import { isLogJson, log } from "../../base/log.ts";
 import { flagOff, listOption, openOption, option } from "../../base/option.ts";
+import { SchemaNode } from "../../base/schemas/json-schema.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
+import { withConsole } from "../../pipeline/captured-console.ts";
 import { serveOptions } from "../../server/config.ts";
-import { withConsole } from "../../server/flow/captured-console.ts";
 import { type Command, command, usage } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
 import { modelOptions, modelPositional, namedModel } from "./named-model.ts";

@@ -1,13 +1,13 @@
 /** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. It is the default command of compiled executables. */
 import { closeSync, openSync } from "node:fs";
-import { surviveStrayErrors } from "../../author/stray-errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
+import type { Reload } from "../../http/server-control.ts";
 import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
-import type { Reload } from "../../server/server-control.ts";
+import { surviveStrayErrors } from "../../server/stray-errors.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { modelOptions, modelPositional } from "./named-model.ts";
 import { credentialsHelp } from "./registry/registry-options.ts";

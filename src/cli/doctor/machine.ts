@@ -3,9 +3,9 @@ import { totalmem } from "node:os";
 import { version } from "../../../package.json";
 import { formatBytes } from "../../base/bytes.ts";
 import { systemText } from "../../base/system-file.ts";
+import { descriptorLimit, listenFault } from "../../http/listener.ts";
 import { availableCores, memoryLimit } from "../../machine/control-groups.ts";
 import { glibcVersion } from "../../machine/libtorch/glibc.ts";
-import { descriptorLimit, listenFault } from "../../server/http/listener.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 const OLDEST_BUN = "1.4.5";

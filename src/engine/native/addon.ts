@@ -12,7 +12,7 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
-import type { Program } from "./program.ts";
+import type { Program } from "../program/program.ts";
 
 declare const handle: unique symbol;
 

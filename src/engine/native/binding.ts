@@ -4,16 +4,16 @@ import type { CallArgument, CallResult } from "../../author/session.ts";
 import { ModelTensor, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
+import { packageOrder } from "../program/call-spec.ts";
+import { packageNeeds, requireProcessor } from "../program/package-needs.ts";
+import { compiledDevice, readPackage, readProgram } from "../program/program.ts";
+import { SessionGuards, type Sized } from "../program/session-guards.ts";
+import { describeFile } from "../program/weights-kind.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
-import { packageOrder } from "./call-spec.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
-import { packageNeeds, requireProcessor } from "./package-needs.ts";
-import { compiledDevice, readPackage, readProgram } from "./program.ts";
-import { SessionGuards, type Sized } from "./session-guards.ts";
-import { describeFile } from "./weights-kind.ts";
 
 export interface SessionOptions {
   /** Path of the weights, which may be inside this executable. The addon detects the format by content. */

@@ -9,11 +9,11 @@ import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { codedError, messageOf, type SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batch-engine.ts";
+import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batching/batch-engine.ts";
+import { engineOver, type StepEngine } from "../batching/step-engine.ts";
 import { losesDevice } from "../device-loss.ts";
 import type { BatchRun } from "../engine.ts";
 import { separateKey } from "../item-check.ts";
-import { engineOver, type StepEngine } from "../step-engine.ts";
 import {
   type EngineInfo,
   type FrameMemory,

@@ -1,11 +1,11 @@
 /** Bundles a model's TypeScript, with the npm packages it uses, into one ES module. */
 import { existsSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
-import { withSourceMap } from "../../author/source-map.ts";
 import { SconceError } from "../../base/errors.ts";
 import { suppliedModules } from "./load.ts";
 import { nativePackages } from "./native-packages.ts";
 import { installCommand } from "./package-manager.ts";
+import { withSourceMap } from "./source-map.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 

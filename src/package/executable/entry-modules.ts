@@ -7,8 +7,8 @@ import type { CommandLineContents, Contents } from "./contents.ts";
  * entry module of this name for each.
  */
 const workers = {
-  "large-body-worker.ts": "server/inputs/large-body-worker.ts",
-  "sqlite-worker.ts": "server/predictions/sqlite/sqlite-worker.ts",
+  "large-body-worker.ts": "pipeline/inputs/large-body-worker.ts",
+  "sqlite-worker.ts": "predictions/sqlite/sqlite-worker.ts",
 } as const;
 
 /**

@@ -1,7 +1,7 @@
 /** Copies a model from a registry into the store. */
 import { z } from "zod";
-import { limitFaults } from "../../author/fault-limit.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
+import { limitFaults } from "../../base/schemas/fault-limit.ts";
 import { boundedBytes, boundedJson } from "../../machine/network/bounded-body.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";

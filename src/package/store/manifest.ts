@@ -1,8 +1,8 @@
 /** Schemas of a model in stores and registries: its OCI manifest, its config, and its layers, which are files. */
 import { z } from "zod";
-import { limitFaults } from "../../author/fault-limit.ts";
 import { openAiFields } from "../../author/openai.ts";
 import { arrayTypes, type DType } from "../../author/tensor.ts";
+import { limitFaults } from "../../base/schemas/fault-limit.ts";
 import { isDigest } from "./reference.ts";
 
 export const mediaTypes = {

@@ -18,8 +18,8 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import type { Family, Labels, MetricsText, RequestMetrics } from "../http/metrics.ts";
-import type { EndedPrediction, PredictionMetrics } from "../predictions/metrics.ts";
+import type { Family, Labels, MetricsText, RequestMetrics } from "../../http/metrics.ts";
+import type { EndedPrediction, PredictionMetrics } from "../../predictions/metrics.ts";
 import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";

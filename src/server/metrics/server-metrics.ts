@@ -1,5 +1,5 @@
 /** The metrics of a server with several models. Metrics of a model get the label `model`. */
-import type { Family } from "../http/metrics.ts";
+import type { Family } from "../../http/metrics.ts";
 import { type Metrics, ofServer, processesOf } from "./metrics.ts";
 import { prometheusText } from "./prometheus-text.ts";
 

@@ -19,8 +19,8 @@ import {
 import { version } from "../../../package.json";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import { Spans } from "../../pipeline/spans.ts";
 import type { SamplerName, TelemetrySettings } from "./settings.ts";
-import { Spans } from "./spans.ts";
 
 /** Time limit in milliseconds for the last export: a stop does not wait for an unreachable collector. */
 const STOP_MS = 2000;

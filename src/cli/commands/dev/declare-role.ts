@@ -12,10 +12,10 @@ import type { Role } from "../../../machine/processes/link.ts";
 import { modelStore } from "../../../package/model-source.ts";
 import { mediaTypes } from "../../../package/store/manifest.ts";
 import type { PackagedLayer } from "../../../package/store/packaged-model.ts";
-import { Fetcher } from "../../../server/flow/fetcher.ts";
-import { ItemPipeline } from "../../../server/flow/item-pipeline.ts";
-import { prepareExample, runSetup } from "../../../server/flow/set-up.ts";
-import { declaredConfig, type SourceModel, withSource } from "../try-out/source-model.ts";
+import { Fetcher } from "../../../pipeline/fetcher.ts";
+import { ItemPipeline } from "../../../pipeline/item-pipeline.ts";
+import { prepareExample, runSetup } from "../../../pipeline/set-up.ts";
+import { declaredConfig, type SourceModel, withSource } from "../../build/source-model.ts";
 import { writeDeclared } from "./folder-source.ts";
 
 const declareStart = z.object({

@@ -5,12 +5,12 @@
 import { resolve } from "node:path";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
+import { Listener } from "../../../http/listener.ts";
+import { createStartingApp, Lifecycle } from "../../../http/routes/health.ts";
+import { withContext } from "../../../http/with-context.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
 import type { ServeConfig } from "../../../server/config.ts";
-import { Listener } from "../../../server/http/listener.ts";
-import { createStartingApp, Lifecycle } from "../../../server/http/routes/health.ts";
-import { withContext } from "../../../server/http/with-context.ts";
 import type { ServedOptions } from "../../../server/model-engine.ts";
 import { type Server, startServer } from "../../../server/server.ts";
 import { Changes } from "./changes.ts";

@@ -2,7 +2,7 @@
 import { closest } from "../../../base/closest.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { isObject, parsedJson } from "../../../base/json.ts";
-import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
+import type { JsonType, SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
 import { arrayOf, dataUriOf, fileValue, readText } from "./input-file.ts";
 import { isFile } from "./schema.ts";

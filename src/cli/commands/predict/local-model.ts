@@ -1,18 +1,18 @@
 /** Runs a packaged model in this process for one prediction. */
 import { version } from "../../../../package.json";
 import type { OpenedModel } from "../../../author/define.ts";
-import { withoutUnions } from "../../../author/zod-issues.ts";
 import { SconceError } from "../../../base/errors.ts";
+import { withoutUnions } from "../../../base/schemas/zod-issues.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import { openPackaged } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
+import { Fetcher } from "../../../pipeline/fetcher.ts";
+import { ItemFlow } from "../../../pipeline/item-flow.ts";
+import type { PartsReceiver } from "../../../pipeline/item-pipeline.ts";
+import { wholeText } from "../../../pipeline/output-encoder.ts";
+import { runDemo } from "../../../pipeline/run-demo.ts";
+import { predictOne, type RunningModel, setUp, tearDown } from "../../../pipeline/set-up.ts";
 import { fixedLimits } from "../../../server/config.ts";
-import { Fetcher } from "../../../server/flow/fetcher.ts";
-import { ItemFlow } from "../../../server/flow/item-flow.ts";
-import type { PartsReceiver } from "../../../server/flow/item-pipeline.ts";
-import { wholeText } from "../../../server/flow/output-encoder.ts";
-import { runDemo } from "../../../server/flow/run-demo.ts";
-import { predictOne, type RunningModel, setUp, tearDown } from "../../../server/flow/set-up.ts";
 
 export interface LocalModelOptions {
   readonly device: string | undefined;

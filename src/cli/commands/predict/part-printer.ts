@@ -3,8 +3,8 @@
  * JSON.
  */
 import { isLogJson, log } from "../../../base/log.ts";
-import type { PartsReceiver } from "../../../server/flow/item-pipeline.ts";
-import { type Encoded, wholeText } from "../../../server/flow/output-encoder.ts";
+import type { PartsReceiver } from "../../../pipeline/item-pipeline.ts";
+import { type Encoded, wholeText } from "../../../pipeline/output-encoder.ts";
 import { shorten } from "./output-files.ts";
 
 export class PartPrinter implements PartsReceiver, Disposable {

@@ -1,0 +1,251 @@
+/**
+ * Trial runs of a model's example. Except for rounding, its outputs must be equal in a second run, in a batch with
+ * another item, and in a batch with a longer item.
+ */
+
+import type { ModelFacts } from "../../author/define.ts";
+import { elements } from "../../author/elements.ts";
+import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { itemCheck } from "../../engine/item-check.ts";
+import { rowParting } from "../../engine/rows.ts";
+import type { Runner } from "../../engine/runner.ts";
+import { beyondRounding, differenceOf, text, tolerances } from "../../pipeline/difference.ts";
+import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
+import { wholeText } from "../../pipeline/output-encoder.ts";
+import type { PreparedExample } from "../../pipeline/set-up.ts";
+import { lengthened, otherValues, zeroed } from "./trial-items.ts";
+
+/** How far a value may be from 1 and still count as 1, for softmax outputs. */
+const ONE_DIFFERENCE = 0.01;
+
+export interface Trial {
+  readonly tensors: ModelFacts["tensors"];
+  /** The tensors of the example, made by two calls of `preprocess`. */
+  readonly items: readonly [readonly Tensor[], readonly Tensor[]];
+  /** Largest batch that the author declared. Undefined: the operator may choose any. */
+  readonly maxBatchSize: number | undefined;
+  /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
+  readonly isOnCpu: boolean;
+}
+
+export interface TriedOutput {
+  readonly name: string;
+  /** Largest difference of an element between two runs of the example alone. */
+  readonly again: number;
+  /**
+   * Largest difference of an element between a run alone and a run in a batch. Undefined if the author declared a batch
+   * size of 1, or the weights refuse batches.
+   */
+  readonly together: number | undefined;
+  /**
+   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without such a
+   * run, for example without padded dimensions, on a GPU, or if the weights refuse longer items.
+   */
+  readonly padded: number | undefined;
+  /** The cause of a difference that exceeds rounding. */
+  readonly fault:
+    | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
+    | undefined;
+}
+
+/** Runs the trials, and compares each output with that of the same item alone. @throws SconceError if a run fails */
+export async function tryOutputs(
+  runner: Runner,
+  { tensors, items, maxBatchSize, isOnCpu }: Trial,
+): Promise<TriedOutput[]> {
+  const { inputs, outputs } = tensors;
+  const [item, again] = items;
+  const alone = await runner.run([item]);
+  const second = await runner.run([again]);
+  // A model with `step` may never end for an item of zeros.
+  const other = runner.stepper === undefined ? zeroed(item) : item;
+  const batch = (maxBatchSize ?? 2) < 3 ? [other, item] : [item, other, item];
+  const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
+  // An error of weights that refuse batches is thrown only if the author declared a batch size.
+  const together = await (maxBatchSize === undefined
+    ? runTogether().catch(() => undefined)
+    : maxBatchSize > 1
+      ? runTogether()
+      : undefined);
+  // Items of a model with `step` are not padded.
+  const isPadded = maxBatchSize !== 1 && isOnCpu && runner.stepper === undefined;
+  const lengths = isPadded ? await besideLonger(runner, { inputs, item, alone }) : [];
+  const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
+  const part = rowParting(cutToOwn(outputs));
+  const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
+  const own = ({ change, ...runs }: BesideLonger) => ({
+    change,
+    alone: part(structuredClone(runs.alone), 0, sizes),
+    beside: part(structuredClone(runs.beside), 0, sizes),
+  });
+  const rowsOfLengths = lengths.map(own);
+  return Object.keys(outputs).map((name, i): TriedOutput => {
+    const expected = alone[i];
+    const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
+    const random = differenceOf(expected, [rowOf(second[i], 0)]);
+    const mixed = differenceOf(expected, rows);
+    const filled = rowsOfLengths.flatMap(({ change, ...runs }) => {
+      const difference = differenceOf(runs.alone[name], [runs.beside[name]]);
+      return change !== "" && !isComparable(runs.alone[name])
+        ? []
+        : [{ change, difference, isOff: beyondRounding(runs.alone[name])(difference) }];
+    });
+    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference));
+    const tried = { name, again: random, together: together && mixed, padded };
+    const isOff = beyondRounding(expected);
+    if (isOff(random)) {
+      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+      return { ...tried, fault: { kind: "random", message } };
+    }
+    if (!isOff(mixed)) {
+      const worst = filled.find((each) => each.isOff);
+      if (worst === undefined) return { ...tried, fault: undefined };
+      const values = worst.change === "" ? "" : ` with its values ${worst.change}`;
+      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the padding of the shorter item changes its output (a mean or maximum over a padded dimension, or attention without a mask?)${fix}`;
+      return { ...tried, fault: { kind: "padding", message } };
+    }
+    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
+    return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
+  });
+}
+
+export interface PostprocessTrial {
+  readonly model: Pick<ModelFacts, "tensors">;
+  readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encoder">;
+  /** The example, prepared by two calls: the model's code may change its input. */
+  readonly examples: readonly [PreparedExample, PreparedExample];
+  /** Outputs of the example alone. */
+  readonly results: readonly Tensor[];
+}
+
+/**
+ * Calls `postprocess` twice with the same tensors.
+ * @returns a message about different outputs; undefined for equal outputs
+ * @throws SconceError of `postprocess`, or of an invalid output
+ */
+export async function tryPostprocess(trial: PostprocessTrial): Promise<string | undefined> {
+  const { model, pipeline, examples, results } = trial;
+  const [checkOf, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
+  const textOf = async ({ input, tensors }: PreparedExample) => {
+    // Each call needs fresh rows, because splitting changes the data in place.
+    const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
+    return wholeText(pipeline.encoder.encode(await pipeline.finish(rows, input)));
+  };
+  const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
+  if (one === again) return undefined;
+  return "the output differs when postprocess runs twice on the same tensors: it is random, or keeps a state";
+}
+
+/**
+ * Runs `predict`, and makes a part of each yielded set of rows.
+ * @throws SconceError of `predict` or `postprocessPart`, or of an invalid part
+ */
+export async function tryParts(
+  runner: Runner,
+  { model, pipeline, example }: Pick<PostprocessTrial, "pipeline" | "model"> & { readonly example: PreparedExample },
+): Promise<void> {
+  const { inputs, parts } = model.tensors;
+  const { tensors, padded } = itemCheck(inputs)(example.tensors);
+  const yielded: (readonly Tensor[])[] = [];
+  await runner.run([tensors], { isOver: false, part: (rows) => yielded.push(rows) });
+  for (const [sequence, rows] of yielded.entries()) {
+    await pipeline.part(rowParting(parts)(rows, 0, padded), { input: example.input, sequence });
+  }
+}
+
+/**
+ * Copies the output declarations with padded dimensions in place of free ones, so that `rowParting` cuts rows in them,
+ * too. Beside a longer item, a free dimension may be longer than alone, for example after a strided convolution.
+ */
+function cutToOwn(outputs: TensorSpecs): TensorSpecs {
+  const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
+    const paddedDims = dims.map((dim, at) => (typeof dim === "string" ? pad(freeName(name, at), 0) : dim));
+    return [name, { dtype, dims: paddedDims }] as const;
+  };
+  return Object.fromEntries(Object.entries(outputs).map(cut));
+}
+
+/** Sizes of the outputs' free dimensions when the item runs alone. */
+function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
+  return Object.entries(outputs).flatMap(([name, { dims }], i) =>
+    dims.flatMap((dim, at): [string, number][] =>
+      typeof dim === "string" ? [[freeName(name, at), alone[i]?.shape[at + 1] ?? 0]] : [],
+    ),
+  );
+}
+
+/** Unique name for a free dimension of an output: two outputs may use one name for different sizes. */
+function freeName(output: string, at: number): string {
+  return `${output}[${at}]`;
+}
+
+function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<string, Tensor>> {
+  return Object.fromEntries(Object.keys(specs).flatMap((name, i) => (item[i] ? [[name, item[i]]] : [])));
+}
+
+/**
+ * Ways to lengthen the example. The first is about the longest item that may share a batch with the example
+ * (length-steps.ts). The second is for weights with a size limit near the example's size.
+ */
+const growths: readonly ((size: number) => number)[] = [
+  (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),
+  (size) => size + 1,
+];
+
+interface BesideLonger {
+  /** How the values differ from the values of the example; empty for the example. */
+  readonly change: string;
+  readonly alone: readonly Tensor[];
+  readonly beside: readonly Tensor[];
+}
+
+/** Runs the example, and variants with other values, beside a longer item. */
+async function besideLonger(
+  runner: Runner,
+  { inputs, item, alone }: { readonly inputs: TensorSpecs; readonly item: readonly Tensor[]; alone: readonly Tensor[] },
+): Promise<BesideLonger[]> {
+  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return [];
+  for (const grow of growths) {
+    const run = (each: readonly Tensor[]) => runner.run([each, lengthened(inputs, each, grow)]).catch(() => undefined);
+    const beside = await run(item);
+    if (beside === undefined) continue;
+    const found: BesideLonger[] = [{ change: "", alone, beside }];
+    for (const { change, item: other } of otherValues(item)) {
+      const ownAlone = await runner.run([other]).catch(() => undefined);
+      const ownBeside = ownAlone && (await run(other));
+      if (ownAlone && ownBeside) found.push({ change, alone: ownAlone, beside: ownBeside });
+    }
+    return found;
+  }
+  return [];
+}
+
+function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
+  if (output === undefined) return undefined;
+  const size = output.data.length / (output.shape[0] ?? 1);
+  return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
+}
+
+/** Whether the output looks like a softmax over the batch, which gives a single item only ones. */
+function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
+  if (alone === undefined || together === undefined) return false;
+  const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
+    for (const each of data) if (!test(Number(elements[dtype].write(each)))) return false;
+    return true;
+  };
+  return (
+    all(alone, (value) => Math.abs(value - 1) < ONE_DIFFERENCE) &&
+    all(together, (value) => value >= 0 && value < 1 + ONE_DIFFERENCE)
+  );
+}
+
+/**
+ * Whether outputs for other values can be compared: finite numbers of a dtype with a tolerance. An int64, for example,
+ * may be the index of a maximum, which rounding changes.
+ */
+function isComparable(output: Tensor | undefined): boolean {
+  if (output === undefined || tolerances[output.dtype] === 0) return false;
+  const { write } = elements[output.dtype];
+  for (const each of output.data) if (write(each) === undefined) return false;
+  return true;
+}

@@ -1,0 +1,59 @@
+/** Adds the routes that stop the server and reload its models. On a server with an admin port, keeps them, the metrics and changes of models on that port. */
+import type { Hono } from "hono";
+import { ProblemError } from "./problem.ts";
+import { type Check, contextOf } from "./request.ts";
+import type { Lifecycle } from "./routes/health.ts";
+import type { ServerControl } from "./server-control.ts";
+
+/** The path of the index of models. Triton's clients read it by POST. */
+export const INDEX = "/v2/repository/index";
+
+/** Whether only the admin port serves the path, on a server that has an admin port. */
+function isAdminPath(path: string): boolean {
+  return path === "/metrics" || changesServer(path);
+}
+
+/** Whether requests to the path stop the server, or change its models. */
+export function changesServer(path: string): boolean {
+  return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
+}
+
+/** Answers 404 for public paths on the admin port, and for admin paths on the public port. Both ports have health checks and the index of models. */
+export const separatePorts: Check = (c) => {
+  const { path, isAdmin } = contextOf(c);
+  const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
+  if (isServed) return;
+  const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
+  throw new ProblemError({ code: "not_found", detail });
+};
+
+export interface ControlOptions {
+  readonly lifecycle: Lifecycle;
+  readonly control: ServerControl;
+  /** Called with true to exempt the request's connection from the idle timeout, and with false when the request ends. */
+  readonly onHold: (request: Request, isHeld: boolean) => void;
+}
+
+/** POST /drain: the server finishes accepted requests and exits. POST /reload: new builds of the served names replace the builds that answer. */
+export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
+  app.post("/drain", (c) => {
+    // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
+    if (lifecycle.phase === "ready") control.drain();
+    return c.json({ status: "draining" }, 202);
+  });
+  app.post("/reload", async (c) => {
+    if (lifecycle.phase !== "ready") throw notReloaded("the server is stopping");
+    onHold(c.req.raw, true);
+    const answer = await control.reload().finally(() => onHold(c.req.raw, false));
+    if ("refused" in answer) throw notReloaded(answer.refused);
+    if ("failed" in answer) {
+      const detail = `the build that answers stays: ${answer.failed}`;
+      throw new ProblemError({ code: "reload_failed", detail });
+    }
+    return c.json({ status: "ready", switched: answer.switched });
+  });
+}
+
+function notReloaded(detail: string): ProblemError {
+  return new ProblemError({ code: "reload_refused", detail });
+}

@@ -1,0 +1,128 @@
+/** Describes the fields of a model's inputs and outputs as tensors of the Open Inference Protocol. The first dimension of a tensor is the batch. */
+import { arrayTypes, type DType, type Tensor } from "../../../author/tensor.ts";
+import { isObject } from "../../../base/json.ts";
+import { ARRAY_KEYWORD, type JsonSchema, type JsonType, SchemaNode } from "../../../base/schemas/json-schema.ts";
+import { ProblemError } from "../../problem.ts";
+
+/** Names of dtypes in the protocol. */
+export const datatypes = {
+  float32: "FP32",
+  float64: "FP64",
+  float16: "FP16",
+  bfloat16: "BF16",
+  int8: "INT8",
+  int16: "INT16",
+  int32: "INT32",
+  int64: "INT64",
+  uint8: "UINT8",
+  bool: "BOOL",
+} as const satisfies Record<DType, string>;
+
+export interface NumberValues {
+  readonly kind: "numbers";
+  readonly dtype: DType;
+  /** Sizes of one row's dimensions. A string names a size that may vary. */
+  readonly dims: readonly (number | string)[];
+  /** Whether the model's schema accepts the elements as a base64 data URI. */
+  readonly takesBytes: boolean;
+}
+
+/** Elements of the datatype BYTES: the bytes of a file, a text, or JSON text. */
+interface ByteValues {
+  readonly kind: "file" | "text" | "json";
+  /** Whether a file may be text. The files of `image()` and `audio()` are not. */
+  readonly takesText?: boolean;
+}
+
+export interface TensorField {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly values: NumberValues | ByteValues;
+}
+
+export interface ModelTensors {
+  readonly fields: readonly TensorField[];
+  /** Whether an input or output is one tensor, because its schema is not an object with declared fields. */
+  readonly isWhole: boolean;
+}
+
+/** The tensors for a schema. @param name name of the tensor if the schema has no declared fields */
+export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTensors {
+  const node = SchemaNode.of(schema);
+  const [only, ...others] = node.options;
+  const isDeclared = only !== undefined && only.fields.size > 0 && only.others === undefined && !only.hasPatterns;
+  const isWhole = !isDeclared || others.length > 0 || node.isCombined;
+  if (isWhole) return { fields: [{ name, isRequired: true, values: valuesOf(node) }], isWhole };
+  const fields = [...node.fields].map(([name_, field]): TensorField => {
+    const isRequired = node.required.includes(name_);
+    // An optional output field is JSON text, because only JSON can express `null`, which stands for a missing value.
+    const values = name === "output" && !isRequired ? { kind: "json" as const } : valuesOf(field);
+    return { name: name_, isRequired, values };
+  });
+  return { fields, isWhole };
+}
+
+function valuesOf(node: SchemaNode): TensorField["values"] {
+  if (node.isCombined || node.types.has("null")) return { kind: "json" };
+  const mark = node.options.map(({ schema }) => schema[ARRAY_KEYWORD]).find(isObject);
+  if (mark !== undefined) {
+    const dims = Array.isArray(mark.shape) ? mark.shape.map(sizeOf) : [];
+    return { kind: "numbers", dtype: dtypeOf(mark.dtype), dims, takesBytes: true };
+  }
+  if (hasType(node, "string")) {
+    const { mediaTypes } = node.file ?? {};
+    if (mediaTypes === undefined) return { kind: "text" };
+    return { kind: "file", takesText: mediaTypes.length === 0 || !mediaTypes.every((type) => binaryType.test(type)) };
+  }
+  const dims: number[] = [];
+  let inner = node;
+  while (hasType(inner, "array") && inner.first === undefined) {
+    const { minItems, maxItems } = inner.limits;
+    if (minItems === undefined || minItems !== maxItems) return { kind: "json" };
+    dims.push(minItems);
+    inner = inner.items;
+  }
+  const dtype = numberTypes.find(([type]) => hasType(inner, type))?.[1];
+  return dtype === undefined ? { kind: "json" } : { kind: "numbers", dtype, dims, takesBytes: false };
+}
+
+const binaryType = /^(?:image|audio|video)\//;
+
+const numberTypes: readonly (readonly [JsonType, DType])[] = [
+  ["number", "float64"],
+  ["integer", "int64"],
+  ["boolean", "bool"],
+];
+
+function hasType({ types }: SchemaNode, type: JsonType): boolean {
+  return types.size === 1 && types.has(type);
+}
+
+function dtypeOf(name: unknown): DType {
+  const dtype = Object.keys(arrayTypes).find((known): known is DType => known === name);
+  if (dtype === undefined) throw new RangeError(`the schema has the unknown dtype ${JSON.stringify(name)}`);
+  return dtype;
+}
+
+function sizeOf(dim: unknown): number | string {
+  if (typeof dim === "number" || typeof dim === "string") return dim;
+  return isObject(dim) && typeof dim.name === "string" ? dim.name : "free";
+}
+
+export function datatypeOf({ values }: TensorField): string {
+  return values.kind === "numbers" ? datatypes[values.dtype] : "BYTES";
+}
+
+/** Sizes of one row's dimensions; −1 for a size that may vary. */
+export function rowShape({ values }: TensorField): number[] {
+  return values.kind === "numbers" ? values.dims.map((dim) => (typeof dim === "number" ? dim : -1)) : [];
+}
+
+export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** The error for a request that does not match the model. */
+export function unfit(detail: string): ProblemError {
+  return new ProblemError({ code: "inputs_invalid", detail });
+}

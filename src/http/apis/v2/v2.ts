@@ -1,0 +1,168 @@
+/**
+ * Adds the routes of the Open Inference Protocol v2 (KServe, Triton), with Triton's extensions for binary tensors, model configuration, model
+ * repository and statistics.
+ */
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { HELD_PER_BYTE } from "../../../pipeline/inputs/body.ts";
+import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
+import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
+import { contextOf } from "../../request.ts";
+import type { ApiOptions, ErrorForm } from "../api.ts";
+import { readRequest } from "./infer-request.ts";
+import { responseBody } from "./infer-response.ts";
+import { prepareInputs } from "./prediction-inputs.ts";
+import { NUMBERED_VERSION, statisticsOf } from "./statistics.ts";
+import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts";
+
+const LENGTH_HEADER = "Inference-Header-Content-Length";
+
+export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
+  const { model, version, lifecycle, predictions, metrics, isUnloadedByClient = () => false } = options;
+  const { name, tag, digest, maxInputs } = model;
+  const inputs = tensorsOf(model.inputSchema, "input");
+  const outputs = tensorsOf(model.outputSchema, "output");
+  const byteFields = outputs.fields
+    .filter(({ values }) => values.kind === "numbers" && values.takesBytes)
+    .map((field) => field.name);
+  const metadata = {
+    name,
+    versions: [tag, NUMBERED_VERSION],
+    platform: "sconce",
+    inputs: inputs.fields.map(metadataOf),
+    outputs: outputs.fields.map(metadataOf),
+  };
+  const config = {
+    name,
+    platform: "sconce",
+    backend: "sconce",
+    version_policy: { latest: { num_versions: 1 } },
+    max_batch_size: model.batchSize,
+    input: inputs.fields.map((field) => ({ ...configOf(field), optional: !field.isRequired })),
+    output: outputs.fields.map(configOf),
+    dynamic_batching: {},
+  };
+  const readiness = (c: Context, isReady = lifecycle.unready === undefined) =>
+    c.json({ ready: isReady }, isReady ? 200 : 503);
+  // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
+  const isModelReady = () => lifecycle.unready === undefined && !isUnloadedByClient();
+
+  const infer = async (c: Context): Promise<Response> => {
+    const { raw } = c.req;
+    const headerLength = raw.headers.get(LENGTH_HEADER);
+    const { body, bytes: bodyBytes, charge } = await predictions.read(c, { isMessage: headerLength === null });
+    using releasing = new DisposableStack();
+    releasing.use(charge);
+    const wanted = { name, maxInputs, inputs, outputs };
+    const { request, prepared } = await readRequest({ bytes: body, headerLength, charge }, wanted, (request) => ({
+      request,
+      prepared: prepareInputs(request, inputs),
+    }));
+    // A small body may expand to many rows, so their memory is counted before the rows are created.
+    const heldBytes = Math.max(bodyBytes, prepared.maxLength);
+    charge.mustGrow(HELD_PER_BYTE * (heldBytes - bodyBytes));
+    const given = prepared.isCostly ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
+    const bytes = typeof given === "string" ? Math.max(bodyBytes, given.length) : bodyBytes;
+    if (typeof given === "string") charge.grow(HELD_PER_BYTE * (bytes - heldBytes));
+    releasing.move();
+    const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
+    const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
+    const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
+    const ended = await predictions.run(c, asked, origin);
+    if (!ended.ok) return c.json({ error: ended.message }, 500);
+    const id = request.id ?? ended.id;
+    const { isWhole } = outputs;
+    const { json, binary } = responseBody({ id, model, outputs: ended.outputs, wanted: request.outputs, isWhole });
+    const head = Buffer.from(json);
+    const isBinary = binary.length > 0;
+    const all = isBinary ? Buffer.concat([head, ...binary]) : head;
+    return c.body(all, 200, {
+      "Content-Type": isBinary ? "application/octet-stream" : "application/json",
+      ...(isBinary ? { [LENGTH_HEADER]: String(head.length) } : {}),
+    });
+  };
+
+  const modelRoutes: Readonly<Record<string, Route>> = {
+    "": ["GET", (c) => c.json(metadata)],
+    ready: ["GET", (c) => readiness(c, isModelReady())],
+    config: ["GET", (c) => c.json(config)],
+    stats: ["GET", (c, version) => c.json({ model_stats: [statisticsOf(metrics, name, version)] })],
+    infer: ["POST", infer],
+  };
+  const serverRoutes: Readonly<Record<string, Route>> = {
+    "": ["GET", (c) => c.json({ name: "sconce", version, extensions })],
+    "health/live": ["GET", (c) => c.json({ live: true })],
+    "health/ready": ["GET", (c) => readiness(c)],
+    "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
+    "repository/index": [
+      "POST",
+      (c) => c.json([{ name, version: tag, state: isModelReady() ? "READY" : "UNAVAILABLE" }]),
+    ],
+  };
+  const routeOf = (path: string): { readonly route: Route | undefined; readonly version?: string | undefined } => {
+    const server = Object.hasOwn(serverRoutes, path) ? serverRoutes[path] : undefined;
+    const match = /^models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
+    if (server !== undefined || match === null) return { route: server };
+    const [, given = "", version, what = ""] = match;
+    if (given !== name || ![undefined, tag, digest, NUMBERED_VERSION].includes(version)) {
+      const asked = version === undefined ? `'${given}'` : `'${given}' version ${version}`;
+      throw notFound(`Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`);
+    }
+    return { route: modelRoutes[what], version };
+  };
+
+  app.all("/v2/*", (c) => {
+    const path = c.req.path.slice("/v2/".length);
+    const { route, version } = routeOf(path);
+    if (route === undefined) return c.notFound();
+    const [method, answer] = route;
+    if (c.req.method === method) return answer(c, version);
+    throw new ProblemError({
+      code: "method_not_allowed",
+      detail: `Method Not Allowed: /v2/${path} takes ${method}`,
+      headers: { Allow: method === "GET" ? "HEAD, GET" : method },
+    });
+  });
+  return { hasPath: (path) => path === "/v2" || path.startsWith("/v2/"), answer: errorAnswer };
+}
+
+const extensions = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"];
+
+/** `version` is the version in the path; undefined if the path has none. */
+type Answer = (c: Context, version: string | undefined) => Response | Promise<Response>;
+type Route = readonly [method: "GET" | "POST", answer: Answer];
+
+/**
+ * The HTTP status that Triton answers: 400 for the server's 422, and 503 for 429. Only an API key at its limit gets 429, since Triton has no keys.
+ */
+function statusOf(problem: Problem): ProblemStatus {
+  const status = problemStatus(problem);
+  if (status === 422) return 400;
+  return status === 429 && problem.code !== "key_limit" ? 503 : status;
+}
+
+/** Answers an error. KServe's client parses the error only with exactly this media type. */
+export function errorAnswer(c: Context, problem: Problem): Response {
+  return c.body(JSON.stringify({ error: problem.detail }), statusOf(problem), {
+    ...problem.headers,
+    "Content-Type": "application/json",
+  });
+}
+
+function notFound(detail: string): ProblemError {
+  return new ProblemError({ code: "not_found", detail });
+}
+
+function metadataOf(field: TensorField) {
+  return { name: field.name, datatype: datatypeOf(field), shape: [-1, ...rowShape(field)] };
+}
+
+/** A tensor in the model configuration, whose `dims` exclude the batch dimension. */
+function configOf(field: TensorField) {
+  const datatype = datatypeOf(field);
+  return {
+    name: field.name,
+    data_type: datatype === "BYTES" ? "TYPE_STRING" : `TYPE_${datatype}`,
+    dims: rowShape(field),
+  };
+}

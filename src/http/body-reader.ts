@@ -1,0 +1,194 @@
+/** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
+import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../pipeline/inputs/body.ts";
+import { anything } from "../pipeline/inputs/expected-kinds.ts";
+import { type InputDecoder, utf8 } from "../pipeline/inputs/input-decoder.ts";
+import { TURN_BYTES } from "../pipeline/inputs/loop-turns.ts";
+import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import { type BodyChunks, DECODER_BYTES, decoderOf } from "./decoded-body.ts";
+import { boundaryOf, inputsOfForm } from "./form-body.ts";
+import { ProblemError } from "./problem.ts";
+import type { Upload, Uploads } from "./uploads.ts";
+
+export interface ReadBody {
+  readonly body: Body;
+  readonly bytes: number;
+  /** Memory counted for the body and for the inputs parsed from it. Disposing it frees the memory. */
+  readonly charge: Charge;
+}
+
+export interface ReadBytes extends Omit<ReadBody, "body"> {
+  readonly body: Uint8Array;
+}
+
+export interface BodyLimits {
+  readonly maxBytes: number;
+  readonly memory: MemoryAccount;
+  readonly uploads: Uploads;
+  /** The body's APIs take smaller bodies than `maxBytes`, because the event loop parses their JSON. */
+  readonly isMessage?: boolean | undefined;
+  /** Has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type. */
+  readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
+}
+
+/**
+ * Reads a body as JSON text without parsing it, and converts a form to JSON. Counts its memory against --max-memory: before reading if the length is
+ * known, else with each chunk.
+ * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
+ */
+export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
+  const boundary = checkMediaType(request.headers);
+  const { chunks, bytes, charge } = await receive(request, limits);
+  try {
+    // utf8() refuses invalid UTF-8. `request.text()` would replace it by U+FFFD.
+    if (boundary === undefined) {
+      if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
+      return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
+    }
+    using formMemory = limits.memory.add("bodies", 0);
+    const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
+    const body = await inputsOfForm(parts, boundary, limits.decoder?.expected ?? anything, (added) => {
+      formMemory.mustGrow(added);
+    });
+    const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
+    charge.mustGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes));
+    return { body, bytes: jsonBytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** Reads a body of any media type, without converting forms. @throws ProblemError 400, 408, 413 or 415; SconceError `queue_full` */
+export async function readBytes(request: Request, limits: BodyLimits): Promise<ReadBytes> {
+  const { chunks, bytes, charge } = await receive(request, limits);
+  const body = chunks instanceof Uint8Array ? chunks : Bun.concatArrayBuffers(chunks, Infinity, true);
+  return { body, bytes, charge };
+}
+
+interface Received extends Omit<ReadBody, "body"> {
+  /** A small body of known length is one array. Any other body is a list of chunks. */
+  readonly chunks: Uint8Array<ArrayBuffer> | Uint8Array<ArrayBuffer>[];
+}
+
+async function receive(request: Request, limits: BodyLimits): Promise<Received> {
+  const { memory, uploads } = limits;
+  const decoder = decoderOf(request.headers.get("content-encoding"));
+  const announced = announcedBytes(request.headers);
+  if (announced !== undefined) checkSize(announced, limits);
+  // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
+  const length = decoder === undefined ? announced : undefined;
+  const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
+  if (charge === undefined) throw memoryFull();
+  const isSmall = length !== undefined && length <= LARGE_BYTES;
+  const upload = uploads.begin(charge, isSmall ? length : 0);
+  try {
+    if (isSmall)
+      return { chunks: new Uint8Array(await upload.untilDropped(request.arrayBuffer())), bytes: length, charge };
+    const isCharged = length !== undefined;
+    const { chunks, bytes } = await readChunks(request, { limits, upload, isCharged, decoder });
+    return { chunks, bytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw error;
+  } finally {
+    uploads.end(upload);
+  }
+}
+
+/**
+ * Checks the Content-Type. A JSON body may have none, or `text/plain`, which `fetch` sets for a string body by default.
+ * @returns the boundary of a form; undefined for JSON
+ * @throws ProblemError 415
+ */
+function checkMediaType(headers: Headers): string | undefined {
+  const given = headers.get("content-type");
+  if (given === null || given === "application/json") return undefined;
+  const type = given.split(";", 1)[0]?.trim().toLowerCase();
+  if (type === "application/json" || type === "text/plain" || type === "") return undefined;
+  const boundary = boundaryOf(given);
+  if (boundary !== undefined) return boundary;
+  // curl -d sends application/x-www-form-urlencoded by default.
+  const hint =
+    type === "application/x-www-form-urlencoded" ? "; with curl, add -H 'Content-Type: application/json'" : "";
+  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}${hint}`;
+  throw new ProblemError({ code: "unsupported_media_type", detail });
+}
+
+/** The Content-Length in bytes; undefined for a chunked body. For two equal headers Bun gives `5, 5`, of which parseInt reads the first number. */
+export function announcedBytes(headers: Headers): number | undefined {
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number.parseInt(length, 10);
+}
+
+interface ChunkOptions {
+  readonly limits: BodyLimits;
+  readonly upload: Upload;
+  /** Whether the memory of the whole body is counted before the first chunk. */
+  readonly isCharged: boolean;
+  readonly decoder: ReturnType<typeof decoderOf>;
+}
+
+/**
+ * Reads a large body, or a body of unknown length, into a list of chunks, and decompresses it. Growing one buffer would copy the bytes many times and
+ * block the event loop.
+ */
+async function readChunks(
+  request: Request,
+  { limits, upload, isCharged, decoder }: ChunkOptions,
+): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  const { body } = request;
+  const grow = (bytes: number) => {
+    if (!limits.uploads.withRoom(() => upload.charge.tryGrow(bytes))) throw memoryFull();
+  };
+  const encoded: BodyChunks | undefined = body?.getReader();
+  const reader = encoded && (decoder?.(encoded, grow) ?? encoded);
+  try {
+    while (reader !== undefined) {
+      const { value } = await upload.untilDropped(reader.read());
+      if (value === undefined) break;
+      upload.bytes += value.length;
+      checkSize(upload.bytes, limits);
+      if (!isCharged) grow(HELD_PER_BYTE * value.length);
+      chunks.push(value);
+      // Yields to other requests after each chunk, since the chunks of a fast client are always ready.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  } catch (error) {
+    // Not awaited: the cancellation would settle only after the client sends more, and would delay the error answer.
+    reader?.cancel().catch(() => {});
+    throw error;
+  }
+  if (decoder !== undefined && reader !== undefined) upload.charge.grow(-DECODER_BYTES);
+  return { chunks, bytes: upload.bytes };
+}
+
+/** Maximum bytes of JSON that the event loop parses. Larger lists of inputs are parsed on threads. */
+export const MAX_MESSAGE_BYTES = 8 * 2 ** 20;
+
+/**
+ * Refuses a body above --max-body-bytes, or too large for the whole memory of the server: such a request can never succeed.
+ * @throws ProblemError 413
+ */
+function checkSize(bytes: number, limits: BodyLimits): void {
+  const heldBytes = Math.floor(limits.memory.maxBytes / HELD_PER_BYTE);
+  if (bytes <= heldBytes && bytes <= maxBytesOf(limits)) return;
+  if (heldBytes < maxBytesOf(limits)) throw bodyTooLarge(`${heldBytes} bytes (--max-memory)`);
+  throw maxBytesOf(limits) < limits.maxBytes
+    ? messageTooLarge()
+    : bodyTooLarge(`${limits.maxBytes} bytes (--max-body-bytes)`);
+}
+
+/** Maximum bytes of a body by the limits of its API. */
+export function maxBytesOf({ maxBytes, isMessage }: Pick<BodyLimits, "maxBytes" | "isMessage">): number {
+  return isMessage === true ? Math.min(maxBytes, MAX_MESSAGE_BYTES) : maxBytes;
+}
+
+export function messageTooLarge(): ProblemError {
+  return bodyTooLarge(`${MAX_MESSAGE_BYTES} bytes of JSON here; send fewer inputs at once, or use POST /predictions`);
+}
+
+function bodyTooLarge(limit: string): ProblemError {
+  return new ProblemError({ code: "body_too_large", detail: `a body may have at most ${limit}` });
+}

@@ -1,0 +1,248 @@
+/** Sends a prediction as server-sent events. Each event is made when the client reads it, so a slow client causes no queue of events. */
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import { LargeText, type Text } from "../predictions/large-text.ts";
+import { outputsOf } from "../predictions/outcome-list.ts";
+import type { Watched } from "../predictions/predictions.ts";
+import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { SentOutputs } from "../predictions/sent-outputs.ts";
+import { eventData, eventDataOf } from "./event-data.ts";
+import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
+import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
+
+/** The id of the last event. An EventSource that reconnects with this Last-Event-ID gets 204, and then stops reconnecting. */
+export const END_ID = "end";
+/** The `retry` field of the stream, in milliseconds: clients reconnect after this time. */
+const RETRY_MS = 1000;
+/** Milliseconds between comments on a stream without events. Proxies close silent connections. */
+const KEEP_ALIVE_MS = 15_000;
+
+export interface EventStreamOptions {
+  readonly family: Family;
+  readonly lastEventId?: string | null;
+  readonly large: LargeAnswers;
+  readonly memory: MemoryAccount;
+  readonly keepAliveMs?: number;
+  readonly isLoading?: (() => boolean) | undefined;
+  /** Called once if the prediction ends before the stream. The client may then still read events. */
+  readonly onPredictionEnd: () => void;
+  /** Called once, when the stream has ended. @param hasLeft whether the client disconnected before the last event */
+  readonly onStreamEnd: (hasLeft: boolean) => void;
+}
+
+interface NextEvent {
+  readonly name: "part" | "output" | "completed";
+  /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets each event once. */
+  readonly sent?: () => void;
+  /** A path that identifies the JSON text. Clients that read the same large text share one copy in memory. */
+  readonly path: string;
+  /** Approximate length of the JSON text in characters. */
+  readonly length: number;
+  readonly json: () => LargeText;
+}
+
+export class EventStream {
+  readonly #options: EventStreamOptions;
+  readonly #encoder = new TextEncoder();
+  readonly #sent: SentOutputs;
+  /** Number of characters of the prediction's log text that the client got. */
+  #sentLogs: number;
+  /**
+   * The next part to send: the name of the log of parts, and a position in it. A process that runs the prediction again has a log with a new name,
+   * whose parts are sent from the start.
+   */
+  #parts: { readonly log: string; position: number } | undefined;
+  readonly #isResumed: boolean;
+  #isChanged = false;
+  #hasLeft = false;
+  #wake: (() => void) | undefined;
+  #watched: Watched | undefined;
+  /** Holds the text of a large ended prediction in memory until the client has read it. */
+  readonly #held = new DisposableStack();
+  #hasEnded = false;
+
+  constructor(options: EventStreamOptions) {
+    this.#options = options;
+    const lastId = /^(\d+):([\d,-]*)(?::(\w+)\.(\d+))?$/.exec(options.lastEventId ?? "");
+    const [, logs, ranges, log, position] = lastId ?? [];
+    if (log !== undefined) this.#parts = { log, position: Number(position) };
+    this.#isResumed = logs !== undefined;
+    this.#sentLogs = Number(logs ?? 0);
+    this.#sent = new SentOutputs(ranges);
+  }
+
+  /** Wakes the stream. Called when the prediction has changed or memory is free. */
+  readonly changed = (): void => {
+    this.#isChanged = true;
+    const record = this.#watched?.record;
+    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#predictionEnded(record);
+    this.#wake?.();
+  };
+
+  /** The body of the response. When the stream ends, it disposes `watched`, the subscription to the prediction. */
+  body(watched: Watched): ReadableStream<Uint8Array> {
+    const events = this.#events(watched);
+    this.#watched = watched;
+    this.changed();
+    let isEnded = false;
+    const end = () => {
+      if (isEnded) return;
+      isEnded = true;
+      this.#watched = undefined;
+      this.#held.dispose();
+      watched[Symbol.dispose]();
+      this.#options.onStreamEnd(this.#hasLeft);
+    };
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      try {
+        const { value, done } = await events.next();
+        if (done) end();
+        if (this.#hasLeft) return;
+        if (done) controller.close();
+        else controller.enqueue(typeof value === "string" ? this.#encoder.encode(value) : value);
+      } catch (error) {
+        end();
+        throw error;
+      }
+    };
+    const cancel = async () => {
+      this.#hasLeft = true;
+      end();
+      this.changed();
+      await events.return(undefined);
+    };
+    return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
+  }
+
+  async *#events(watched: Watched): AsyncGenerator<string | Uint8Array, undefined> {
+    const { large, memory } = this.#options;
+    yield `retry: ${RETRY_MS}\n\n`;
+    if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
+    if (watched.record !== undefined && !hasEnded(watched.record) && this.#options.isLoading?.()) {
+      yield this.#event("loading", JSON.stringify({ model: watched.record.model?.repository }));
+    }
+    let ended: readonly (Text | undefined)[] | undefined;
+    while (!this.#hasLeft) {
+      this.#isChanged = false;
+      const { record } = watched;
+      if (record === undefined) return;
+      if (record.logs.length > this.#sentLogs) {
+        yield this.#log(record);
+        continue;
+      }
+      // outputsOf() is empty for a large ended prediction: the event `completed` alone sends its outputs.
+      if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
+      const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
+      if (next === undefined) {
+        yield* this.#pause();
+      } else if (next.length >= LARGE_ANSWER_LENGTH && !large.hasRoomFor(next.path, next.length)) {
+        memory.onceRoom(this.changed);
+        yield* this.#pause();
+      } else {
+        if (next.name === "completed") await watched.written?.();
+        next.sent?.();
+        yield* this.#send(next);
+        if (next.name === "completed") return;
+      }
+    }
+  }
+
+  #predictionEnded(record: EndedRecord): void {
+    const { large, family, onPredictionEnd } = this.#options;
+    this.#hasEnded = true;
+    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) {
+      this.#held.use(large.hold(recordPath(family, record.id), () => largeRecord(record, family)));
+    }
+    onPredictionEnd();
+  }
+
+  /** The data of the event `start`: the prediction without outputs and logs, which later events send. */
+  #startOf(record: PredictionRecord): string {
+    return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
+  }
+
+  #log({ logs }: PredictionRecord): string {
+    const end = wholeEnd(logs, this.#sentLogs + LARGE_ANSWER_LENGTH);
+    const text = logs.slice(this.#sentLogs, end);
+    this.#sentLogs += text.length;
+    return this.#event("log", JSON.stringify(text));
+  }
+
+  /** The event of the next part to send; undefined if none is left. Parts precede their output: parts of an output that was sent are skipped. */
+  #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
+    if (parts === undefined) return undefined;
+    if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
+    const sent = this.#parts;
+    const position = parts.next(sent.position, (index) => !this.#sent.has(index));
+    const part = position === undefined ? undefined : parts.at(position);
+    if (position === undefined || part === undefined) {
+      sent.position = parts.length;
+      return undefined;
+    }
+    const { index, sequence, text } = part;
+    const json = () => new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]);
+    return {
+      name: "part",
+      sent: () => {
+        sent.position = position + 1;
+      },
+      path: `${recordPath(this.#options.family, record.id)}/parts/${parts.name}.${position}`,
+      length: text.length,
+      json,
+    };
+  }
+
+  #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
+    const { family } = this.#options;
+    const path = recordPath(family, record.id);
+    const index = this.#sent.next(outputs);
+    if (index !== undefined) {
+      const text = outputs[index] ?? "";
+      const json = () => new LargeText([`{"index":${index},"output":`, text, "}"]);
+      const sent = () => this.#sent.add(index);
+      return { name: "output", sent, path: `${path}/events/${index}`, length: text.length, json };
+    }
+    if (!hasEnded(record)) return undefined;
+    const { length } = record.outcome.members;
+    return { name: "completed", path, length, json: () => largeRecord(record, family) };
+  }
+
+  async *#send({ name, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
+    const id = name === "completed" ? END_ID : this.#id();
+    if (length < LARGE_ANSWER_LENGTH) {
+      yield this.#event(name, String(json()), id);
+      return;
+    }
+    yield `event: ${name}\ndata: `;
+    yield* eventDataOf(this.#options.large.stream(path, json));
+    yield `\nid: ${id}\n\n`;
+  }
+
+  #event(name: string, data: string, id = this.#id()): string {
+    return `event: ${name}\ndata: ${eventData(data)}\nid: ${id}\n\n`;
+  }
+
+  #id(): string {
+    const parts = this.#parts === undefined ? "" : `:${this.#parts.log}.${this.#parts.position}`;
+    return `${this.#sentLogs}:${this.#sent}${parts}`;
+  }
+
+  /** Waits for a change of the prediction. After `keepAliveMs` without a change, yields a comment that keeps the connection open. */
+  async *#pause(): AsyncGenerator<string> {
+    if (this.#isChanged) return;
+    const isChanged = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, this.#options.keepAliveMs ?? KEEP_ALIVE_MS, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+    this.#wake = undefined;
+    if (!isChanged) yield ":\n\n";
+  }
+}
+
+/** The last position up to `end` that does not split a surrogate pair. */
+function wholeEnd(text: string, end: number): number {
+  const last = text.charCodeAt(end - 1);
+  return last >= 0xd800 && last < 0xdc00 ? end - 1 : end;
+}

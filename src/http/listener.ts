@@ -1,0 +1,229 @@
+/** Listens on a port. Limits the number of connections, reloads TLS certificates, and allows a change of the app while it listens. */
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { codeOf, messageOf, SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import type { PortOptions, TlsPaths } from "./options.ts";
+import { originalOf } from "./request.ts";
+import { TlsFiles } from "./tls-files.ts";
+
+export type Fetch = (request: Request) => Response | Promise<Response>;
+
+export interface ListenOptions extends PortOptions, TlsPaths {
+  /** Whether several processes of the server listen on the same port. */
+  readonly isShared?: boolean;
+  /** The option that sets the port, for error messages. */
+  readonly portOption?: "--port" | "--admin-port";
+}
+
+export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
+
+type Server = Bun.Server<undefined>;
+
+/** Bun measures the idle time of a connection in ticks of 4 seconds. The tick that is under way counts as a whole tick. */
+const TICK_S = 4;
+/** Milliseconds between checks of the number of connections and open files. */
+const COUNT_MS = 100;
+/** Milliseconds between checks whether the TLS files have changed. */
+const TLS_MS = 1000;
+/** Connections leave free the larger of `least` and `share` of all file descriptors (`ulimit -n`), for files, fetches and the database. */
+const RESERVED = { least: 16, share: 0.1 };
+
+/**
+ * Limits connections by file descriptors: Bun does not, and calls accept() in an endless loop when none is free. When descriptors run short, the port
+ * closes. The kernel then refuses new clients, idle connections end, and running requests continue. The port opens again when descriptors are free.
+ */
+export class Listener {
+  readonly url: URL;
+  readonly port: number;
+  readonly #options: ListenOptions;
+  readonly #maxDescriptor: number;
+  #fetch: Fetch;
+  /** The server that accepts connections; undefined while the port is closed. */
+  #server: Server | undefined;
+  /** Servers that accept no more connections, but still answer requests. */
+  readonly #closed = new Set<Server>();
+  readonly #timer: ReturnType<typeof setInterval>;
+  #hasWarned = false;
+  readonly #tls: TlsFiles | undefined;
+  readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
+
+  /**
+   * Opens the port.
+   * @throws SconceError `address_in_use`, or `usage` for unusable TLS files
+   */
+  constructor(options: ListenOptions, fetch: Fetch) {
+    this.#fetch = fetch;
+    this.#tls = TlsFiles.of(options);
+    const server = this.#serve(options);
+    this.#server = server;
+    this.url = server.url;
+    this.port = server.port ?? options.port;
+    this.#options = { ...options, port: this.port };
+    const limit = descriptorLimit();
+    this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
+    this.#timer = setInterval(() => this.#limitConnections(), COUNT_MS);
+    this.#timer.unref();
+    this.#tlsTimer = this.#tls && setInterval(() => this.#readTls(), TLS_MS);
+    this.#tlsTimer?.unref();
+  }
+
+  set fetch(fetch: Fetch) {
+    this.#fetch = fetch;
+  }
+
+  /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
+  timeout(request: Request, seconds: number): void {
+    // Any Bun.Server of this process can find the connection of any request.
+    const [server = this.#server] = this.#closed;
+    server?.timeout(originalOf(request), inBun(seconds));
+  }
+
+  /** The address and port of the client; undefined after the request is answered. */
+  peerOf(request: Request): Peer | undefined {
+    const [server = this.#server] = this.#closed;
+    return server?.requestIP(originalOf(request)) ?? undefined;
+  }
+
+  /** Closes the port. Resolves when all requests are answered. With `abort`, closes the connections of running requests. */
+  async stop(abort = false): Promise<void> {
+    clearInterval(this.#timer);
+    clearInterval(this.#tlsTimer);
+    await Promise.all([...this.#closed, this.#server].map((server) => server?.stop(abort)));
+  }
+
+  /**
+   * Opens the port with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old
+   * certificate.
+   */
+  #readTls(): void {
+    const tls = this.#tls;
+    if (this.#server === undefined || tls === undefined) return;
+    try {
+      if (!tls.readChanged()) return;
+    } catch (error) {
+      log.error(`Port ${this.port} keeps the TLS certificate that it has: ${messageOf(error)}`);
+      return;
+    }
+    void this.#close();
+    this.#server = this.#serve(this.#options);
+    log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
+    this.warnOfCertificate();
+  }
+
+  /** Logs a warning if the certificate has expired, or is not valid yet. */
+  warnOfCertificate(): void {
+    const fault = this.#tls?.dateFault;
+    if (fault !== undefined) log.warn(`Clients refuse port ${this.port}: ${fault}`);
+  }
+
+  #limitConnections(): void {
+    const isFull = lowestFree() >= this.#maxDescriptor;
+    const isOpen = this.#server !== undefined;
+    if (isFull && isOpen) {
+      void this.#close();
+      if (!this.#hasWarned)
+        log.warn("There are too many connections: new ones are refused until some end; `ulimit -n` sets the limit");
+      this.#hasWarned = true;
+    } else if (!isFull && !isOpen) {
+      try {
+        this.#server = this.#serve(this.#options);
+      } catch (error) {
+        log.debug(`The port cannot be opened again yet: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  /** Closes the port. Resolves when all requests are answered. */
+  async #close(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    this.#closed.add(server);
+    await server.stop();
+    this.#closed.delete(server);
+  }
+
+  #serve({ port, host, idleTimeout, isShared = false, portOption }: ListenOptions): Server {
+    const tls = this.#tls?.content;
+    try {
+      return Bun.serve({
+        port,
+        hostname: host,
+        reusePort: isShared,
+        idleTimeout: inBun(idleTimeout),
+        ...(tls && { tls }),
+        // Routes check the size of a body instead, because Bun's own answer has no problem details (RFC 9457).
+        maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+        development: false,
+        fetch: (request) => this.#fetch(request),
+      });
+    } catch (error) {
+      if (tls !== undefined && !isOfAddress(error))
+        throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);
+      const { found, fix } = listenFault(error, portOption);
+      throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
+    }
+  }
+}
+
+/**
+ * Converts an idle timeout to Bun's `idleTimeout`, in seconds: adds one tick, since Bun counts the first tick as whole. Bun then closes a connection
+ * up to 8 seconds late.
+ */
+function inBun(seconds: number): number {
+  return seconds === 0 ? 0 : Math.min(seconds + TICK_S, 255);
+}
+
+/** Whether listening failed because of the address, and not because of TLS. */
+function isOfAddress(error: unknown): boolean {
+  return /^E(ADDR|ACCES|PERM)/.test(codeOf(error));
+}
+
+/** Describes why listening failed, and the fix. */
+export function listenFault(
+  error: unknown,
+  portOption: ListenOptions["portOption"] = "--port",
+): { readonly found: string; readonly fix: string } {
+  return codeOf(error) === "EADDRINUSE"
+    ? { found: "is in use by another program", fix: `choose another with ${portOption}` }
+    : {
+        found: `cannot be listened on (${messageOf(error)})`,
+        fix: `choose another with ${portOption} or ${portOption.replace("port", "host")}`,
+      };
+}
+
+/**
+ * Finds a port that several processes can share: `options.port`, or a free port for 0.
+ * @throws SconceError `address_in_use`
+ */
+export function freePort(options: ListenOptions): number {
+  const listener = new Listener(options, () => new Response());
+  void listener.stop(true);
+  return listener.port;
+}
+
+/** The URL of a host and port, in the format of Bun's `server.url`. */
+export function localUrl(host: string, port: number, hasTls = false): URL {
+  return new URL(`${hasTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`);
+}
+
+/** The limit of open file descriptors (`ulimit -n`); Infinity on systems without /proc. */
+export function descriptorLimit(): number {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return limit === undefined ? Infinity : Number(limit);
+  } catch {
+    return Infinity;
+  }
+}
+
+/** The lowest free file descriptor: an estimate of the number of open descriptors. Infinity if none is free. */
+function lowestFree(): number {
+  try {
+    const descriptor = openSync("/dev/null", "r");
+    closeSync(descriptor);
+    return descriptor;
+  } catch {
+    return Infinity;
+  }
+}

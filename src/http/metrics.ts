@@ -1,0 +1,32 @@
+/** The metrics that the routes count and show. */
+import { z } from "zod";
+import type { Refusal, Route } from "../base/labels.ts";
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** A metric with its series. HTTP processes send their gauges to each other in this form, as JSON. */
+export const familySchema = z.object({
+  name: z.string(),
+  help: z.string(),
+  type: z.enum(["counter", "gauge", "histogram"]),
+  /** How equal series of several HTTP processes are merged. */
+  aggregator: z.enum(["sum", "max", "first"]),
+  values: z
+    .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
+    .readonly(),
+});
+export type Family = z.infer<typeof familySchema>;
+
+/** Counts the answers of a model or of the server. */
+export interface RequestMetrics {
+  answered(route: Route, status: number, ms: number): void;
+  rejected(cause: Refusal): void;
+  /** Takes a snapshot of the counters. @returns a function that sums the series of a metric with the given labels */
+  reader(): (name: string, labels?: Labels) => number;
+}
+
+/** The metrics as Prometheus text. */
+export interface MetricsText {
+  /** @param others gauges of the other fronts */
+  text(others?: readonly Family[]): string;
+}

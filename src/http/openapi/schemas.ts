@@ -1,0 +1,207 @@
+/** Defines the schemas of request and response bodies, which are the named components of the OpenAPI document. */
+import { z } from "@hono/zod-openapi";
+import { type JsonSchema, SchemaNode } from "../../base/schemas/json-schema.ts";
+import { problemCodes, problemType } from "../problem.ts";
+import { componentOf, referenceTo } from "./component.ts";
+
+const status = z.enum(["pending", "running", "success", "failed"]);
+const time = z.iso.datetime();
+
+export const problemSchema = z
+  .object({
+    type: z
+      .enum(problemCodes.map((code) => problemType(code)))
+      .openapi({ description: "A stable URI of the kind of problem" }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string().openapi({ description: "What was expected, what was received, and the fix" }),
+    errors: z
+      .array(
+        z.object({ pointer: z.string().openapi({ description: "JSON pointer into the body" }), detail: z.string() }),
+      )
+      .optional()
+      .openapi({ description: "Every fault of a body" }),
+  })
+  .openapi("Problem", { description: "Problem details (RFC 9457)" });
+
+export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
+
+/**
+ * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
+ * and the schemas in their `$defs`.
+ */
+export function modelSchemas(
+  model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>> & {
+    readonly partSchema?: JsonSchema | undefined;
+  },
+) {
+  const definitions = new Map<string, JsonSchema>();
+  const own = (name: string, schema: JsonSchema) => {
+    const component = componentOf(name, schema);
+    definitions.set(name, component.body);
+    for (const [key, definition] of component.definitions) definitions.set(key, definition);
+    // A plain `$ref`: with a registered name, zod-openapi adds properties beside the `$ref` at its second use.
+    return z.unknown().openapi({ ...referenceTo(name) });
+  };
+  const input = own("Input", model.inputSchema);
+  const output = own("Output", model.outputSchema);
+  const demoOutput = own("DemoOutput", model.demoOutputSchema);
+  if (model.partSchema !== undefined) {
+    own("Part", model.partSchema);
+    definitions.set("PartEvent", partEvent);
+  }
+  const truncated = z.boolean().optional().openapi({
+    description: "Only in messages to webhooks: the outcome is omitted, because it is larger than 1 MiB",
+  });
+  const version = z
+    .object({
+      repository: z.string(),
+      tag: z.string().openapi({ description: "The generated tag of the build" }),
+      digest: z.string().openapi({ description: "sha256: and 64 hex digits" }),
+    })
+    .openapi("ModelVersion", { description: "A build of the model" });
+  const fields = {
+    status,
+    outputs: z
+      .array(output)
+      .optional()
+      .openapi({ description: "One per input, in input order; only when status is success" }),
+    error_message: z.string().optional().openapi({ description: "Only when status is failed" }),
+    model: version.optional().openapi({
+      description:
+        "The build that runs or ran this; absent for a prediction of an earlier release of the server, and with a queue until the end",
+    }),
+    created_at: time,
+    started_at: time.optional(),
+    finished_at: time.optional(),
+  };
+  const errors = {
+    errors: z
+      .array(
+        z
+          .object({
+            index: z.int().openapi({ description: "Index of the input" }),
+            message: z.string(),
+            pointer: z
+              .string()
+              .optional()
+              .openapi({ description: "JSON pointer into the body, if a field is at fault" }),
+          })
+          .openapi("InputFault"),
+      )
+      .optional()
+      .openapi({ description: "The inputs that failed; only when status is failed" }),
+  };
+  const partial = {
+    // A named component, because openapi-generator drops null from the elements of an inline list inside allOf.
+    partial_outputs: z
+      .array(z.union([output, z.null()]))
+      .openapi("PartialOutputs", {
+        description: "Outputs of the inputs that succeeded, null for the others; only when status is failed",
+      })
+      .optional(),
+  };
+  const demo = {
+    demo_outputs: z
+      .array(demoOutput)
+      .optional()
+      .openapi({ description: "One per input, in input order; only when status is success" }),
+    logs: z.string().openapi({ description: "Logs of the demo so far" }),
+  };
+  const prediction = z.object({ prediction_id: z.string(), ...fields, ...errors, ...partial });
+  const shown = z.object({ demo_id: z.string(), ...fields, ...errors, ...demo });
+  const outputs = { outputs: listOf("Output") };
+  const demoOutputs = { ...outputs, demo_outputs: listOf("DemoOutput") };
+  return {
+    definitions,
+    input,
+    inputs: z.array(input).min(1),
+    newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
+    records: {
+      prediction: prediction.openapi("Prediction", narrowed(outputs)),
+      demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),
+    },
+    /** Predictions in the messages to webhooks. */
+    sent: {
+      prediction: prediction.extend({ truncated }).openapi("SentPrediction"),
+      demo: shown.extend({ truncated }).openapi("SentDemoPrediction"),
+    },
+    description: z
+      .object({
+        name: z.string(),
+        tag: z.string(),
+        digest: z.string(),
+        description: z.string(),
+        batch_size: z.int(),
+        input_schema: z.record(z.string(), z.unknown()),
+        output_schema: z.record(z.string(), z.unknown()),
+        ...(model.partSchema === undefined ? {} : { part_schema: z.record(z.string(), z.unknown()) }),
+        demo_output_schema: z.record(z.string(), z.unknown()),
+      })
+      .openapi("Model"),
+  };
+}
+
+const partEvent: JsonSchema = {
+  type: "object",
+  properties: {
+    index: { type: "integer", minimum: 0, description: "Index of the input" },
+    sequence: {
+      type: "integer",
+      minimum: 0,
+      description:
+        "Number of earlier parts of the input. 0 means that the parts begin, or start over: drop earlier parts",
+    },
+    part: referenceTo("Part"),
+  },
+  required: ["index", "sequence", "part"],
+  description: "Data of the event `part` of an event stream",
+};
+
+function listOf(component: string): JsonSchema {
+  return { type: "array", items: referenceTo(component) };
+}
+
+type Members = Readonly<Record<string, JsonSchema>>;
+
+/**
+ * The required fields for each status, as a union (`oneOf`) inside `allOf`. In TypeScript clients, `status` then narrows the type, and other
+ * generators merge `allOf` into one class. The fields of a status are in an inner `allOf`, because openapi-generator would else require the fields of
+ * all statuses.
+ */
+function narrowed(outputs: Members): object {
+  const time: JsonSchema = { type: "string", format: "date-time" };
+  const variant = (status: string, properties: Members) => ({
+    properties: { status: { type: "string", const: status } },
+    required: ["status", ...Object.keys(properties)],
+    // Some validators refuse by default the fields that other members of the union have.
+    unevaluatedProperties: true,
+    ...(Object.keys(properties).length > 0 && { allOf: [{ type: "object", properties }] }),
+  });
+  const oneOf = [
+    variant("pending", {}),
+    variant("running", { started_at: time }),
+    variant("success", { finished_at: time, ...outputs }),
+    variant("failed", { finished_at: time, error_message: { type: "string" } }),
+  ];
+  return { allOf: [{ oneOf }] };
+}
+
+const description =
+  "One input. A file is a part with the file's bytes, or a text with its URL. The elements of a list are parts with the same name. Objects are JSON, or parts named `box.left`. Names that begin with `0.`, `1.` and so on make several inputs.";
+
+export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
+  const { title = "Input" } = input;
+  const { fields } = SchemaNode.of(input);
+  const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partSchema(field)]));
+  const rest = fields.size > 0 ? { ...input, properties } : { type: "object" };
+  // openapi-python-client derives class names from the letters in titles. The title `Input*` keeps the class name `Input`. With another name, its
+  // code would be invalid Python for lists: `isinstance(body, list[Input])`.
+  return { ...rest, title: `${title}*`, description, ...(example === undefined ? {} : { examples: [example] }) };
+}
+
+/** The schema of a form part: a file is a binary part. */
+function partSchema({ schema, items, file }: SchemaNode): JsonSchema {
+  if (schema.type === "array") return { ...schema, items: partSchema(items) };
+  return schema.type === "string" && file !== undefined ? { ...schema, format: "binary" } : schema;
+}

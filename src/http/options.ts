@@ -1,0 +1,29 @@
+/** The options of `serve` that listeners, routes and checks of requests read. */
+import type { ListenAddress } from "../base/option.ts";
+
+export const apiNames = ["v2", "openai", "mcp", "page", "docs"] as const;
+/** A part of the server beside its own API: an API of other servers, the page of a model, or the documentation. */
+export type ApiName = (typeof apiNames)[number];
+
+export interface PortOptions {
+  readonly port: number;
+  readonly host: string;
+  /** Seconds until an idle connection is closed; 0 for no limit. */
+  readonly idleTimeout: number;
+}
+
+export interface TlsPaths {
+  readonly tlsCert?: string | undefined;
+  readonly tlsKey?: string | undefined;
+  readonly tlsClientCa?: string | undefined;
+}
+
+export interface HttpOptions {
+  readonly host: string;
+  readonly allowedHosts: readonly string[] | undefined;
+  readonly corsOrigin: readonly string[] | undefined;
+  readonly api: readonly ApiName[];
+  readonly adminPort: ListenAddress | undefined;
+  readonly maxBodyBytes: number;
+  readonly webhookSecret: readonly unknown[];
+}

@@ -1,0 +1,123 @@
+/** Functions for values of form fields: JSON, or undefined for an omitted field. */
+import type { Json, JsonObject } from "../../../base/json.ts";
+import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
+
+export type { Json, JsonObject };
+export type Value = Json | undefined;
+
+export function isObject(value: Value): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function isList(value: Value): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function isNumbers(value: Value | readonly Value[]): value is readonly number[] {
+  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
+}
+
+/** A copy of the object in which one member is changed, or removed if `value` is undefined. */
+export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
+  const { [name]: _, ...rest } = object;
+  return value === undefined ? rest : { ...object, [name]: value };
+}
+
+/**
+ * Adds a part of an output to the value so far: appends a text, replaces a file or another value, and does so for each member of an object.
+ * @param schema schema of the part
+ */
+export function grownBy(schema: SchemaNode | undefined, before: Value, part: Json): Json {
+  if (typeof part === "string" && typeof before === "string") {
+    return schema?.file === undefined ? before + part : part;
+  }
+  if (!isObject(part) || !isObject(before)) return part;
+  const members = Object.entries(part).map(
+    ([name, value]) => [name, grownBy(schema?.field(name), before[name], value)] as const,
+  );
+  return { ...before, ...Object.fromEntries(members) };
+}
+
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A title from a name: `heatMap` and `heat_map` become `Heat map`. */
+export function titleOf(name: string): string {
+  const words = name
+    .replaceAll(/[_-]+/g, " ")
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .trim();
+  return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
+}
+
+/** The first text in a value that passes the test; undefined without one. */
+function firstText(value: Value, test: (text: string) => boolean): string | undefined {
+  if (typeof value === "string") return test(value) ? value : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const each of Object.values(value)) {
+    const found = firstText(each, test);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The URL of the first picture in a value; undefined without a picture. */
+export function pictureIn(value: Value): string | undefined {
+  return firstText(value, isPicture);
+}
+
+/** The data URI of the first file in a value; undefined without a file. */
+export function fileIn(value: Value): string | undefined {
+  return firstText(value, (text) => text.startsWith("data:"));
+}
+
+/**
+ * A short text for a value: the text itself, or the first text or number among the members of an object, a number with its name. Undefined without
+ * one.
+ */
+export function plainIn(value: Value): string | undefined {
+  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
+  for (const [name, each] of Object.entries(value)) {
+    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
+    if (typeof each === "string" && !each.startsWith("data:")) return each;
+  }
+  return undefined;
+}
+
+export function isPicture(text: string): boolean {
+  return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
+}
+
+/** The media type of a data URI; undefined for other URLs. */
+export function mediaTypeOf(url: string): string | undefined {
+  return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
+}
+
+/** Formats a number of bytes, such as `1.2 MB`. */
+export function sizeText(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`;
+  return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** Size in bytes of the content of a base64 data URI. */
+export function sizeOf(dataUri: string): number {
+  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
+  return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
+}
+
+/** Formats the numbers of a list with the same number of decimals, so that they align. Shares that add up to 1 become percentages. */
+export function alignedTexts(values: readonly number[]): string[] {
+  if (values.every(Number.isInteger)) return values.map(String);
+  const sum = values.reduce((all, value) => all + value, 0);
+  if (values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 0.01) {
+    return values.map((value) => `${(100 * value).toFixed(1)} %`);
+  }
+  const most = Math.max(...values.map(Math.abs));
+  if (most >= 1e6 || most < 1e-3) return values.map((value) => value.toExponential(3));
+  return values.map((value) => value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(most)))));
+}
+
+export function numberText(value: number): string {
+  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
+}

@@ -1,0 +1,183 @@
+/** The context of a request, and its URL. */
+import type { Context } from "hono";
+import { getPathNoStrict } from "hono/utils/url";
+import { LogFields } from "../base/log.ts";
+import { newId } from "../predictions/ids.ts";
+import type { ModelVersion } from "../predictions/model-version.ts";
+import type { Origin } from "../predictions/predictions.ts";
+import type { Status } from "../predictions/record.ts";
+import type { ApiKey } from "./access/api-key.ts";
+import type { RequestMetrics } from "./metrics.ts";
+
+/** Valid `X-Request-Id`: 1 to 128 printable ASCII characters. */
+const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
+/** Valid `traceparent` (W3C Trace Context, level 1). Later versions of the header may append fields. */
+const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+
+/** The data of one request that its answer, log lines, metrics and spans need. */
+export class RequestContext implements Origin {
+  /** The request's `X-Request-Id` if it is valid, else a new id. */
+  readonly requestId: string;
+  /** Ids of the span that log lines name: the server's span of this request, or without tracing the client's span. */
+  traceId: string | undefined;
+  spanId: string | undefined;
+  isSampled: boolean | undefined;
+  tracestate: string | undefined;
+  readonly isHead: boolean;
+  /** The path that a model's router matches, without the prefix. */
+  path = "/";
+  /** The start of the request's path that the router of a model does not see, such as `/models/digits`. Undefined means --base-path. */
+  prefix: string | undefined = undefined;
+  /** `/models/NAME` if the path names a model, else empty. */
+  modelPath = "";
+  /** Counts the answer in the metrics of the request's model. If undefined, the server's metrics count it. */
+  metrics: Pick<RequestMetrics, "answered"> | undefined = undefined;
+  /** Whether another HTTP process of this server forwarded the request. */
+  isForwarded = false;
+  /** Whether the request came through --admin-port. */
+  isAdmin = false;
+  /** The API key of the request; undefined without a valid key. */
+  key: ApiKey | undefined = undefined;
+  /** The version of the model that runs or ran the prediction. */
+  model: ModelVersion | undefined = undefined;
+  /** The status of the prediction in the answer; undefined for an answer without a prediction. */
+  predictionStatus: Status | undefined = undefined;
+  /** Bytes of the answer's body, if the Response does not have them as Content-Length. */
+  answerBytes: number | undefined = undefined;
+  /** Whether the answer's body is a stream. Its length is unknown unless `answerBytes` is set. */
+  isStream = false;
+  /** Whether the answer has `X-Request-Id` and `X-Model` already. */
+  hasIdHeader = false;
+  /** The place of a prediction that has not begun, among the unfinished predictions of the key. */
+  #place: Disposable | undefined = undefined;
+
+  constructor({ headers, method }: Request) {
+    this.isHead = method === "HEAD";
+    const given = headers.get("x-request-id");
+    this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
+    const traceparent = headers.get("traceparent");
+    if (traceparent === null) return;
+    const [, version, traceId, spanId, flags = "", more] = traceparentPattern.exec(traceparent) ?? [];
+    if (version === "00" && more !== undefined) return;
+    this.traceId = traceId;
+    this.spanId = spanId;
+    if (traceId === undefined) return;
+    this.isSampled = (Number.parseInt(flags, 16) & 1) === 1;
+    this.tracestate = headers.get("tracestate") ?? undefined;
+  }
+
+  /** The id of the client's own prediction: adds the suffix of its API key, so that clients cannot read predictions of other keys. */
+  ownId(id: string): string {
+    return this.key?.ownId(id) ?? id;
+  }
+
+  /** Reserves a place for a prediction within the limits of the key, once for the request. @throws SconceError `key_limit` */
+  reserve(): void {
+    this.#place ??= this.key?.reserve();
+  }
+
+  release(): void {
+    this.#place?.[Symbol.dispose]();
+  }
+
+  /** The ids of the span as a `traceparent` header, for requests to other processes. */
+  get traceparent(): string | undefined {
+    const { traceId, spanId, isSampled } = this;
+    return traceId && spanId ? `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}` : undefined;
+  }
+
+  /** The path for log lines. The router has decoded the path, so it may contain line breaks. */
+  get encodedPath(): string {
+    return encodeURI(this.modelPath + this.path);
+  }
+
+  fields(more: Readonly<Record<string, string | number | undefined>> = {}): LogFields {
+    return fieldsOf(this, more);
+  }
+}
+
+/** Checks a request, and throws a ProblemError to refuse it. */
+export type Check = (c: Context) => void;
+
+export function contextOf({ env }: Context): RequestContext {
+  if (env instanceof RequestContext) return env;
+  throw new RangeError("the request has no context: the app was called without withContext()");
+}
+
+export function fieldsOf(
+  origin: Origin | undefined,
+  more: Readonly<Record<string, string | number | undefined>> = {},
+): LogFields {
+  return new LogFields({ ...more, request_id: origin?.requestId, trace_id: origin?.traceId, span_id: origin?.spanId });
+}
+
+type GetPath = (request: Request, options?: { readonly env?: unknown }) => string;
+
+/**
+ * Creates Hono's `getPath`: the path that the router matches, without a prefix and without a slash at the end.
+ * @param basePath a prefix that some proxies remove and others keep, such as `/models/digits`; empty without a prefix
+ */
+export function pathsBelow(basePath: string): GetPath {
+  return (request, options) => {
+    const given = pathOf(request);
+    const context = options?.env instanceof RequestContext ? options.env : undefined;
+    const prefix = context?.prefix ?? basePath;
+    const path = prefix === "" ? given : withoutPrefix(given, prefix);
+    if (context !== undefined) context.path = path;
+    return path;
+  };
+}
+
+/** The decoded path of a request, without a slash at its end. */
+export function pathOf(request: Request): string {
+  const url = urlOf(request);
+  const path = getPathNoStrict(url === request.url ? request : new Request(url));
+  return url.includes("%") ? (decodedPath(url) ?? path) : path;
+}
+
+/** Hono leaves the escapes of `:`, `/`, `@` and the like, which clients write in the name of a model. */
+function decodedPath(url: string): string | undefined {
+  const { pathname } = new URL(url);
+  try {
+    return decodeURIComponent(pathname).replace(/(?<=.)\/$/, "");
+  } catch {
+    return undefined;
+  }
+}
+
+export function withoutPrefix(path: string, prefix: string): string {
+  if (path === prefix) return "/";
+  return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
+}
+
+/** The last valid URL. The next request often has the same URL, which then needs no parsing. */
+let parsedUrl: string | undefined;
+
+/** The absolute URL of a request. Bun's `request.url` is only a path for HTTP/1.0 without a Host header, and is invalid for an invalid Host. */
+export function urlOf({ url }: Pick<Request, "url">): string {
+  if (url === parsedUrl) return url;
+  if (URL.canParse(url)) {
+    parsedUrl = url;
+    return url;
+  }
+  const path = url.replace(/^https?:\/\/[^/]*/, "");
+  return `http://localhost${path.startsWith("/") ? "" : "/"}${path}`;
+}
+
+/**
+ * A HEAD request that the routes see as a GET request. For HEAD, Hono removes the body of an answer and thus its length, while Bun sends the length
+ * and cancels the body.
+ */
+export class HeadAsGet extends Request {
+  readonly head: Request;
+
+  constructor(head: Request) {
+    super(urlOf(head), { method: "GET", headers: head.headers, signal: head.signal });
+    this.head = head;
+  }
+}
+
+/** The request object that Bun created. Bun finds the connection only by it. */
+export function originalOf(request: Request): Request {
+  return request instanceof HeadAsGet ? request.head : request;
+}

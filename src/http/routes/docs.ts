@@ -1,0 +1,95 @@
+/** The routes of the interactive documentation (Swagger UI, with files from this program) and of the icon. */
+import { swaggerUI } from "@hono/swagger-ui";
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
+import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
+import { ImmutableAssets } from "../assets.ts";
+import { securityHeaders } from "../page/page.ts";
+
+const assets = new ImmutableAssets({
+  page: "/docs",
+  label: "swagger-ui-dist",
+  files: {
+    "swagger-ui-bundle.js": { path: swaggerScript, type: "text/javascript; charset=utf-8" },
+    "swagger-ui.css": { path: swaggerStyle, type: "text/css; charset=utf-8" },
+  },
+});
+
+/** The icon of the server: a torch in a wall bracket. */
+const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
+
+/** JavaScript for Swagger UI's `onComplete`: the page follows the dark or light theme of the system. */
+const onComplete = `() => {
+  const isDark = matchMedia("(prefers-color-scheme: dark)");
+  const setTheme = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
+  isDark.addEventListener("change", setTheme);
+  setTheme();
+}`;
+
+/** Name of the sessionStorage entry with the API key. The model's page uses the same entry. */
+const stored = '"sconce-api-key"';
+const requestInterceptor = `(request) => {
+  const key = sessionStorage.getItem(${stored});
+  if (key !== null && request.headers.Authorization === undefined) request.headers.Authorization = "Bearer " + key;
+  return request;
+}`;
+/** JavaScript that asks the user for an API key if the server refuses openapi.json. */
+const responseInterceptor = `(response) => {
+  if (response.status !== 401 || !response.url.endsWith("/openapi.json")) return response;
+  const key = prompt("API key");
+  if (key !== null) {
+    sessionStorage.setItem(${stored}, key.trim());
+    location.reload();
+  }
+  return response;
+}`;
+
+/**
+ * The Content-Security-Policy of the page. It allows the page's inline scripts by their digests, and inline styles and data URIs, which Swagger UI
+ * needs.
+ */
+function policyOf(page: string): string {
+  const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
+    ([, script = ""]) => `'sha256-${new Bun.CryptoHasher("sha256").update(script).digest("base64")}'`,
+  );
+  return [
+    "default-src 'none'",
+    `script-src ${["'self'", ...scripts].join(" ")}`,
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "media-src 'self' data: blob:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'self'",
+  ].join("; ");
+}
+
+/** Adds GET /docs. `name` is the model's name; undefined on a server with API keys, where the page asks the user for a key. */
+export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
+  app.get("/docs", async (c, next) => {
+    // Redirects /docs/ to /docs: the page's links are relative to /docs, so that they work behind a proxy with a path prefix.
+    if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
+    const made = await swaggerUI({
+      title: name === undefined ? "sconce" : `${name} · sconce`,
+      url: "openapi.json",
+      baseUrl: "docs/assets",
+      version: await assets.digest(),
+      displayRequestDuration: true,
+      tryItOutEnabled: true,
+      deepLinking: true,
+      onComplete,
+      ...(name === undefined ? { requestInterceptor, responseInterceptor } : {}),
+    })(c, next);
+    const page = await (made ?? new Response()).text();
+    return c.html(page, 200, securityHeaders(policyOf(page)));
+  });
+  assets.addRoute(app);
+}
+
+export function addFavicon(app: OpenAPIHono): void {
+  // Browsers always request this icon. Without a route, metrics would count the requests as errors.
+  app.get("/favicon.ico", (c) =>
+    c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),
+  );
+}

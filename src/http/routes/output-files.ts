@@ -1,0 +1,187 @@
+/** The routes of files in outputs: decode the data URI of an output and answer its bytes. */
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { getExtension } from "hono/utils/mime";
+import { type DecodedData, decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
+import { messageOf } from "../../base/errors.ts";
+import { isObject } from "../../base/json.ts";
+import { memoryFull } from "../../pipeline/memory/charge.ts";
+import { LargeText } from "../../predictions/large-text.ts";
+import { listIn } from "../../predictions/outcome-list.ts";
+import type { Watched } from "../../predictions/predictions.ts";
+import { hasEnded } from "../../predictions/record.ts";
+import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
+import { type OutputFile, OutputFileCache } from "../output-file-cache.ts";
+import { ProblemError, unknownPrediction } from "../problem.ts";
+import { type Family, families, recordPath } from "../record-json.ts";
+import { contextOf, urlOf } from "../request.ts";
+import type { PredictionRoutes } from "./predictions.ts";
+
+type List = Family["lists"][number];
+
+/** Media types that browsers run as scripts. Files of these types are sent as `text/plain`. The header `nosniff` prevents scripts of other types. */
+const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
+
+/** Headers of every file. The sandbox stops scripts in a file that is an HTML page, and gives the page no origin. */
+const fileHeaders = {
+  "X-Content-Type-Options": "nosniff",
+  "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+  "Accept-Ranges": "bytes",
+};
+
+export function addOutputFileRoutes(
+  app: OpenAPIHono,
+  { predictions, siblings, memory, large }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory" | "large">,
+): void {
+  const cache = new OutputFileCache(memory);
+  for (const family of families) {
+    const { path, kind, lists } = family;
+    for (const list of lists) {
+      app.get(`${path}/:id/${list}/:index/*`, async (c) => {
+        const { raw } = c.req;
+        const context = contextOf(c);
+        const id = context.ownId(c.req.param("id"));
+        const forwarded = await siblings?.forward(id, raw, context);
+        if (forwarded !== undefined) return forwarded;
+        using watched = await predictions.watch(kind, id, () => {});
+        const record = watched?.record;
+        if (watched === undefined || record === undefined) throw unknownPrediction();
+        context.model = record.model;
+        const index = c.req.param("index");
+        const fields = fieldsOf(raw);
+        // The id has the suffix of the client's API key. A later prediction may have the same id, so the key has the time of creation, too.
+        const key = JSON.stringify([recordPath(family, id), record.createdAtMs, list, index, ...fields]);
+        const open = async () => {
+          const text = outputOf(watched, list, index);
+          // Counts the memory of the parsed output and of the decoded file.
+          using _charge = memory.add("answers", 2 * text.length);
+          return outputFile(text, { fields, index });
+        };
+        // A running prediction may run again, with another output. The outputs of an ended prediction do not change.
+        const file = await (hasEnded(record) ? cache.file(key, open) : open());
+        return answer(c, file, { large, key });
+      });
+    }
+  }
+}
+
+async function outputFile(
+  text: string,
+  { fields, index }: { readonly fields: readonly string[]; readonly index: string },
+): Promise<OutputFile> {
+  const { bytes, mediaType, parameters } = decoded(fileIn(text, fields));
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+  const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
+  const extension = getExtension(mediaType);
+  const headers = {
+    "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
+    "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
+    ETag: `"${digest}"`,
+  };
+  return { bytes, headers };
+}
+
+/** @param options.key names the file, since clients that read the same file share one copy of its bytes */
+function answer(
+  c: Context,
+  file: OutputFile,
+  { large, key }: { readonly large: LargeAnswers; readonly key: string },
+): Response {
+  const { bytes } = file;
+  const request = c.req.raw.headers;
+  const headers = { ...fileHeaders, ...file.headers };
+  if (isKnown(request.get("if-none-match"), headers.ETag)) return new Response(null, { status: 304, headers });
+  const range = byteRangeOf(request, bytes.length, headers.ETag);
+  const { begin, end } = range ?? { begin: 0, end: bytes.length };
+  const status = range === undefined ? 200 : 206;
+  const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
+  const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
+  // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
+  if (contextOf(c).isHead) return new Response(null, init);
+  if (end - begin < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
+  if (!large.hasRoomFor(key, bytes.length)) throw memoryFull();
+  return new Response(
+    large.stream(key, () => new LargeText([bytes]), begin, end),
+    init,
+  );
+}
+
+/** The JSON text of the output with this index. @throws ProblemError 404 if there is none */
+function outputOf({ record, outputs }: Watched, list: List, index: string): string {
+  if (record === undefined) throw unknownPrediction();
+  if (!/^\d+$/.test(index) || Number(index) >= record.count) {
+    throw missing(`there is no input ${JSON.stringify(index)}: this has ${record.count}, and the first is 0`);
+  }
+  const at = Number(index);
+  const members = hasEnded(record) ? record.outcome.members : undefined;
+  const ended = members && (listIn(members, list, at) ?? listIn(members, `partial_${list}`, at));
+  const text = (ended ?? (list === "outputs" ? outputs : []))[at];
+  if (text !== undefined && text !== "null") return String(text);
+  throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
+}
+
+/** The path of the file in the output, from the URL. Clients that are generated from the OpenAPI document escape its slashes as `%2F`. */
+function fieldsOf(request: Request): string[] {
+  // The first five segments are "", the kind of prediction, the id, the list and the index.
+  const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
+  try {
+    return decodeURIComponent(place).split("/").filter(Boolean);
+  } catch {
+    throw missing(`${place} cannot be read: a "%" is written %25`);
+  }
+}
+
+/** The data URI at a path in the JSON of an output. @throws ProblemError 404 if there is none */
+function fileIn(text: string, fields: readonly string[]): string {
+  let value: unknown = JSON.parse(text);
+  for (const [i, field] of fields.entries()) {
+    if (isObject(value) && Object.hasOwn(value, field)) value = value[field];
+    else value = Array.isArray(value) && /^\d+$/.test(field) ? value[Number(field)] : undefined;
+    if (value === undefined) throw missing(`the output has no ${fields.slice(0, i + 1).join("/")}`);
+  }
+  if (typeof value === "string" && isDataUrl(value)) return value;
+  throw missing(`${fields.join("/") || "the output"} is not a file`);
+}
+
+function decoded(uri: string): DecodedData {
+  try {
+    return decodeDataUrl(uri, uri.length);
+  } catch (error) {
+    throw missing(messageOf(error));
+  }
+}
+
+function isKnown(ifNoneMatch: string | null, etag: string): boolean {
+  return ifNoneMatch?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim())) ?? false;
+}
+
+function missing(detail: string): ProblemError {
+  return new ProblemError({ code: "file_not_found", detail });
+}
+
+export interface ByteRange {
+  readonly begin: number;
+  /** Offset after the last byte. */
+  readonly end: number;
+}
+
+/**
+ * Parses the header `Range` (RFC 9110, section 14).
+ * @returns undefined for the whole file: without a valid header, with several ranges, or with an `If-Range` that names another file
+ * @throws ProblemError 416
+ */
+function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("range")?.trim() ?? "") ?? [];
+  if (!first && !last) return undefined;
+  if ((headers.get("if-range") ?? etag) !== etag) return undefined;
+  const begin = first ? Number(first) : Math.max(0, size - Number(last));
+  const end = first && last ? Math.min(size, Number(last) + 1) : size;
+  if (begin < end) return { begin, end };
+  // RFC 9110 says to ignore a range whose last byte precedes its first.
+  if (first && last && Number(last) < begin) return undefined;
+  throw new ProblemError({
+    code: "range_not_satisfiable",
+    detail: `there are ${size} bytes, and none of those that were asked for`,
+    headers: { "Content-Range": `bytes */${size}` },
+  });
+}

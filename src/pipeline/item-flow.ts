@@ -1,0 +1,423 @@
+/**
+ * Takes inputs through the model: chooses the next input among all predictions, prepares it, submits it to the engine,
+ * and makes the output.
+ */
+
+import type { ModelFile } from "../author/file.ts";
+import { Gate } from "../base/collections/gate.ts";
+import { codedError, type SconceError } from "../base/errors.ts";
+import type { Stage } from "../base/labels.ts";
+import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
+import { earlierOf } from "./client-turns.ts";
+import { DrainRate } from "./drain-rate.ts";
+import { type FetchOptions, fetchFiles } from "./fetched-files.ts";
+import { FlowCredits } from "./flow-credits.ts";
+import { type ItemList, ListItem } from "./item-list.ts";
+import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { ItemTimes } from "./item-times.ts";
+import type { FileMemory } from "./memory/file-memory.ts";
+import { MemoryAccount } from "./memory/memory-account.ts";
+import { Quarantine, type Sender } from "./quarantine.ts";
+import { bytesOf, RowFinisher, type StageObserver } from "./row-finisher.ts";
+import type { BatchSpan } from "./spans.ts";
+import { Turns } from "./turns.ts";
+
+export interface ItemFlowLimits {
+  /** Limit in bytes for tensors and files that wait for a batch, and for rows that wait for `postprocess`. */
+  readonly maxReadyBytes: number;
+  readonly maxFetches: number;
+  /** Counts memory for the limit of the server. Default: unlimited. */
+  readonly memory?: MemoryAccount;
+  /** Fraction of inputs, under overload, from predictions that no client waits for. */
+  readonly pollShare: number;
+  /** Gets the time of each stage of an input. */
+  readonly observer?: StageObserver;
+}
+
+const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
+
+/** Most milliseconds spent on beginning inputs in one turn of the event loop: a batch may have ended meanwhile. */
+const MAX_HOLD_MS = 2;
+/**
+ * Most inputs of one prediction that fetch files, or have a pending `preprocess` promise. If all hang, other
+ * predictions continue.
+ */
+const MAX_SLOW_OF_ONE = 32;
+/** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
+const MAX_SLOW_SHARE = 4;
+/** During a batch that takes longer, there is time to prepare the next batch. */
+const LONG_BATCH_MS = 50;
+
+export class ItemFlow implements EngineListener<ListItem> {
+  readonly #engine: Engine<ListItem>;
+  readonly #pipeline: ItemPipeline;
+  readonly #memory: MemoryAccount;
+  readonly credits: FlowCredits;
+  /**
+   * Limit for the items of one prediction in the engine plus its unfinished output rows. It applies while there are
+   * such rows.
+   */
+  #maxFinishingOfOne = 0;
+  /** Largest batch size, times the number of runners. */
+  #batchItems = 1;
+  /** Predictions with an input that can begin. */
+  readonly #turns: Turns;
+  readonly #fetches: Gate;
+  readonly #severalFiles = new Gate(1);
+  /** Rate of dispatched items while the server is full. */
+  readonly #rate = new DrainRate(() => this.credits.inService);
+  readonly #observer: StageObserver | undefined;
+  readonly #finisher: RowFinisher;
+  readonly quarantine = new Quarantine();
+  #isBeginning = false;
+  readonly #times = new ItemTimes();
+  /** Time of `performance.now()` at which the newest input began. */
+  #turnMs = 0;
+  /** Milliseconds spent on beginning inputs in this turn of the event loop. */
+  #heldMs = 0;
+  #willGoOn = false;
+
+  constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
+    this.#engine = engine;
+    this.#pipeline = pipeline;
+    this.#observer = limits.observer;
+    this.#measure();
+    const batchItems = () => this.#batchItems;
+    this.#memory = limits.memory ?? new MemoryAccount();
+    this.credits = new FlowCredits({
+      batchItems,
+      maxReadyBytes: limits.maxReadyBytes,
+      memory: this.#memory,
+      itemBytes: pipeline.declaredBytes,
+      onRoom: () => this.#begin(),
+    });
+    this.#finisher = new RowFinisher({
+      pipeline,
+      credits: this.credits,
+      observer: limits.observer,
+      onFinished: (list) => this.#goOn(list),
+    });
+    this.#fetches = new Gate(limits.maxFetches);
+    this.#turns = new Turns({
+      pollShare: limits.pollShare,
+      batchItems,
+      times: this.#times,
+      itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
+    });
+    engine.listener = this;
+  }
+
+  /** Fetches the files of an input or of a demo, within the limits of the server. */
+  fetch(
+    files: readonly ModelFile[],
+    options: Pick<FetchOptions, "owner" | "signal" | "convertError">,
+  ): Promise<FileMemory> {
+    const gates = { gate: this.#fetches, severalFiles: this.#severalFiles };
+    return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
+  }
+
+  /** Expected milliseconds until the first output of a new prediction; 0 if its first input begins at once. */
+  waitMs(client?: { readonly sender: Sender | undefined }): number {
+    return this.credits.usual.areLeft(true) ? 0 : this.#turns.waitMs(performance.now(), client?.sender);
+  }
+
+  /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
+  get needsSender(): boolean {
+    return this.#turns.size > 0 || this.quarantine.isWatching;
+  }
+
+  /** Queues the inputs of a prediction. */
+  run(list: ItemList): void {
+    list.isQuarantined = this.quarantine.holds(list.client);
+    this.credits.add(list);
+    this.#goOn(list);
+  }
+
+  /** Notes that the client does not wait for the outputs now, but reads them later. */
+  notWaitedFor(list: ItemList): void {
+    list.isWaitedFor = false;
+    if (this.#turns.delete(list)) this.#queue(list);
+  }
+
+  /** Ends a prediction, and cancels its inputs that have no result. */
+  end(list: ItemList): void {
+    list.end();
+    this.#turns.leave(list);
+    if (!list.isComplete) this.#engine.cancel(list);
+    this.credits.clear(list);
+    list.fetched.length = 0;
+    this.#begin();
+    // The server is not full, so the busy time in `#rate` ends.
+    if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
+  }
+
+  dispatched(items: readonly ListItem[]): void {
+    const now = performance.now();
+    let batch: BatchSpan | undefined;
+    for (const item of items) {
+      const { lane, readyAtMs } = item;
+      item.dispatchedAtMs = now;
+      // Earlier parts exist, so the item runs again: its batch failed, or the engine process ended.
+      if (item.parts !== undefined) {
+        item.parts = undefined;
+        lane.restarted(item.index);
+      }
+      if (this.credits.dispatched(item)) this.#took(lane, item.index, "queue", readyAtMs);
+      if (lane.span !== undefined) {
+        item.batch?.ended();
+        batch ??= lane.span.batch(items.length);
+        batch.link(lane.span);
+        item.batch = batch;
+      }
+      lane.dispatched();
+    }
+    this.credits.areBatchesLong = this.#times.runMs > LONG_BATCH_MS;
+    this.#begin();
+    this.#rate.begun(items.length, performance.now(), this.credits.usual.areLeft());
+  }
+
+  started(): void {
+    this.#measure();
+    this.#begin();
+  }
+
+  #measure(): void {
+    this.#batchItems = this.#engine.maxBatchSize * this.#engine.instances;
+    this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * this.#batchItems);
+  }
+
+  part(item: ListItem, rows: Rows): void {
+    if (!item.lane.isOver) this.#finisher.part(item, rows);
+  }
+
+  finished(item: ListItem, rows: Rows): void {
+    const { lane } = item;
+    this.quarantine.ended(lane.client, false);
+    const beganMs = performance.now();
+    this.#times.finished(item, beganMs);
+    endBatch(item);
+    if (lane.isOver) return;
+    this.credits.ended(item);
+    this.#finisher.finish(item, rows, beganMs);
+    if (lane.isQuarantined) this.#begin();
+  }
+
+  failed(item: ListItem, error: SconceError): void {
+    const { lane } = item;
+    this.quarantine.ended(lane.client, true);
+    endBatch(item);
+    this.credits.ended(item);
+    lane.failures += 1;
+    if (lane.oftenFails) this.#quarantine(lane);
+    this.#finisher.fail(item, error);
+    if (lane.isQuarantined) this.#begin();
+  }
+
+  #took(list: ItemList, index: number, stage: Stage, beganMs: number): void {
+    this.#observer?.took(stage, performance.now() - beganMs);
+    list.span?.took(stage, beganMs, index);
+  }
+
+  /** Quarantines a prediction, so that its items share no batch with items of other clients. */
+  #quarantine(list: ItemList): void {
+    if (list.isQuarantined || list.isOver) return;
+    const isWaiting = this.#turns.delete(list);
+    this.credits.quarantine(list);
+    if (isWaiting) this.#queue(list);
+  }
+
+  /** Fails an input that did not become an item. */
+  #failed(lane: ItemList, index: number, error: unknown): void {
+    this.credits.failed(lane);
+    lane.failed(index, codedError(error));
+  }
+
+  #goOn(list: ItemList): void {
+    this.#queue(list);
+    this.#begin();
+  }
+
+  /** Begins inputs, one of each prediction in turn, until a limit is reached. */
+  #begin(): void {
+    // A failed input may end its prediction, which calls this method inside the loop below.
+    if (this.#isBeginning || this.#willGoOn) return;
+    let begin = performance.now();
+    this.#isBeginning = true;
+    // Decides the order before inputs leave the queue.
+    this.#turns.look(begin);
+    for (let list = this.#next(); list !== undefined; list = this.#next()) {
+      if (list.next === 0 && !list.isQuarantined && this.quarantine.holds(list.client)) {
+        this.#quarantine(list);
+        continue;
+      }
+      this.#turns.take(list);
+      this.#turnMs = begin;
+      if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) {
+        this.#turns.delete(list);
+        list.expire();
+      } else this.#beginOne(list);
+      const now = performance.now();
+      this.#heldMs += now - begin;
+      begin = now;
+      if (this.#heldMs > MAX_HOLD_MS) {
+        this.#goOnLater();
+        break;
+      }
+    }
+    this.#isBeginning = false;
+    if (this.#turns.size > 0 && !this.credits.usual.areLeft()) this.#rate.busy(performance.now());
+  }
+
+  /**
+   * The prediction whose input begins next. Even if the inputs of large predictions reach the limits, a prediction
+   * without a queued item may begin one.
+   */
+  #next(): ItemList | undefined {
+    const { usual, quarantined } = this.credits;
+    const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
+    if (usual.areLeft()) return earlierOf(list, this.#turns.next());
+    return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
+  }
+
+  /** Calls `#begin` in the next turn of the event loop. */
+  #goOnLater(): void {
+    this.#willGoOn = true;
+    setImmediate(() => {
+      this.#willGoOn = false;
+      this.#heldMs = 0;
+      this.#begin();
+    });
+  }
+
+  /** Queues a prediction if it has an input that can begin. Otherwise a later result queues it. */
+  #queue(list: ItemList): void {
+    if (this.#canBegin(list)) this.#turns.add(list);
+    else this.#turns.delete(list);
+  }
+
+  #canBegin(list: ItemList): boolean {
+    if (list.isOver || list.preparing >= maxSlowOf(list)) return false;
+    // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
+    // predictions.
+    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return false;
+    return list.fetched.length > 0 || (list.next < list.count && mayFetch(list));
+  }
+
+  /**
+   * Prepares an input whose files are fetched. Without one, begins the next input: fetches its remote files, or
+   * prepares it.
+   */
+  #beginOne(list: ItemList): void {
+    const fetched = list.fetched.shift();
+    if (fetched !== undefined) {
+      this.credits.holdFiles(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
+      this.#prepare(list, fetched);
+    } else {
+      const index = list.next++;
+      try {
+        const files = this.#pipeline.remoteFilesOf(list.input(index));
+        if (files.length === 0) {
+          this.#prepare(list, index);
+        } else {
+          list.fetching += 1;
+          void this.#fetch(list, index, files);
+        }
+      } catch (error) {
+        this.#failed(list, index, error);
+      }
+    }
+    this.#queue(list);
+  }
+
+  async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
+    const beganMs = this.#turnMs;
+    try {
+      list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
+      if (list.isOver) return;
+      this.#took(list, index, "fetch", beganMs);
+      this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));
+      list.fetched.push(index);
+    } catch (error) {
+      this.#failed(list, index, error);
+    } finally {
+      list.fetching -= 1;
+      this.#goOn(list);
+    }
+  }
+
+  #prepare(list: ItemList, index: number): void {
+    try {
+      list.begun();
+      const input = list.input(index);
+      const place = list.place(index);
+      const tensors = list.isScoped
+        ? list.scope(() => this.#pipeline.prepare(input, list.caller(index), place))
+        : this.#pipeline.prepare(input, list.caller(index), place);
+      if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
+      else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
+    } catch (error) {
+      this.#failed(list, index, error);
+    }
+  }
+
+  async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
+    const beganMs = this.#turnMs;
+    this.credits.preparing(list);
+    let bytes: number | undefined;
+    try {
+      const ready = await tensors;
+      const waitedMs = this.#pipeline.waitedMsOf(list.input(index));
+      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs, waitedMs });
+    } catch (error) {
+      this.#failed(list, index, error);
+    } finally {
+      this.credits.prepared(list, bytes);
+      this.#goOn(list);
+    }
+  }
+
+  #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
+    const readyAtMs = performance.now();
+    // Files may wait at the same time, so the sum of their waits may exceed the time of the stage.
+    const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
+    this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
+    if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
+    list.span?.took("preprocess", beganMs, index);
+    const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
+    const bytes = bytesOf(tensors) + fileBytes;
+    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
+    this.credits.enter(item);
+    try {
+      this.#engine.submit(item, tensors);
+    } catch (error) {
+      this.credits.refused(item);
+      throw error;
+    }
+    return bytes;
+  }
+}
+
+/** Ends the tracing span of an item's batch. */
+function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
+  if (batch === undefined) return;
+  batch.ended();
+  if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
+}
+
+interface Prepared {
+  readonly tensors: Tensors;
+  /** Time at which `preprocess` began, in `performance.now()` milliseconds. */
+  readonly beganMs: number;
+  /** Milliseconds for which the input's files waited for memory, threads, other models and the event loop. */
+  readonly waitedMs?: number;
+}
+
+/** Whether a prediction may begin one more input, which may have remote files. */
+function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
+  return fetching === 0 || fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
+}
+
+/** Most pending `preprocess` promises of a prediction. A client with a larger share may have more. */
+function maxSlowOf({ client }: ItemList): number {
+  return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.share ?? 1);
+}

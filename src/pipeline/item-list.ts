@@ -1,0 +1,314 @@
+/** The inputs of a prediction or of a demo, until they have outputs. */
+
+import type { HookCaller } from "../author/hook-context.ts";
+import type { InRing, Ring } from "../base/collections/ring.ts";
+import { codedError, type SconceError } from "../base/errors.ts";
+import type { Item } from "../engine/engine.ts";
+import type { InputPlace } from "./hook-cell.ts";
+import type { InputList } from "./inputs/input-list.ts";
+import type { PartsReceiver } from "./item-pipeline.ts";
+import type { FileMemory } from "./memory/file-memory.ts";
+import { HELD_PER_TENSOR_BYTE } from "./memory/memory-account.ts";
+import type { Encoded, TextForm } from "./output-encoder.ts";
+import type { Sender } from "./quarantine.ts";
+import type { BatchSpan, PredictionSpan } from "./spans.ts";
+
+export interface ItemListOptions {
+  /** The prediction expires if its first input cannot end before this time of `performance.now()`. Default: never. */
+  readonly deadlineMs?: number;
+  /** Whether a client waits for the outputs now. */
+  readonly isWaitedFor?: boolean;
+  /** The sender; undefined if it is unknown, or not needed now. */
+  readonly client?: Sender | undefined;
+  /** Id of the prediction; undefined for inputs that `predictAll` runs, such as the inputs of a demo. */
+  readonly predictionId?: string;
+  /** Tracing span of the prediction; undefined without tracing. */
+  readonly span?: PredictionSpan | undefined;
+}
+
+/** Receives the result of each input exactly once, until the prediction ends. */
+export interface OutputReceiver {
+  /**
+   * With this form, `succeeded` may get an output as JSON text. Only `OutputEncoder.encode` can read such an output.
+   */
+  readonly textForm?: TextForm | undefined;
+  /** Called for each input, before its `preprocess` runs. */
+  begun?(): void;
+  /** Called for each input that leaves the engine's queue for a batch, and when a failed batch runs again. */
+  dispatched?(): void;
+  /**
+   * Called with the output of an input.
+   * @param output value of the model, not checked against the declared schema
+   * @throws SconceError `output_invalid`, which fails the input
+   */
+  succeeded(index: number, output: unknown): void;
+  failed(index: number, error: SconceError): void;
+  /** Called at most once, and last: the first input cannot end before the deadline. */
+  expired?(): void;
+  /** Wraps each call of the model's code for an input. */
+  scope?<T>(task: () => T): T;
+  /** Receives parts of outputs while the model computes them; undefined if no client reads parts. */
+  readonly parts?: PartsReceiver | undefined;
+  /** Stops work on the files of the inputs. Default: the end of the prediction. */
+  readonly fileSignal?: AbortSignal;
+  /** Takes a line that a hook logs. Default: `console`. */
+  log?(index: number, text: string): void;
+}
+
+/** A prediction with at most this many failed inputs does not count as one that often fails. */
+const MAX_FAILURES = 4;
+
+export class ItemList implements InRing<ItemList> {
+  ring: Ring<ItemList> | undefined = undefined;
+  before: ItemList | undefined = undefined;
+  after: ItemList | undefined = undefined;
+  readonly count: number;
+  readonly deadlineMs: number;
+  isWaitedFor: boolean;
+  readonly client: Sender | undefined;
+  readonly span: PredictionSpan | undefined;
+  /** Whether its items share no batch with items of other clients, and run after them. */
+  isQuarantined = false;
+  /** Sequence number of the prediction's arrival or last turn. */
+  turn = 0;
+  /** Index of the next input that has not begun. */
+  next = 0;
+  /** Count of inputs whose files are being fetched. */
+  fetching = 0;
+  /** Indexes of inputs whose files are fetched, and which wait for `preprocess`. */
+  readonly fetched: number[] = [];
+  /** Count of inputs with a pending `preprocess` promise. */
+  preparing = 0;
+  /** Number of output rows before the end of `postprocess`. */
+  finishing = 0;
+  /** Number of inputs that failed in their batch. */
+  failures = 0;
+  /** Number of items in the queue of the engine. */
+  ready = 0;
+  /** Count of inputs that are not in a batch yet. */
+  unsent = 0;
+  /** Number of inputs without a result that have left the queue of the engine. */
+  running = 0;
+  /** Bytes of queued items, and of fetched files. */
+  bytes = 0;
+  /** Bytes of tensors, without fetched files, in the memory account. */
+  tensorBytes = 0;
+  /** Bytes of the rows that `finishing` counts. */
+  rowBytes = 0;
+  readonly #predictionId: string | undefined;
+  #inputs: InputList | undefined;
+  #left: number;
+  readonly #receiver: OutputReceiver;
+  #abort: AbortController | undefined;
+  /** Fetched files, by the index of the input. */
+  #files: Map<number, FileMemory> | undefined;
+
+  /** The list owns `inputs`, and drops each input after its result. */
+  constructor(
+    inputs: InputList,
+    receiver: OutputReceiver,
+    { deadlineMs = Infinity, isWaitedFor = false, client, predictionId, span }: ItemListOptions = {},
+  ) {
+    this.#predictionId = predictionId;
+    this.deadlineMs = deadlineMs;
+    this.isWaitedFor = isWaitedFor;
+    this.client = client;
+    this.span = span;
+    this.count = inputs.length;
+    this.#left = inputs.length;
+    this.#inputs = inputs;
+    this.#receiver = receiver;
+  }
+
+  get isOver(): boolean {
+    return this.#inputs === undefined;
+  }
+
+  /** Whether several inputs have failed in their batch, and more than a quarter of the inputs with a result. */
+  get oftenFails(): boolean {
+    return this.failures > Math.max(MAX_FAILURES, (this.count - this.#left) / 4);
+  }
+
+  /** Whether every input has a result. */
+  get isComplete(): boolean {
+    return this.#left === 0;
+  }
+
+  /** Fires when the prediction ends. Created on demand. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.isOver) this.#abort.abort();
+    return this.#abort.signal;
+  }
+
+  input(index: number): unknown {
+    return this.#inputs?.get(index);
+  }
+
+  /** The `caller` argument of the author's hooks for an input. */
+  caller(index: number): HookCaller {
+    return new InputCaller(this, this.#receiver, index);
+  }
+
+  /** Prediction and index of an input; undefined for an input without a prediction id. */
+  place(index: number): InputPlace | undefined {
+    return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
+  }
+
+  /** Keeps the memory charges of an input's fetched files until its result. */
+  hold(index: number, files: FileMemory): void {
+    this.#files ??= new Map();
+    if (this.isOver) files[Symbol.dispose]();
+    else this.#files.set(index, files);
+  }
+
+  /** Bytes of the fetched files of an input. */
+  fetchedBytes(index: number): number {
+    return this.#files?.get(index)?.bytes ?? 0;
+  }
+
+  /** Bytes of fetched files, tensors and rows in the memory account. */
+  get heldBytes(): number {
+    let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
+    for (const files of this.#files?.values() ?? []) bytes += files.bytes;
+    return bytes;
+  }
+
+  /** Whether the receiver wraps calls of the model's code. */
+  get isScoped(): boolean {
+    return this.#receiver.scope !== undefined;
+  }
+
+  /** Runs the model's code for an input, inside the receiver's wrapper if there is one. */
+  scope<T>(task: () => T): T {
+    return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
+  }
+
+  get textForm(): TextForm | undefined {
+    return this.#receiver.textForm;
+  }
+
+  begun(): void {
+    this.#receiver.begun?.();
+  }
+
+  dispatched(): void {
+    if (!this.isOver) this.#receiver.dispatched?.();
+  }
+
+  part(index: number, text: Encoded): void {
+    if (!this.isOver) this.#receiver.parts?.add(index, text);
+  }
+
+  /** Notes that the engine runs an input again. The receiver forgets the parts of the first run. */
+  restarted(index: number): void {
+    if (!this.isOver) this.#receiver.parts?.restart(index);
+  }
+
+  succeeded(index: number, output: unknown): void {
+    if (this.isOver) return;
+    this.#left -= 1;
+    try {
+      this.#receiver.succeeded(index, output);
+    } catch (error) {
+      this.#receiver.failed(index, codedError(error));
+    }
+    this.#drop(index);
+  }
+
+  failed(index: number, error: SconceError): void {
+    if (this.isOver) return;
+    this.#left -= 1;
+    this.#receiver.failed(index, error);
+    this.#drop(index);
+  }
+
+  expire(): void {
+    if (!this.isOver) this.#receiver.expired?.();
+  }
+
+  /** Ends the prediction, and frees its inputs. The receiver gets no more calls. */
+  end(): void {
+    this.#inputs = undefined;
+    this.#abort?.abort();
+    for (const files of this.#files?.values() ?? []) files[Symbol.dispose]();
+    this.#files = undefined;
+  }
+
+  #drop(index: number): void {
+    this.#inputs?.drop(index);
+    this.#files?.get(index)?.[Symbol.dispose]();
+    this.#files?.delete(index);
+  }
+}
+
+class InputCaller implements HookCaller {
+  readonly #list: ItemList;
+  readonly #receiver: OutputReceiver;
+  readonly #index: number;
+
+  constructor(list: ItemList, receiver: OutputReceiver, index: number) {
+    this.#list = list;
+    this.#receiver = receiver;
+    this.#index = index;
+  }
+
+  get signal(): AbortSignal {
+    return this.#list.signal;
+  }
+
+  get fileSignal(): AbortSignal | undefined {
+    return this.#receiver.fileSignal;
+  }
+
+  get log(): HookCaller["log"] {
+    if (this.#receiver.log === undefined) return undefined;
+    return (text) => this.#receiver.log?.(this.#index, text);
+  }
+}
+
+/** State of the output parts of an item. `postprocessPart` makes a part of each set of rows that the model yields. */
+export interface ItemParts {
+  /** Count of parts so far. */
+  sequence: number;
+  /** Resolves when all rows so far have become parts. */
+  last: Promise<void>;
+  /** Error of `postprocessPart`, with which the item fails when the model has run; undefined without an error. */
+  error: SconceError | undefined;
+}
+
+/** An input of a prediction, as an item in the engine. */
+export class ListItem implements Item {
+  readonly lane: ItemList;
+  readonly index: number;
+  /** Bytes that the item holds in the queue, with its fetched files. */
+  readonly bytes: number;
+  /** Bytes that the item holds in the queue, without its fetched files. */
+  readonly tensorBytes: number;
+  /** Whether the item waits for its first batch. */
+  isWaiting = true;
+  /** When `preprocess` ended, in `performance.now()` milliseconds. */
+  readonly readyAtMs: number;
+  dispatchedAtMs: number;
+  /** Parts of the item's current run; undefined before the model yields the first rows. */
+  parts: ItemParts | undefined = undefined;
+  /** Tracing span of the item's batch; undefined without tracing. */
+  batch: BatchSpan | undefined = undefined;
+
+  constructor(
+    lane: ItemList,
+    index: number,
+    { bytes, tensorBytes, readyAtMs }: { bytes: number; tensorBytes: number; readyAtMs: number },
+  ) {
+    this.lane = lane;
+    this.index = index;
+    this.bytes = bytes;
+    this.tensorBytes = tensorBytes;
+    this.readyAtMs = readyAtMs;
+    this.dispatchedAtMs = readyAtMs;
+  }
+
+  get isSeparate(): boolean {
+    return this.lane.isQuarantined;
+  }
+}

@@ -1,0 +1,291 @@
+/**
+ * Calls the model's code for an item: `preprocess` from an input to tensors, `postprocess` from output rows to an
+ * output, and the demo.
+ */
+
+import { isDataUrl } from "../author/data-url.ts";
+import type { DemoContext, OpenedModel } from "../author/define.ts";
+import { filesOf, type ModelFile } from "../author/file.ts";
+import type { CallFacts, HookCaller } from "../author/hook-context.ts";
+import { drained, type InParts, isInParts, partFix } from "../author/parts.ts";
+import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
+import { SconceError } from "../base/errors.ts";
+import { plainCheck } from "../base/schemas/plain-check.ts";
+import type { Rows } from "../engine/engine.ts";
+import { hookError } from "../engine/hook-fault.ts";
+import type { FetchedFile, Fetcher } from "./fetcher.ts";
+import type { InputPlace } from "./hook-cell.ts";
+import { Hooks } from "./hooks.ts";
+import type { FileCharge } from "./memory/file-memory.ts";
+import { type Encoded, OutputEncoder, type TextForm } from "./output-encoder.ts";
+
+export type Tensors = Readonly<Record<string, Tensor>>;
+
+type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
+
+const noFiles: readonly ModelFile[] = [];
+
+export interface FinishOptions {
+  /** If set, a large output becomes JSON text of this form, in several turns of the event loop. */
+  readonly textForm?: TextForm | undefined;
+  /** Prediction and index of the input; undefined outside a prediction. */
+  readonly place?: InputPlace | undefined;
+  readonly caller?: HookCaller | undefined;
+  readonly parts?: PartReceiver | undefined;
+}
+
+/** Receives the parts of one output. */
+export interface PartReceiver {
+  /** Whether nobody needs the output any more. A generator of `postprocess` then stops at its next `yield`. */
+  readonly isOver: boolean;
+  part(text: Encoded): void;
+}
+
+export interface PartsReceiver {
+  add(index: number, text: Encoded): void;
+  /** Notes that the engine runs an input again, so the parts of the first run are void. */
+  restart(index: number): void;
+}
+
+export interface DemoReceiver {
+  /** Charges the memory of an output. @throws SconceError if a limit is exceeded */
+  readonly take: (bytes: number) => void;
+  /** For a model without a `demo` function: called with each output as soon as it is made. */
+  readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
+  /** For a model without a `demo` function: receives the parts of outputs. */
+  readonly parts?: PartsReceiver | undefined;
+}
+
+/** For a model without a `demo` function: gets each output as soon as it is made. */
+export interface DemoOutputs {
+  readonly output: (index: number, output: unknown) => void;
+  readonly parts: PartsReceiver | undefined;
+}
+
+interface DemoTools extends DemoReceiver, Pick<DemoContext, "log" | "signal"> {
+  readonly predict: (inputs: readonly unknown[], each?: DemoOutputs) => Promise<unknown[]>;
+}
+
+export interface DemoResult {
+  readonly outputs: readonly Encoded[];
+  readonly demoOutputs: readonly Encoded[];
+}
+
+export class ItemPipeline {
+  readonly #model: OpenedModel;
+  readonly #fetcher: Fetcher;
+  readonly #hooks: Hooks;
+  /** Whether an input may contain files. Plain JSON inputs need no search. */
+  readonly #mayHaveFiles: boolean;
+  readonly encoder: OutputEncoder;
+  /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
+  readonly declaredBytes: number | undefined;
+
+  constructor(model: OpenedModel, fetcher: Fetcher, hooks = new Hooks()) {
+    this.#hooks = hooks;
+    this.#model = model;
+    this.#fetcher = fetcher;
+    this.#mayHaveFiles = plainCheck(model.input) === undefined;
+    this.encoder = new OutputEncoder(model);
+    this.declaredBytes = declaredBytes(model.tensors.inputs);
+  }
+
+  /** Whether the model declares parts of outputs. */
+  get hasParts(): boolean {
+    return this.#model.part !== undefined;
+  }
+
+  /** Bytes of the files of an input, without files that the server has not read. */
+  fileBytesOf(input: unknown): number {
+    let bytes = 0;
+    for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
+    return bytes;
+  }
+
+  /** Total milliseconds for which the input's files waited during decoding. */
+  waitedMsOf(input: unknown): number {
+    return this.#filesOf(input).reduce((sum, { waitedMs }) => sum + waitedMs, 0);
+  }
+
+  /** The files of an input that must be fetched by URL. */
+  remoteFilesOf(input: unknown): readonly ModelFile[] {
+    const files = this.#filesOf(input);
+    return files.length === 0 ? files : files.filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
+  }
+
+  /**
+   * Fetches the content of a file, but does not fill the file.
+   * @param charge is charged before the bytes are read, and waits for memory
+   * @throws SconceError of the fetcher
+   */
+  fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
+    return this.#fetcher.fetch(file.url ?? "", { signal, maxBytes: file.limits.maxBytes, charge });
+  }
+
+  /**
+   * Decodes the data URIs of an input, and calls `preprocess`. Remote files must have their content. Returns a promise
+   * if `preprocess` is asynchronous.
+   * @param caller has a signal for the end of the prediction, created on demand
+   * @throws SconceError of a data URI, or an error of `preprocess` as a SconceError
+   */
+  prepare(input: unknown, caller: HookCaller, place?: InputPlace): Tensors | Promise<Tensors> {
+    for (const file of this.#filesOf(input)) {
+      file.belongsTo(this.#model, () => caller.fileSignal ?? caller.signal);
+      if (file.isFilled) continue;
+      file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
+    }
+    return this.#preprocess(input, caller, place);
+  }
+
+  /**
+   * Awaits a hook's promise. Then tells the event-loop monitor that the hook has just run, because code after an
+   * `await` may block the thread too.
+   */
+  async #awaited<T>(hook: HookName, given: Promise<T>): Promise<T> {
+    try {
+      return await given;
+    } catch (error) {
+      return this.#rethrow(hook, error);
+    } finally {
+      this.#hooks.ran(hook === "postprocessPart" ? "postprocess" : hook);
+    }
+  }
+
+  #rethrow(name: HookName, error: unknown): never {
+    const { inputs, outputs, parts } = this.#model.tensors;
+    const given = { preprocess: inputs, postprocess: outputs, postprocessPart: parts, demo: {} }[name];
+    throw hookError(error, { name, given: Object.keys(given) });
+  }
+
+  #filesOf(input: unknown): readonly ModelFile[] {
+    return this.#mayHaveFiles ? filesOf(input) : noFiles;
+  }
+
+  #preprocess(input: unknown, caller: HookCaller, place: InputPlace | undefined): Tensors | Promise<Tensors> {
+    try {
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, caller), place);
+      return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
+    } catch (error) {
+      return this.#rethrow("preprocess", error);
+    }
+  }
+
+  /**
+   * Calls `postprocess` for the rows of an item. The yielded parts go to `options.parts`.
+   * @returns the output or a promise of it; with `textForm`, a large output as JSON text
+   * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
+   */
+  finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
+    const { textForm, place, caller } = options;
+    try {
+      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input, caller }), place);
+      if (output instanceof Promise) {
+        const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
+        return textForm ? made.then((value) => this.encoder.forText(value, textForm)) : made;
+      }
+      const made = this.#wholeOf(output, options);
+      if (textForm === undefined) return made;
+      return made instanceof Promise
+        ? made.then((value) => this.encoder.forText(value, textForm))
+        : this.encoder.forText(made, textForm);
+    } catch (error) {
+      return this.#rethrow("postprocess", error);
+    }
+  }
+
+  #wholeOf(made: unknown, options: FinishOptions): unknown {
+    return isInParts(made) ? this.#inParts(made, options) : made;
+  }
+
+  async #inParts(generator: InParts, { place, parts }: FinishOptions): Promise<unknown> {
+    if (this.#model.part === undefined) {
+      const message = `postprocess yields parts, but the model declares no part; ${partFix}`;
+      return this.#rethrow("postprocess", new SconceError("item_failed", message));
+    }
+    return drained(generator, {
+      isOver: () => parts?.isOver ?? false,
+      ended: "the prediction has ended",
+      next: () =>
+        this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place))),
+      part: async (value) => parts?.part(await this.encoder.encodeAs("part", value)),
+    });
+  }
+
+  /**
+   * Calls `postprocessPart` for rows that `predict` yielded or `step` returned.
+   * @returns the part as JSON text; undefined if these rows make no part
+   * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
+   */
+  async part(rows: Rows, facts: CallFacts, place?: InputPlace): Promise<Encoded | undefined> {
+    const { part: schema, predict, postprocessPart } = this.#model;
+    if (schema === undefined || postprocessPart === undefined) {
+      const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
+      const given = typeof predict === "object" ? "step returns a part" : "predict yields rows";
+      const message = `${given}, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
+      return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
+    }
+    const call = () => postprocessPart(rows, facts);
+    const part = await this.#awaited(
+      "postprocessPart",
+      Promise.try(() => this.#hooks.call("postprocess", call, place)),
+    );
+    return part === undefined ? undefined : this.encoder.encodeAs("part", part);
+  }
+
+  /**
+   * Calls the author's `demo` function. Without this function, the inputs run as a prediction, and the
+   * outputs are also the demo outputs.
+   * @returns outputs and demo outputs as JSON texts, one for each input
+   * @throws SconceError `output_invalid`, or an error of the demo as a SconceError
+   */
+  async demo(inputs: readonly unknown[], { take, onOutput, parts, ...context }: DemoTools): Promise<DemoResult> {
+    const { demo } = this.#model;
+    const taken = (text: Encoded): Encoded => {
+      take(typeof text === "string" ? Buffer.byteLength(text) : text.reduce((sum, { length }) => sum + length, 0));
+      return text;
+    };
+    if (demo === undefined) {
+      const outputs: Encoded[] = [];
+      const output = (index: number, made: unknown) => {
+        const text = taken(this.encoder.encode(made));
+        outputs[index] = text;
+        onOutput?.(index, text);
+      };
+      await context.predict(inputs, { output, parts });
+      return { outputs, demoOutputs: outputs };
+    }
+    this.#hooks.ran("demo");
+    const given = await this.#awaited(
+      "demo",
+      Promise.try(() => demo.predict(inputs, context)),
+    );
+    const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
+    for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
+      if (Array.isArray(list) && list.length === inputs.length) continue;
+      const received = Array.isArray(list) ? String(list.length) : "none";
+      throw new SconceError(
+        "output_invalid",
+        `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
+      );
+    }
+    const textsOf = async (values: readonly unknown[], encode: (value: unknown) => Encoded | Promise<Encoded>) => {
+      const texts: Encoded[] = [];
+      for (const value of values) texts.push(taken(await encode(value)));
+      return texts;
+    };
+    return {
+      outputs: await textsOf(outputs, (output) => this.encoder.encodeAs("output", output)),
+      demoOutputs: await textsOf(demoOutputs, (output) => this.encoder.encodeAs("demoOutput", output)),
+    };
+  }
+}
+
+function declaredBytes(specs: TensorSpecs): number | undefined {
+  let bytes = 0;
+  for (const { dtype, dims } of Object.values(specs)) {
+    const shape = fixedShape(dims);
+    if (shape === undefined) return undefined;
+    bytes += countOf(shape) * arrayTypes[dtype].BYTES_PER_ELEMENT;
+  }
+  return bytes;
+}

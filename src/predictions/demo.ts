@@ -1,0 +1,97 @@
+/** Runs a demo prediction: calls the `demo` function of the model's author, and collects its outputs and logs. */
+import { SconceError } from "../base/errors.ts";
+import { type InputList, toArray } from "../pipeline/inputs/input-list.ts";
+import { faultBehind, type ItemFault } from "../pipeline/item-fault.ts";
+import type { ItemFlow } from "../pipeline/item-flow.ts";
+import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
+import { runDemo } from "../pipeline/run-demo.ts";
+import { joined, listText, type Text, textOf } from "./large-text.ts";
+import type { LivePrediction } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
+import { PartWork } from "./part-work.ts";
+
+export interface DemoWorkOptions {
+  readonly flow: ItemFlow;
+  readonly pipeline: ItemPipeline;
+  readonly onBegun: () => void;
+  /** Maximum UTF-8 bytes of the logs; the rest is cut. */
+  readonly maxLogBytes: number;
+  /** Counts the memory of outputs until the demo ends. */
+  readonly memory: OutputMemory;
+}
+
+const CUT = "\n[the logs are longer than this server keeps]\n";
+
+export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
+  const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
+  let fault: ItemFault | undefined;
+  const early: Text[] = [];
+  live.begin({
+    failure: (message) =>
+      `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
+    outputs: early,
+    release: () => memory[Symbol.dispose](),
+  });
+  const log = new BoundedLog(live, maxLogBytes);
+  const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
+    flow,
+    pipeline,
+    signal: live.signal,
+    onBegun: () => {
+      onBegun();
+      live.started();
+    },
+    write: (text) => log.write(text),
+    onOutput: (index, text) => {
+      early[index] = textOf(text);
+      live.itemDone();
+    },
+    parts: live.parts && new PartWork(live, memory),
+    take: (bytes) => {
+      const refusal = memory.take(bytes);
+      if (refusal === undefined) return;
+      live.end(refusal.message, refusal.reason);
+      throw new SconceError("canceled", refusal.message);
+    },
+  }).catch((error: unknown) => {
+    fault = faultBehind(error);
+    throw error;
+  });
+  const lists = [listText("outputs", outputs.map(textOf)), listText("demo_outputs", demoOutputs.map(textOf))];
+  live.itemsSucceeded = live.count;
+  live.finish({ status: "success", members: joined(lists, ",") });
+}
+
+class BoundedLog {
+  readonly #live: LivePrediction;
+  #freeBytes: number;
+
+  constructor(live: LivePrediction, maxBytes: number) {
+    this.#live = live;
+    this.#freeBytes = maxBytes;
+  }
+
+  /**
+   * Appends to the logs, up to the limit.
+   * @returns whether the logs accept more text
+   */
+  write(text: string): boolean {
+    if (this.#live.isOver || this.#freeBytes < 0) return false;
+    const bytes = Buffer.byteLength(text);
+    if (bytes > this.#freeBytes) {
+      this.#live.log(beginningOf(text, this.#freeBytes) + CUT);
+      this.#freeBytes = -1;
+    } else {
+      this.#live.log(text);
+      this.#live.charge.grow(bytes);
+      this.#freeBytes -= bytes;
+    }
+    return this.#freeBytes >= 0;
+  }
+}
+
+/** The first characters of a text, at most `maxBytes` bytes of UTF-8. A slice would keep the whole text in memory. */
+function beginningOf(text: string, maxBytes: number): string {
+  const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
+  return new TextDecoder().decode(bytes, { stream: true });
+}

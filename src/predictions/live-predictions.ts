@@ -1,0 +1,329 @@
+/** The unfinished predictions of this process. */
+
+import { OpenMap } from "../base/collections/open-map.ts";
+import { codedError, SconceError } from "../base/errors.ts";
+import { reasonOf } from "../base/failure-reason.ts";
+import { hashOf } from "../base/id-hash.ts";
+import { isLogged } from "../base/log.ts";
+import { until } from "../base/until.ts";
+import type { InputList } from "../pipeline/inputs/input-list.ts";
+import type { Charge } from "../pipeline/memory/charge.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import type { Sender } from "../pipeline/quarantine.ts";
+import type { Spans } from "../pipeline/spans.ts";
+import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
+import { Deadlines } from "./deadlines.ts";
+import { workOnDemo } from "./demo.ts";
+import { ItemWork, type ItemWorkContext } from "./item-work.ts";
+import { LivePrediction, type UnfinishedCount } from "./live.ts";
+import type { PredictionMetrics } from "./metrics.ts";
+import type { ModelVersion } from "./model-version.ts";
+import { OutputMemory } from "./output-memory.ts";
+import { PartLog } from "./part-log.ts";
+import type { Origin } from "./predictions.ts";
+import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
+import type { RunningBuild } from "./running-build.ts";
+import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
+import type { Webhooks } from "./webhooks/webhooks.ts";
+
+export interface ServiceLimits extends AdmissionLimits {
+  /** Maximum time limit of a prediction in milliseconds. */
+  readonly timeoutMs: number;
+  /** Maximum bytes of all outputs of a prediction. */
+  readonly maxResultBytes: number;
+  /** Maximum bytes of the logs of a demo prediction. */
+  readonly maxLogBytes: number;
+}
+
+/** The data of a prediction that log lines show. */
+export interface Logged {
+  readonly id: string;
+  readonly origin: Origin | undefined;
+  readonly model: ModelVersion | undefined;
+}
+
+export interface LivePredictionsOptions {
+  /** The build that runs new predictions. */
+  readonly build: RunningBuild;
+  readonly store: PredictionStore;
+  readonly limits: ServiceLimits;
+  readonly metrics: PredictionMetrics;
+  readonly memory: MemoryAccount;
+  readonly keys?: { ofId(id: string): UnfinishedCount | undefined } | undefined;
+  readonly webhooks?: Webhooks | undefined;
+  readonly unfinished?: Unfinished | undefined;
+  readonly others?: (() => Readonly<Unfinished>) | undefined;
+  readonly hasOthers?: boolean | undefined;
+  /** Writes the error of a prediction or an input into the server's log. */
+  readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
+  /** Called when a hook of the model writes a log line. */
+  readonly onLog?: (where: string, text: string, about: Logged) => void;
+  /** Called at the start and at the end of a prediction if the log level is `trace`. */
+  readonly onTrace?: (line: string, about: Logged) => void;
+  readonly tracing?: Spans | undefined;
+}
+
+export interface Beginning {
+  readonly build: RunningBuild;
+  readonly inputs: InputList;
+  readonly bytes: number;
+  readonly charge: Charge;
+  /** Milliseconds until the time limit. Set for a request that another process accepted: the time already runs. */
+  readonly leftMs?: number;
+  /** Whether to run no inputs, because the caller ends the prediction as failed. */
+  readonly mustFail?: boolean;
+  readonly isWaitedFor?: boolean;
+  readonly sender?: Sender | undefined;
+}
+
+export class LivePredictions {
+  readonly admission: Admission;
+  readonly unread = new UnreadOutcomes();
+  readonly #options: LivePredictionsOptions;
+  readonly #live = new OpenMap<string, LivePrediction>(hashOf);
+  readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
+  /** How the current build runs inputs. */
+  #itemWork: ItemWorkContext;
+  #build: RunningBuild;
+  readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
+  #lastEndMs = performance.now();
+  #isDraining = false;
+  #isAbandoned = false;
+
+  constructor(options: LivePredictionsOptions) {
+    this.#options = options;
+    this.admission = new Admission({ ...options, waitMs: (...asked) => this.#build.parts.flow.waitMs(...asked) });
+    this.#build = options.build;
+    this.#itemWork = this.#workOf(options.build);
+  }
+
+  /** The build that runs new predictions. */
+  get build(): RunningBuild {
+    return this.#build;
+  }
+
+  set build(build: RunningBuild) {
+    this.#build = build;
+    this.#itemWork = this.#workOf(build);
+  }
+
+  #workOf({ parts: { flow, pipeline } }: RunningBuild): ItemWorkContext {
+    const { metrics, onFault, onLog } = this.#options;
+    return {
+      flow,
+      encode: (output, form) => pipeline.encoder.encode(output, form),
+      encoded: (ms) => metrics.took("encode", ms),
+      begun: (live) => this.#hasBegun(live),
+      expired: (live) => this.#expire(live),
+      logged: (live, index, text) => onLog?.(`prediction ${live.id}, input ${index}`, text, live),
+      faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
+    };
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Numbers of unfinished predictions, their inputs and their body bytes. */
+  get unfinished(): Readonly<Unfinished & { predictions: number }> {
+    const { items, bytes } = this.admission.unfinished;
+    return { items, bytes, predictions: this.#live.size };
+  }
+
+  /** Age in milliseconds of the oldest prediction with inputs that are in no batch yet; 0 if there is none. */
+  get oldestWaitMs(): number {
+    for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
+    return 0;
+  }
+
+  get(id: string): LivePrediction | undefined {
+    return this.#live.get(id);
+  }
+
+  begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
+    const { build, inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
+    const { mustFail = false, isWaitedFor = false, sender } = beginning;
+    const { memory } = this.#options;
+    const { pipeline } = build.parts;
+    build.begun();
+    const live = new LivePrediction({
+      request,
+      build,
+      bytes,
+      charge,
+      deadlineMs: performance.now() + leftMs,
+      parts: pipeline.hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
+      onEnd: this.#onEnd,
+    });
+    live.isStored = beginning.leftMs !== undefined;
+    if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
+    this.admission.begun(live.count, bytes);
+    live.key = this.#options.keys?.ofId(live.id);
+    const { tracing } = this.#options;
+    live.span = tracing?.prediction({
+      id: live.id,
+      kind: nounOf(live.kind),
+      count: live.count,
+      model: live.model?.name,
+      origin: live.origin,
+    });
+    live.key?.begun();
+    this.#live.set(live.id, live);
+    this.#deadlines.add(live);
+    if (mustFail) return live;
+    if (live.kind === "demo") {
+      this.#runDemo(live, inputs, build);
+    } else {
+      const { deadlineMs } = live;
+      const memory = this.#memoryOf(live);
+      new ItemWork(live, inputs, build === this.#build ? this.#itemWork : this.#workOf(build), {
+        deadlineMs,
+        memory,
+        isWaitedFor,
+        client: sender,
+        predictionId: live.id,
+        span: live.span,
+      }).run();
+    }
+    return live;
+  }
+
+  /** Stores the request and its webhook. @throws SconceError `predictions_unwritable` */
+  async store(live: LivePrediction): Promise<void> {
+    const { request, webhook } = live;
+    if (!live.mustStore) return;
+    live.isStored = true;
+    const { store, webhooks } = this.#options;
+    try {
+      // Queues the writes of request and webhook before the first `await`, so that an outcome is written after them.
+      const stored = request && store.create({ ...request, body: storedBody(request.body) });
+      await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
+    } catch (error) {
+      live.isStored = false;
+      // A client that chose the id will send it again, and must then find no record of this failed attempt.
+      live.isWithdrawn = request?.digest !== undefined;
+      // The request fails, so its webhook must send no message.
+      live.webhook = undefined;
+      webhooks?.remove(live.record);
+      live.end(CANCELED, "store");
+      throw error;
+    }
+    live.request = undefined;
+    if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
+  }
+
+  /** Ends a prediction that another process runs now. Writes no outcome and sends no webhook message. */
+  withdraw(id: string): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.isWithdrawn = true;
+    live.webhook = undefined;
+    live.end(CANCELED, "canceled");
+  }
+
+  /** Milliseconds since the last prediction ended; 0 while a prediction runs. */
+  get idleMs(): number {
+    return this.#live.size > 0 ? 0 : performance.now() - this.#lastEndMs;
+  }
+
+  /** Fails all unfinished predictions, because the model cannot be loaded. */
+  failAll(message: string): void {
+    for (const live of [...this.#live]) live.end(message, "engine");
+  }
+
+  /** Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` ms. */
+  drain(maxMs = Infinity): Promise<void> {
+    this.#isDraining = true;
+    return until(() => this.#live.size === 0, maxMs);
+  }
+
+  /** Leaves unfinished stored predictions to the next process: this process no longer writes their outcomes. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    for (const live of this.#live) if (live.isStored && live.hasBegun) this.#options.store.interrupted(live.id);
+  }
+
+  #memoryOf(live: LivePrediction): OutputMemory {
+    const { memory, limits } = this.#options;
+    return new OutputMemory(live, memory, limits.maxResultBytes);
+  }
+
+  #runDemo(live: LivePrediction, inputs: InputList, build: RunningBuild): void {
+    const { limits, onFault } = this.#options;
+    const { flow, pipeline } = build.parts;
+    const { maxLogBytes } = limits;
+    const onBegun = () => this.#hasBegun(live);
+    const memory = this.#memoryOf(live);
+    workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
+      if (live.isOver) return;
+      const coded = codedError(error);
+      onFault?.(`demo prediction ${live.id}`, coded, live);
+      live.end(coded.clientMessage, reasonOf(coded.code));
+    });
+  }
+
+  #hasBegun(live: LivePrediction): void {
+    live.hasBegun = true;
+    if (live.isStored && !this.#isAbandoned) this.#options.store.begun(live.id);
+  }
+
+  #expire(live: LivePrediction): void {
+    const error = new SconceError("timed_out", `Timed out after ${Math.round(live.timeoutMs / 10) / 100} s`);
+    this.#options.onFault?.(`${nounOf(live.kind)} ${live.id}`, error, live);
+    live.end(error.message, "timeout");
+  }
+
+  #ended(live: LivePrediction, record: EndedRecord): void {
+    const { metrics, store, webhooks, onTrace } = this.#options;
+    if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
+    live.span?.ended(live.failedFor);
+    this.#live.delete(live.id);
+    live.build?.ended();
+    if (this.#live.size === 0) this.#lastEndMs = performance.now();
+    if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
+    this.#deadlines.delete(live);
+    this.admission.ended(live.count, live.bytes);
+    live.key?.ended();
+    // Withdrawn: the client got an error instead of the prediction, or another process runs it.
+    if (live.isWithdrawn) {
+      if (live.webhook !== undefined) webhooks?.remove(record);
+      return;
+    }
+    // A prediction that could not be stored was refused with an error.
+    const wasRefused = live.failedFor === "store";
+    if (!(this.#isAbandoned && live.isStored) && !wasRefused) {
+      store.finish(record);
+      if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
+    }
+    metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
+  }
+}
+
+export function nounOf(kind: Kind): string {
+  return kind === "demo" ? "demo prediction" : "prediction";
+}
+
+/** Above this number, the ids of unread outcomes are forgotten: evidently clients do not read outcomes. */
+const MAX_UNREAD = 10_000;
+
+/**
+ * Ids of ended, stored predictions without a webhook whose outcome no client has read. A stopping server waits until
+ * clients have read them.
+ */
+class UnreadOutcomes {
+  #ids = new OpenMap<string, true>(hashOf);
+
+  ended(id: string): void {
+    if (this.#ids.size === MAX_UNREAD) this.#ids = new OpenMap(hashOf);
+    this.#ids.set(id, true);
+  }
+
+  read(id: string): void {
+    this.#ids.delete(id);
+  }
+
+  /** Resolves when clients have read all outcomes, or after about `maxMs` milliseconds. */
+  all(maxMs: number): Promise<void> {
+    return until(() => this.#ids.size === 0, maxMs);
+  }
+}

@@ -1,0 +1,139 @@
+/** Keeps ended predictions in memory, up to limits of count, age and bytes. Unfinished requests are not stored. */
+
+import { hashOf } from "../base/id-hash.ts";
+import type { Charge } from "../pipeline/memory/charge.ts";
+import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import type { EndedRecord, PredictionRecord } from "./record.ts";
+import { RecordIndex } from "./record-index.ts";
+import { type Place, RecordLog } from "./record-log.ts";
+import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
+
+/** Bytes counted for a record besides its texts, the same in every store. In memory a record takes about 340 bytes. */
+const RECORD_BYTES = 704;
+
+interface Options {
+  readonly now?: () => number;
+  readonly memory?: MemoryAccount;
+}
+
+export class MemoryStore implements PredictionStore {
+  readonly #limits: RetentionLimits;
+  readonly #records = new RecordLog();
+  readonly #index = new RecordIndex();
+  readonly #charge: Charge;
+  readonly #now: () => number;
+
+  /**
+   * @param options.now monotonic clock in milliseconds
+   * @param options.memory the memory of the whole server. While it is over its limit, the store evicts its oldest
+   * records.
+   */
+  constructor(limits: RetentionLimits, { now = () => performance.now(), memory = new MemoryAccount() }: Options = {}) {
+    this.#limits = { ...limits, maxBytes: Math.min(limits.maxBytes, memory.maxResultBytes) };
+    this.#now = now;
+    this.#charge = memory.add("results", 0);
+    memory.onPressure(() => {
+      for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
+        if (!memory.isOver || this.#index.size < 2) return;
+        this.#evict(oldest);
+      }
+    });
+  }
+
+  get retained(): { count: number; bytes: number } {
+    this.#sweep(this.#now());
+    return { count: this.#index.size, bytes: this.#charge.bytes };
+  }
+
+  create(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  begun(): void {}
+
+  interrupted(): void {}
+
+  finish(record: EndedRecord): void {
+    this.keep(record);
+  }
+
+  /**
+   * Stores an ended prediction.
+   * @returns the bytes counted for the record; undefined if the id has an outcome already
+   */
+  keep(record: EndedRecord): number | undefined {
+    const hash = hashOf(record.id);
+    const keptMs = this.#now();
+    if (this.#isTaken(record.id, hash, keptMs)) return undefined;
+    const place = this.#records.push(record, keptMs, hash);
+    this.#index.add(hash, place);
+    const bytes = this.#bytesOf(place);
+    this.#charge.grow(bytes);
+    this.#sweep(keptMs);
+    return bytes;
+  }
+
+  get(id: string): Promise<PredictionRecord | undefined> {
+    return Promise.resolve(this.recall(id));
+  }
+
+  /** Like `get`, but synchronous. */
+  recall(id: string): EndedRecord | undefined {
+    this.#sweep(this.#now());
+    const place = this.#placeOf(id);
+    return place === undefined ? undefined : this.#records.record(place);
+  }
+
+  evict(id: string): void {
+    const place = this.#placeOf(id);
+    if (place !== undefined) this.#evict(place);
+  }
+
+  async *takeOver(): AsyncGenerator<UnfinishedRequest> {}
+
+  written(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  flush(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** Whether the id has an outcome that has not expired. */
+  #isTaken(id: string, hash: number, now: number): boolean {
+    if (this.#placeOf(id, hash) === undefined) return false;
+    this.#sweep(now);
+    return this.#placeOf(id, hash) !== undefined;
+  }
+
+  #placeOf(id: string, hash = hashOf(id)): Place | undefined {
+    return this.#index.find(id, hash, this.#records);
+  }
+
+  #sweep(now: number): void {
+    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
+      const count = this.#index.size;
+      const isOver =
+        count > maxCount ||
+        (this.#charge.bytes > maxBytes && count > 1) ||
+        now - this.#records.keptMs(oldest) > maxAgeMs;
+      if (!isOver) return;
+      this.#evict(oldest);
+    }
+  }
+
+  #evict(place: Place): void {
+    this.#index.delete(this.#records.hash(place), place);
+    this.#charge.grow(-this.#bytesOf(place));
+    this.#records.drop(place);
+  }
+
+  #bytesOf(place: Place): number {
+    return RECORD_BYTES + this.#records.textBytes(place);
+  }
+}

@@ -1,0 +1,47 @@
+/** A build of a model that runs predictions in this process. */
+
+import type { Bodies } from "../pipeline/inputs/bodies.ts";
+import type { ItemFlow } from "../pipeline/item-flow.ts";
+import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
+import type { ModelVersion } from "./model-version.ts";
+import type { Kind } from "./record.ts";
+
+export interface BuildParts {
+  readonly flow: ItemFlow;
+  readonly pipeline: ItemPipeline;
+  readonly bodies: Bodies;
+  /** The build that predictions name; undefined outside a server. */
+  readonly version: ModelVersion | undefined;
+  /** Maximum inputs of one request, by kind of prediction. */
+  readonly maxInputs: Readonly<Record<Kind, number>>;
+}
+
+/** Counts its predictions: a build that another one has replaced is closed after its last prediction. */
+export class RunningBuild {
+  readonly parts: BuildParts;
+  #running = 0;
+  #onIdle: (() => void) | undefined;
+
+  constructor(parts: BuildParts) {
+    this.parts = parts;
+  }
+
+  /** Counts a prediction, from the decoding of its body on. */
+  begun(): void {
+    this.#running += 1;
+  }
+
+  /** Subtracts a prediction that has ended, or that was refused. */
+  ended(): void {
+    this.#running -= 1;
+    if (this.#running === 0) this.#onIdle?.();
+  }
+
+  /** Resolves when the build runs no prediction. */
+  idle(): Promise<void> {
+    if (this.#running === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+}

@@ -1,0 +1,127 @@
+/** Opens a prediction database, and creates or upgrades its tables. */
+import { Database } from "bun:sqlite";
+import { chmodSync, closeSync, openSync, statSync } from "node:fs";
+import { codeOf } from "../../base/errors.ts";
+
+export interface FileOptions {
+  readonly path: string;
+  readonly sync: "normal" | "full";
+  /** Whether nobody else has the database open. Opening it then moves a damaged file aside, and removes files without a row. */
+  readonly isMain: boolean;
+}
+
+/** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
+const BUSY_TIMEOUT_MS = 10_000;
+/** From this size on, a write-ahead log is copied into the database after a write, else when the thread is idle. */
+export const MAX_LOG_BYTES = 16 * 1024 * 1024;
+
+/** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
+const APPLICATION_ID = 0x73636e63;
+const VERSION = 2;
+/** Maximum size of a file that is checked for damage at the start: a check reads the whole file. */
+const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Times in `ended_ms`, `deadline_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock, all in
+ * milliseconds. `webhooks` has undelivered webhooks.
+ */
+const tables = `
+  CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    elapsed_ms REAL NOT NULL, wall_ms REAL NOT NULL
+  ) STRICT;
+  INSERT INTO meta VALUES (1, 0, 0, 0, 0);
+  CREATE TABLE unfinished (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
+    created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
+    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
+    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
+  ) STRICT;
+  CREATE TABLE ended (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
+    file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
+    created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
+    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
+  ) STRICT;
+  CREATE TABLE webhooks (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
+  ) STRICT;
+`;
+/** A file that the server cannot read, and moves aside. The message continues a sentence, such as "it is damaged". */
+export class UnreadableFile extends Error {}
+
+/**
+ * Opens the database, and creates it if it is missing.
+ * @param options.isMain whether to check the file for damage
+ * @throws UnreadableFile, an error of SQLite or the disk, or an Error whose message continues a sentence
+ */
+export function connect({ path, sync, isMain }: FileOptions): Database {
+  makePrivate(path);
+  const database = new Database(path, { readwrite: true, create: true, strict: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    prepareSchema(database);
+    if (isMain && statSync(path).size <= MAX_CHECKED_BYTES) check(database);
+    database.run("PRAGMA journal_mode = WAL");
+    database.run(`PRAGMA synchronous = ${sync}`);
+    database.run("PRAGMA wal_autocheckpoint = 0");
+    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
+    database.run("PRAGMA cache_size = -16000");
+    return database;
+  } catch (error) {
+    database.close();
+    if (codeOf(error).startsWith("SQLITE_CORRUPT"))
+      throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)", { cause: error });
+    throw error;
+  }
+}
+
+/** Makes the file readable for its owner only; SQLite gives its log files the same mode. */
+function makePrivate(path: string): void {
+  try {
+    // Opens only a new file: closing an existing one would release the locks of SQLite in this process.
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+    chmodSync(path, 0o600);
+  }
+}
+
+/** Creates the tables. Throws for a database of another program, or of another release of sconce. */
+function prepareSchema(database: Database): void {
+  if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
+    // Must precede the tables: once a database has tables, only VACUUM makes the change effective.
+    database.run("PRAGMA auto_vacuum = INCREMENTAL");
+  }
+  database
+    .transaction(() => {
+      const [application, version] = [number(database, "application_id"), number(database, "user_version")];
+      const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
+      if (application === 0 && version === 0 && !hasTables) {
+        database.run(tables);
+        database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
+        database.run(`PRAGMA user_version = ${VERSION}`);
+        return;
+      }
+      if (application !== APPLICATION_ID) throw new Error("it is a database of another program; name another file");
+      if (version > VERSION) {
+        const versions = `its format is ${version} and this sconce knows ${VERSION}`;
+        throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
+      }
+      if (version < VERSION) throw new UnreadableFile("an earlier sconce wrote it");
+    })
+    .immediate();
+}
+
+function check(database: Database): void {
+  if (text(database, "quick_check(1)") !== "ok") throw new UnreadableFile("it is damaged (SQLITE_CORRUPT)");
+}
+
+function number(database: Database, pragma: string): number {
+  return Number(text(database, pragma));
+}
+
+function text(database: Database, pragma: string): string {
+  const [[value] = []] = database.query(`PRAGMA ${pragma}`).values();
+  return String(value);
+}

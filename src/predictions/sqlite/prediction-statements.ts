@@ -1,0 +1,86 @@
+/** The SQL statements of a prediction database. */
+import type { Database, SQLQueryBindings } from "bun:sqlite";
+import type { StoredWebhook } from "../webhooks/webhook.ts";
+import type { CreateRow, EndRow, RequestSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
+
+/** One of the oldest ended predictions. */
+export interface Oldest {
+  readonly seq: number;
+  readonly bytes: number;
+  readonly endedMs: number;
+  readonly file: string | null;
+}
+
+type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
+type Unfinished = Omit<StoredRequest, "leftMs"> & {
+  readonly deadlineMs: number;
+  readonly begunAtMs: number | null;
+  readonly server: string;
+};
+
+const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
+
+export type Statements = ReturnType<typeof statements>;
+
+/** @param database opened with `strict`, so that bindings have names without a prefix */
+export function statements(database: Database) {
+  const prepare = <Result, Parameters extends SQLQueryBindings[]>(sql: string) =>
+    database.prepare<Result, Parameters>(sql);
+  return {
+    meta: prepare<Meta, []>(
+      "SELECT count totalCount, bytes totalBytes, elapsed_ms elapsedMs, wall_ms wallMs FROM meta",
+    ),
+    setMeta: prepare<null, [Meta]>(
+      "UPDATE meta SET count = $totalCount, bytes = $totalBytes, elapsed_ms = $elapsedMs, wall_ms = $wallMs",
+    ),
+    files: prepare<{ file: string }, []>(
+      "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
+    ),
+
+    create: prepare<null, [CreateRow & { readonly deadlineMs: number; readonly server: string }]>(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
+       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
+       WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
+    ),
+    begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
+    takenOver: prepare<null, [number, string, number]>(
+      "UPDATE unfinished SET begun_at_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
+    ),
+    removeUnfinished: prepare<{ file: string | null }, [string]>("DELETE FROM unfinished WHERE id = ? RETURNING file"),
+    getUnfinished: prepare<StoredRecord, [string]>(
+      `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
+         NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
+    ),
+    sources: prepare<RequestSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server, model FROM unfinished"),
+    newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
+    oldestUnfinished: prepare<Unfinished, [number, number, string]>(
+      `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
+         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
+       FROM unfinished WHERE seq > ? AND seq <= ?
+         AND instr(?, substr(id, 1, 1) || ' ' || server || ' ' || model || ',') ORDER BY seq LIMIT 1`,
+    ),
+
+    end: prepare<null, [EndRow & { readonly endedMs: number }]>(
+      `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
+         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
+       VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
+         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
+    ),
+    getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
+      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
+         file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
+    ),
+    removeExpired: prepare<{ bytes: number; file: string | null }, [string, number, number]>(
+      "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes, file",
+    ),
+    oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?"),
+    removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
+
+    addWebhooks: prepare<null, [string]>(
+      `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
+       ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook`,
+    ),
+    removeWebhooks: prepare<null, [string]>("DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))"),
+    webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM webhooks ORDER BY seq"),
+  };
+}

@@ -1,0 +1,155 @@
+/** Sends signed webhook messages. A slow receiver does not delay messages to other receivers. */
+
+import { Gate } from "../../base/collections/gate.ts";
+import { messageOf } from "../../base/errors.ts";
+import { boundedBytes, chunksOf } from "../../machine/network/bounded-body.ts";
+import type { GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
+import { signatures } from "./webhook.ts";
+
+/** Maximum length of the data in a message. Longer data are left out, and the receiver can read them from the server. */
+export const MAX_DATA_LENGTH = 2 ** 20;
+/** JSON member that a message has instead of data that are too long. */
+export const TRUNCATED = '"truncated":true';
+
+export interface WebhookMessage {
+  /** Equal in every attempt to send the message. */
+  readonly id: string;
+  readonly type: string;
+  readonly occurredAtMs: number;
+  /** JSON text. */
+  readonly data: string;
+}
+
+/** The result of an attempt. `unsubscribed`: the receiver answered 410, and wants no more messages. */
+export type Delivery =
+  | { readonly result: "delivered" | "unsubscribed" }
+  | { readonly result: "failed"; readonly why: string; readonly afterMs: number };
+
+export interface SenderOptions {
+  readonly requests: GuardedRequests;
+  readonly secrets: readonly string[];
+  readonly userAgent: string;
+  readonly memory: MemoryAccount;
+  /** Time limit of an attempt in milliseconds. Default: `TIMEOUT_MS`. */
+  readonly timeoutMs?: number | undefined;
+}
+
+const TIMEOUT_MS = 15_000;
+/** Maximum messages that are sent to one host at the same time. */
+const MAX_OF_HOST = 4;
+/**
+ * Maximum messages that are sent at the same time to a class of hosts. Silent hosts cannot take the slots of other
+ * hosts.
+ */
+const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
+/** Maximum hosts whose class is remembered. The least recently used host is forgotten first. */
+const MAX_HOSTS = 10_000;
+/** Maximum bytes of an answer to read, so that its connection can be used again. */
+const MAX_ANSWER_BYTES = 16 * 1024;
+/** Longest pause that a receiver may ask for by Retry-After. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
+
+interface Host {
+  readonly gate: Gate;
+  /** Number of messages to the host that wait or are being sent. */
+  users: number;
+  /** Result of the last message: `silent` if no whole answer came in time; `unknown` before the first message. */
+  class: keyof typeof MAX_OF_CLASS;
+}
+
+export class WebhookSender {
+  readonly #options: SenderOptions;
+  readonly #gates = {
+    responsive: new Gate(MAX_OF_CLASS.responsive),
+    unknown: new Gate(MAX_OF_CLASS.unknown),
+    silent: new Gate(MAX_OF_CLASS.silent),
+  };
+  readonly #hosts = new Map<string, Host>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Waits for a free slot of the host, then sends a message.
+   * @param message creates the message at that time; undefined cancels it
+   * @returns undefined if nothing was sent
+   */
+  async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
+    const host = this.#hostOf(url);
+    host.users += 1;
+    try {
+      return await host.gate.run(this, () =>
+        this.#gates[host.class].run(host, async () =>
+          this.#stopping.signal.aborted ? undefined : this.#post(url, host, message),
+        ),
+      );
+    } finally {
+      host.users -= 1;
+    }
+  }
+
+  /** Aborts all messages. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  #hostOf({ host: name }: URL): Host {
+    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, class: "unknown" };
+    this.#hosts.delete(name);
+    this.#hosts.set(name, host);
+    const [oldest] = this.#hosts;
+    if (this.#hosts.size > MAX_HOSTS && oldest?.[1].users === 0) this.#hosts.delete(oldest[0]);
+    return host;
+  }
+
+  async #post(url: URL, host: Host, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
+    const { requests, secrets, userAgent, memory, timeoutMs = TIMEOUT_MS } = this.#options;
+    try {
+      const created = await message();
+      if (created === undefined) return undefined;
+      const { id, type, occurredAtMs, data } = created;
+      using charge = memory.take("answers", HELD_PER_OUTPUT_BYTE * data.length);
+      if (charge === undefined) return { result: "failed", why: "there is no memory for the message", afterMs: 0 };
+      const body = `{"type":"${type}","timestamp":"${new Date(occurredAtMs).toISOString()}","data":${data}}`;
+      const seconds = Math.floor(Date.now() / 1000);
+      const sending = requests.send(url, {
+        method: "POST",
+        signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(timeoutMs)]),
+        headers: {
+          "Content-Type": "application/json",
+          "User-Agent": userAgent,
+          "webhook-id": id,
+          "webhook-timestamp": String(seconds),
+          "webhook-signature": signatures(secrets, { id, seconds, body }),
+        },
+        body,
+      });
+      const response = await sending.catch((error: unknown) => {
+        host.class = "silent";
+        throw error;
+      });
+      // Whether the body arrives decides the host's class. The status alone decides about the delivery.
+      const isWhole = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
+        () => true,
+        () => false,
+      );
+      host.class = isWhole ? "responsive" : "silent";
+      if (response.ok) return { result: "delivered" };
+      if (response.status === 410) return { result: "unsubscribed" };
+      const afterMs = retryAfterMs(response.headers.get("retry-after"));
+      return { result: "failed", why: `it answered ${response.status}`, afterMs };
+    } catch (error) {
+      return { result: "failed", why: messageOf(error), afterMs: 0 };
+    }
+  }
+}
+
+/** Pause that a receiver asks for, in milliseconds. @param header value of Retry-After, in seconds or as a date */
+function retryAfterMs(header: string | null): number {
+  if (header === null) return 0;
+  const afterMs = /^\d+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();
+  return Math.min(Math.max(0, afterMs || 0), MAX_RETRY_AFTER_MS);
+}

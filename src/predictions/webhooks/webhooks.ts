@@ -1,0 +1,315 @@
+/**
+ * Sends the webhook messages of predictions. Only the message about the end is sent again after a failure, until the
+ * store evicts the prediction.
+ */
+
+import { version } from "../../../package.json";
+import { urlLabel } from "../../author/url-label.ts";
+import { oneLine, SconceError } from "../../base/errors.ts";
+import { LogFields, log } from "../../base/log.ts";
+import { logLimit } from "../../base/log-limit.ts";
+import { until } from "../../base/until.ts";
+import { AddressGuard } from "../../machine/network/address-guard.ts";
+import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import type { Charge } from "../../pipeline/memory/charge.ts";
+import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
+import { newId } from "../ids.ts";
+import type { LivePrediction } from "../live.ts";
+import type { PredictionMetrics } from "../metrics.ts";
+import { hasEnded, type PredictionRecord } from "../record.ts";
+import type { PredictionStore } from "../store.ts";
+import { Progress } from "./progress.ts";
+import { type Webhook, type WebhookKey, type WebhookStore, webhookOf, webhookText } from "./webhook.ts";
+import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
+
+export interface WebhooksOptions {
+  readonly sender: WebhookSender;
+  /** Keeps undelivered webhooks for later processes; undefined if they are lost with this process. */
+  readonly store: WebhookStore | undefined;
+  /** Reads an ended prediction; undefined if the store has evicted it. */
+  readonly read: (id: string) => Promise<PredictionRecord | undefined>;
+  readonly json: (record: PredictionRecord) => string;
+  /** Refuses hosts that webhooks must not reach. @throws SconceError */
+  readonly check: (hostname: string) => void;
+  readonly metrics: Pick<PredictionMetrics, "webhook">;
+  readonly memory: MemoryAccount;
+}
+
+/**
+ * Above this number of undelivered webhooks, or this fraction of the memory limit, predictions with webhooks are
+ * refused.
+ */
+const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
+/** Bytes of memory to count for a webhook in addition to its URL. */
+const WAITING_BYTES = 2000;
+/** Milliseconds before the second attempt. The pause doubles for each further attempt. */
+const FIRST_DELAY_MS = 250;
+const MAX_DELAY_MS = 300_000;
+const EXPIRED = "the prediction is kept no longer";
+
+/** The options of `serve` for webhooks. */
+interface WebhookOptions {
+  readonly webhookSecret: readonly string[];
+  readonly allowPrivateUrls: boolean;
+}
+
+/** A webhook of an ended prediction, whose last message is not delivered. */
+interface Waiting extends WebhookKey {
+  readonly webhook: Webhook;
+  readonly sinceMs: number;
+}
+
+/**
+ * Opens the webhooks of a server; undefined without --webhook-secret, because receivers cannot trust unsigned messages.
+ */
+export function openWebhooks(
+  { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: WebhookOptions,
+  { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
+): Webhooks | undefined {
+  if (secrets.length === 0) return undefined;
+  const guard = new AddressGuard({ allowPrivate });
+  const requests = new GuardedRequests(guard);
+  return new Webhooks({
+    ...options,
+    sender: new WebhookSender({ requests, secrets, userAgent: `sconce/${version}`, memory: options.memory }),
+    store: store.webhooks,
+    read: (id) => store.get(id),
+    check: (hostname) => guard.literal(hostname),
+  });
+}
+
+export class Webhooks {
+  readonly #options: WebhooksOptions;
+  /** Undelivered webhooks by id, in the order in which their predictions ended. */
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #charge: Charge;
+  readonly #progress = new Map<string, Progress>();
+  #isStopped = false;
+
+  constructor(options: WebhooksOptions) {
+    this.#options = options;
+    // Charged as results, because the memory account admits any request when only results are in memory.
+    this.#charge = options.memory.add("results", 0);
+  }
+
+  /** Number of undelivered webhooks of ended predictions. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Milliseconds since the end of the oldest prediction with an undelivered webhook; 0 if there is none. */
+  get oldestMs(): number {
+    const [oldest] = this.#waiting.values();
+    return oldest === undefined ? 0 : performance.now() - oldest.sinceMs;
+  }
+
+  get predictions(): readonly WebhookKey[] {
+    return [...this.#waiting.values()];
+  }
+
+  /** Whether the limits allow one more webhook. */
+  get hasRoom(): boolean {
+    const { store, memory } = this.#options;
+    const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
+    return !isFull && this.#charge.bytes <= MAX_WAITING.ofMemory * memory.maxBytes;
+  }
+
+  /** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
+  admit({ url }: Webhook): void {
+    try {
+      this.#options.check(new URL(url).hostname);
+    } catch (error) {
+      throw new SconceError("webhook_refused", error instanceof SconceError ? error.message : "", { cause: error });
+    }
+    if (!this.hasRoom) throw new SconceError("queue_full", "too many webhooks wait to be told; try again later");
+  }
+
+  /** Stores the webhook of a prediction. @throws SconceError `predictions_unwritable` */
+  async store(id: string, webhook: Webhook): Promise<void> {
+    await this.#options.store?.add(id, webhookText(webhook));
+  }
+
+  remove(key: WebhookKey): void {
+    this.#options.store?.remove(key);
+  }
+
+  /**
+   * Sends the webhooks that earlier processes have left in the store.
+   * @param owners selects predictions by the first character of their ids
+   * @param options.isPartly whether another process sends the webhooks of ended predictions
+   */
+  async resume(
+    owners: (owner: string) => boolean,
+    liveOf: (id: string) => LivePrediction | undefined,
+    { isPartly = false }: { readonly isPartly?: boolean } = {},
+  ): Promise<void> {
+    for (const { id, webhook: text } of (await this.#options.store?.undelivered(owners)) ?? []) {
+      const webhook = webhookOf(text);
+      const live = liveOf(id);
+      if (live !== undefined && live.webhook === undefined) {
+        live.webhook = webhook;
+        this.watch(live, webhook);
+      }
+      if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
+      const record = await this.#options.read(id);
+      // The webhook of an unfinished prediction is left to the process that runs it.
+      if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
+    }
+  }
+
+  /** Starts sending messages about a running prediction. */
+  watch(live: LivePrediction, { url, events }: Webhook): void {
+    const wanted = events.filter((event) => event !== "completed");
+    if (wanted.length === 0) return;
+    const { id, kind } = live;
+    const { json, read, sender, metrics } = this.#options;
+    const receiver = new URL(url);
+    const progress = new Progress(live, {
+      wanted,
+      json,
+      read,
+      send: async (event, dataOf) => {
+        const sent = await sender.send(receiver, async () => {
+          const data = await dataOf();
+          if (data === undefined) return undefined;
+          return { id: `msg_${newId("")}`, type: `${kind}.${event}`, occurredAtMs: Date.now(), data };
+        });
+        if (sent !== undefined) metrics.webhook(sent.result === "delivered" ? "told" : "given_up");
+        return sent;
+      },
+    });
+    this.#progress.set(id, progress);
+    // Deletes the entry when the prediction is over: `ended` is not called if another process ends the prediction.
+    live.onceOver(() => this.#progress.delete(id));
+  }
+
+  /** Starts sending the last message of an ended prediction, which `read` must find. Never throws. */
+  ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
+    const before = this.#waiting.get(id);
+    if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
+    this.giveUp(id);
+    const bytes = WAITING_BYTES + webhook.url.length;
+    const waiting: Waiting = { id, createdAtMs, webhook, sinceMs: performance.now() };
+    this.#charge.grow(bytes);
+    this.#waiting.set(id, waiting);
+    void this.#deliver(waiting).finally(() => {
+      this.#charge.grow(-bytes);
+      if (this.#isCurrent(waiting)) this.#waiting.delete(id);
+    });
+  }
+
+  /**
+   * Drops the webhook of an evicted prediction when a new prediction gets its id, since the old receiver must not get
+   * the new outcome.
+   */
+  giveUp(id: string): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    this.#waiting.delete(id);
+    this.#givenUp(waiting, EXPIRED);
+    this.remove(waiting);
+  }
+
+  /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
+  settled(maxMs: number): Promise<void> {
+    return until(() => this.#waiting.size === 0, maxMs);
+  }
+
+  /** Stops sending. Undelivered webhooks stay in the store for the next process. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#options.sender.stop();
+  }
+
+  async #deliver(waiting: Waiting): Promise<void> {
+    const { sender, metrics } = this.#options;
+    const { id, webhook } = waiting;
+    await this.#progress.get(id)?.ended();
+    if (!this.#isCurrent(waiting)) return;
+    const receiver = new URL(webhook.url);
+    for (let failures = 0; webhook.events.includes("completed"); failures++) {
+      const sent = await sender.send(receiver, () => this.#message(waiting));
+      if (this.#isStopped || !this.#isCurrent(waiting)) return;
+      if (sent?.result === "delivered") {
+        metrics.webhook("told");
+        break;
+      }
+      if (sent?.result !== "failed") {
+        this.#givenUp(waiting, sent === undefined ? EXPIRED : "it answered 410");
+        break;
+      }
+      metrics.webhook("failed");
+      warn(id, "failed", receiver, sent.why);
+      const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
+      await sleep(Math.max(delayMs, sent.afterMs));
+    }
+    this.remove(waiting);
+  }
+
+  /** Whether the webhook still waits. After giveUp(), a new prediction may have the same id. */
+  #isCurrent(waiting: Waiting): boolean {
+    return this.#waiting.get(waiting.id) === waiting;
+  }
+
+  #givenUp({ id, webhook }: Waiting, why: string): void {
+    this.#options.metrics.webhook("given_up");
+    warn(id, "given_up", new URL(webhook.url), why);
+  }
+
+  /**
+   * The last message of a prediction; undefined if the store has evicted the prediction, or a new prediction has its
+   * id.
+   */
+  async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
+    const { id, createdAtMs } = waiting;
+    const record = await this.#options.read(id);
+    if (record === undefined || !this.#isCurrent(waiting)) return undefined;
+    if (createdAtMs !== undefined && record.createdAtMs !== createdAtMs) return undefined;
+    if (!hasEnded(record)) throw new Error("it has not ended");
+    const { kind, outcome, finishedAtMs } = record;
+    const isLarge = outcome.members.length > MAX_DATA_LENGTH;
+    const shown = isLarge ? { ...record, outcome: { ...outcome, members: TRUNCATED } } : record;
+    return {
+      id: messageId(id, record),
+      type: `${kind}.completed`,
+      occurredAtMs: finishedAtMs,
+      data: this.#options.json(shown),
+    };
+  }
+}
+
+/**
+ * The `webhook-id` of a last message: the same for each attempt and from each server. A client can choose an id again
+ * after eviction, or at another model, so a chosen id alone does not identify the message.
+ */
+function messageId(id: string, { kind, digest, model, createdAtMs }: PredictionRecord): string {
+  if (digest === undefined) return `msg_${id}`;
+  const parts = JSON.stringify([id, kind, model?.repository, createdAtMs]);
+  return `msg_${new Bun.CryptoHasher("sha256").update(parts).digest("base64url")}`;
+}
+
+/** Checks a new webhook. @throws SconceError `webhook_refused`, also on a server without --webhook-secret, or `queue_full` */
+export function admitWebhook(webhooks: Webhooks | undefined, webhook: Webhook): void {
+  if (webhooks === undefined) {
+    const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";
+    throw new SconceError("webhook_refused", message);
+  }
+  webhooks.admit(webhook);
+}
+
+const results = { failed: "tried again", given_up: "given up" } as const;
+
+function warn(id: string, result: keyof typeof results, url: URL, why: string): void {
+  logLimit.write(`webhook_${result}`, (...more) =>
+    log.warn(
+      `A webhook at ${urlLabel(url)} is ${results[result]}: ${oneLine(why)}`,
+      ...more,
+      new LogFields({ prediction_id: id }),
+    ),
+  );
+}
+
+/** Sleeps without keeping the process alive. */
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}
