@@ -18,8 +18,8 @@ export function memoryLimit(root = "/", machineBytes = totalmem()): number {
 }
 
 /**
- * The cores that this process can keep busy: those of the machine that it may use, or the smallest processor quota of a
- * control group, rounded up, if that is less. At least 1.
+ * Count of cores that this process can keep busy, at least 1. A processor quota of a control group limits the cores of
+ * the machine. A part of a core counts as one.
  * @param root root of the file system, which tests replace
  */
 export function availableCores(root = "/", machineCores = availableParallelism()): number {

@@ -36,8 +36,8 @@ export function readWav(bytes: Uint8Array): PcmSource | undefined {
 }
 
 /**
- * Whether a writer to a pipe, which knows no length, wrote the size of the samples: 0, or a number just below or at 2
- * or 4 GiB, from which some writers subtract the header (SoX: 0x7ffff000, GStreamer: 0x7fff0000, arecord: 0x80000000).
+ * Whether the size of the samples is a placeholder. A program that writes to a pipe knows no length. It writes 0, or a
+ * number near 2 or 4 GiB: SoX 0x7ffff000, GStreamer 0x7fff0000, arecord 0x80000000.
  */
 function isPlaceholder(size: number): boolean {
   return size === 0 || (size >= 0x7fff0000 && size <= 0x8000ffff) || size >= 0xffff0000;
