@@ -8,18 +8,8 @@ import { storeWith } from "../helpers/server.ts";
 
 const store = fixture(() => storeWith("lab"));
 
-const serve = (args: readonly string[] = ["lab"]): RunningCli =>
-  startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home } });
-
-test("a stopping server dispatches items at once, without waiting for fuller batches", async () => {
-  await using server = serve(["lab", "--max-queue-delay", "600000"]);
-  const client = await clientOf(server);
-  const waiting = client.predict([{ x: 1 }]);
-  await until(async () => (await client.metric("sconce_ready_items")) > 0);
-  server.kill("SIGTERM");
-  expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
-  expect(await server.exited).toBe(0);
-});
+const serve = (): RunningCli =>
+  startCli(["serve", "-p", "0", "--host", "127.0.0.1", "lab"], { env: { SCONCE_HOME: store.home } });
 
 test("a stopping server waits for the end of a running batch", async () => {
   await using server = serve();
