@@ -83,8 +83,8 @@ describe("a server", () => {
     ["/v2/rerank", `{"query":"a","documents":["${megabytes(9)}"]}`, 413, ofBytes],
     ["/classify", `{"input":"a","other":${many}}`, 413, ofValues],
     ["/classify", `{"input":"${megabytes(9)}"}`, 413, ofBytes],
-    ["/mcp", call(`{"text":"a","any":${many}}`), 413, `at most ${MAX_COST / 2} values`],
-    ["/predictions", `[{"text":"${megabytes(49)}"}]`, 422, "an input may have at most 50331648 bytes of JSON"],
+    ["/mcp", call(`{"text":"a","any":${many}}`), 413, `at most ${MAX_COST / 4} values`],
+    ["/predictions", `[{"text":"${megabytes(44)}"}]`, 422, "an input may have at most 37748736 bytes of JSON"],
     ["/mcp", call(`{"text":"${megabytes(9)}"}`), 413, ofBytes],
   ])("refuses a body that costs too much, by name (%s)", async (path, body, status, text) => {
     const [received, answer] = await post(path, body);
@@ -105,7 +105,7 @@ describe("a server", () => {
   const text = (size: number) => `"${megabytes(size)}"`;
 
   test.skipIf(process.platform !== "linux").each<[path: string, taken: () => string, refused: () => string]>([
-    ["/predictions", () => `[{"text":${text(47)}}]`, () => `[{"text":${text(60)}}]`],
+    ["/predictions", () => `[{"text":${text(35)}}]`, () => `[{"text":${text(60)}}]`],
     ["/predictions", () => `[{"text":"a","any":${list(MAX_COST - 100, "1")}}]`, () => `[{"text":"a","any":${nested}}]`],
     ["/demo", () => `[{"text":"a","any":${list(MAX_COST / 5 - 100, "[]")}}]`, () => `[{"text":"a","any":${nested}}]`],
     [infer, () => tensor('"a"', `,"other":${list(90_000, "[]")}`), () => tensor('"a"', `,"other":${nested}`)],
@@ -122,10 +122,10 @@ describe("a server", () => {
       () => `{"query":"a","documents":["b"],"other":${nested}}`,
     ],
     ["/classify", () => `{"input":${text(7)},"other":${list(90_000, "[]")}}`, () => `{"input":"a","other":${nested}}`],
-    ["/mcp", () => call(`{"text":${text(7)},"any":${list(45_000, "[]")}}`), () => call(`{"text":"a","any":${nested}}`)],
+    ["/mcp", () => call(`{"text":${text(7)},"any":${list(22_000, "[]")}}`), () => call(`{"text":"a","any":${nested}}`)],
     [
       "/mcp",
-      () => call(`{"text":"a","any":${list(MAX_COST / 2 - 100, "1")}}`),
+      () => call(`{"text":"a","any":${list(MAX_COST / 4 - 100, "1")}}`),
       () => call(`{"text":"a","any":${nested}}`),
     ],
   ])(

@@ -179,7 +179,7 @@ describe("over HTTP", () => {
   });
 
   test("arguments that are nested too deeply are a fault of the call", async () => {
-    const deep = `{"x":${"[".repeat(50_000)}${"]".repeat(50_000)}}`;
+    const deep = `{"x":${"[".repeat(25_000)}${"]".repeat(25_000)}}`;
     const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab","arguments":${deep}}}`;
     const response = await post(server.url, body, { "MCP-Protocol-Version": "2025-11-25" });
     expect(await response.text()).toContain('"text":"an input is nested too deeply"}],"isError":true');

@@ -3,9 +3,9 @@ import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, predict } from "../traffic.ts";
 
-/** Bytes of the texts of two inputs in one body. One input has at most 48 MiB. */
-const LARGE_BYTES = 45_000_000;
-const OTHER_BYTES = 15_000_000;
+/** Bytes of the texts of two inputs in one body. One input has at most 36 MiB. */
+const LARGE_BYTES = 35_000_000;
+const OTHER_BYTES = 25_000_000;
 /** Milliseconds between small requests, which leave the processor to the large ones. */
 const PAUSE_MS = 5;
 

@@ -13,7 +13,7 @@ import { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";
 
 /** Most values of a message: the protocol's package checks each message again, which doubles its time. */
-const MAX_MESSAGE_COST = MAX_COST / 2;
+const MAX_MESSAGE_COST = MAX_COST / 4;
 
 export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   const { predictions, refused } = options;
