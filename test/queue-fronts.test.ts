@@ -25,19 +25,27 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
     await using gate = hold();
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
     const { port } = new URL(client.url);
-    // The kernel divides the connections between both fronts.
     using connections = new DisposableStack();
-    const sockets = Array.from({ length: 24 }, () => {
-      const socket = connect(Number(port), "127.0.0.1");
-      connections.defer(() => socket.destroy());
-      return socket;
-    });
-    await Promise.all(sockets.map((socket) => answerOf(socket, "GET /health/live")));
+    /** Connections that the kernel divides between both fronts. Each has been accepted. */
+    const accepted = async () => {
+      const sockets = Array.from({ length: 24 }, () => {
+        const socket = connect(Number(port), "127.0.0.1");
+        connections.defer(() => socket.destroy());
+        return socket;
+      });
+      await Promise.all(sockets.map((socket) => answerOf(socket, "GET /health/live")));
+      return sockets;
+    };
     for (const pid of await inRole(server.pid, "front")) {
+      // A stopped front leaves a request unanswered, so each request has its own connections.
+      const requests = [
+        { line: `GET /predictions/${id}`, sockets: await accepted() },
+        { line: `POST /predictions/${id}/cancel`, sockets: await accepted() },
+      ];
       process.kill(pid, "SIGSTOP");
       const ended = until(() => !isRunning(pid)).then(() => "the stopped front ended first");
-      for (const request of [`GET /predictions/${id}`, `POST /predictions/${id}/cancel`]) {
-        const answers = sockets.map((socket) => answerOf(socket, request));
+      for (const { line, sockets } of requests) {
+        const answers = sockets.map((socket) => answerOf(socket, line));
         expect(await Promise.race([ended, Promise.any(answers)])).toContain("200 OK");
       }
       process.kill(pid, "SIGCONT");
