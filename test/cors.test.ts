@@ -105,10 +105,17 @@ test.each(["null", "tauri://localhost", "capacitor://localhost", "chrome-extensi
   },
 );
 
-test("an app whose origin has the host name of the server is no page of the server", async () => {
-  const send = await serve([page]);
-  const headers = { Origin: "tauri://models.example", Host: "models.example" };
-  expect((await send("POST", "/predictions/none/cancel", headers)).status).toBe(403);
+test("an app whose origin has the host and port of the server is no page of the server", async () => {
+  const server = await store.serve("lab");
+  servers.push(server);
+  const cancel = (origin: string) =>
+    server.client.fetch("/predictions/none/cancel", { method: "POST", headers: { Origin: origin } });
+  expect((await cancel(server.url.origin)).status).toBe(404);
+  const refused = await cancel(`tauri://${server.url.host}`);
+  expect([refused.status, await refused.json()]).toEqual([
+    403,
+    expect.objectContaining({ type: "urn:sconce:problem:origin_refused" }),
+  ]);
 });
 
 test.each(["page.example", "https://page.example/", "https://page.example,", "ftp://a", "app:", "tauri://a/b", ""])(

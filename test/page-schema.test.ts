@@ -1,4 +1,4 @@
-/** Which fields the model's page shows for an input schema, tested without a browser. */
+/** The fields that the model's page shows for an input schema, tested without a browser. */
 import { expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/schemas/json-schema.ts";

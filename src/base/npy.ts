@@ -134,7 +134,7 @@ function limitLists(shape: readonly number[]): void {
   throw new Error(`it has ${product} elements in ${lists} lists; save it in another shape than (${shape.join(", ")})`);
 }
 
-/** Reads the header. Its length field has two bytes in version 1.0, and four bytes in later versions. */
+/** Reads the header. The field of the length has two bytes in version 1.0, and four bytes in later versions. */
 function headerOf(view: DataView): { readonly header: string; readonly begin: number } {
   const lengthBytes = view.getUint8(6) === 1 ? 2 : 4;
   const from = LENGTH_AT + lengthBytes;

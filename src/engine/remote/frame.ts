@@ -101,7 +101,7 @@ export type FrameHandler = (memory: FrameMemory, at: number) => void;
 /** Extracts frames from the chunks of a socket. */
 export class FrameReader {
   readonly #handle: FrameHandler;
-  /** A frame that has arrived in part: its header, then memory for the whole frame. */
+  /** A frame of which a part has arrived: the header, then memory for the whole frame. */
   #partial: Uint8Array<ArrayBuffer> | undefined;
   #filled = 0;
 

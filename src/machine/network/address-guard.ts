@@ -64,7 +64,7 @@ export class AddressGuard {
   }
 
   /**
-   * The error for a name that is unknown or has only private addresses. The message does not say which, so that clients
+   * The error for an unknown name, or for a name with private addresses only. The message does not say which, so that clients
    * cannot probe for internal names; `cause` does.
    */
   #noAddress(name: string, cause: unknown): SconceError {
