@@ -37,10 +37,16 @@ export function readWav(bytes: Uint8Array): PcmSource | undefined {
 
 /**
  * Whether the size of the samples is a placeholder. A program that writes to a pipe knows no length. It writes 0, or a
- * number near 2 or 4 GiB: SoX 0x7ffff000, GStreamer 0x7fff0000, arecord 0x80000000.
+ * number near 2 or 4 GiB: SoX 0x7ffff000, GStreamer 0x7fff0000, arecord 0x80000000. In RF64 the number is 0 or 2 ** 64 - 1,
+ * which is 2 ** 64 as a double.
  */
 function isPlaceholder(size: number): boolean {
-  return size === 0 || (size >= 0x7fff0000 && size <= 0x8000ffff) || size >= 0xffff0000;
+  return (
+    size === 0 ||
+    (size >= 0x7fff0000 && size <= 0x8000ffff) ||
+    (size >= 0xffff0000 && size <= 0xffffffff) ||
+    size === 2 ** 64
+  );
 }
 
 interface Format {

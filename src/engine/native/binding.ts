@@ -127,9 +127,9 @@ export class NativeSession {
   run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
     return withCodedErrors(async () => {
       const { length: rows } = batch;
-      let packed = this.#packer.pack(batch);
       const wanted = this.#guards?.rowsFor(batch) ?? rows;
-      if (wanted > rows) packed = this.#packer.pack([...batch, ...Array(wanted - rows).fill(batch.at(-1))]);
+      const padded = wanted > rows ? [...batch, ...Array(wanted - rows).fill(batch.at(-1))] : batch;
+      const packed = this.#packer.pack(padded);
       const outputs = this.#outputs.tensors(wanted, await this.#addon.run(this.#handle, wanted, packed));
       return wanted > rows ? outputs.map((output) => firstRows(output, rows)) : outputs;
     });
