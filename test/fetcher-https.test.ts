@@ -68,14 +68,4 @@ describe.skipIf(Bun.which("openssl") === null)("over https", () => {
     expect(error.code).toBe("file_refused");
     expect(error.message).toBe(`https://files.test:${server.port}/to redirects from https to http`);
   });
-
-  test("http may redirect to https", async () => {
-    using plain = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: () => Response.redirect(`https://files.test:${server.port}/`, 301),
-    });
-    using fetcher = new Fetcher({ guard, ca });
-    expect((await fetcher.fetch(`http://files.test:${plain.port}/`)).bytes.length).toBeGreaterThan(0);
-  });
 });

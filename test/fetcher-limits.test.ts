@@ -213,15 +213,6 @@ describe("an abort", () => {
     expect(server.connections).toBe(0);
   });
 
-  test("while the server is silent ends the fetch and closes the connection", async () => {
-    const controller = new AbortController();
-    await using server = await rawServer(() => controller.abort());
-    using fetcher = newFetcher();
-    const fetching = fetcher.fetch(`http://127.0.0.1:${server.port}/`, { signal: controller.signal });
-    expect((await failureOf(fetching)).code).toBe("canceled");
-    await server.closed();
-  });
-
   test("during the body ends the fetch with the signal's error", async () => {
     const controller = new AbortController();
     const reason = new SconceError("timed_out", "The prediction took too long");

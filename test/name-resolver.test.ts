@@ -52,18 +52,6 @@ describe("look-ups", () => {
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("that end at the same time let as many others start", async () => {
-    const { asked, ask, answer } = heldAnswers();
-    const names = new NameResolver({ ask, maxLookups: 2 });
-    const found = ["a", "b", "c", "d"].map((name) => names.resolve(name));
-    await Bun.sleep(0);
-    answer("a");
-    answer("b");
-    await Promise.all(found.slice(0, 2));
-    await Bun.sleep(0);
-    expect(asked).toEqual(["a", "b", "c", "d"]);
-  });
-
   test("that are aborted before they start leave their place to the next", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });

@@ -224,10 +224,4 @@ describe("wrong arguments are refused:", () => {
       "tensor_invalid: lists, argument whole[0]: expected int, received a list",
     );
   });
-
-  test("a call of a disposed session", async () => {
-    const session = await opened(path);
-    await session.dispose();
-    expect(await failure(session.call("keep", []))).toBe("session_closed: the session was used after dispose()");
-  });
 });

@@ -332,10 +332,6 @@ test("a missing device is refused", async () => {
   );
 });
 
-test("an invalid number of threads is refused", async () => {
-  expect(await failure(session("identity.pt", { threads: 0 }))).toBe("usage: threads must be between 1 and 4096");
-});
-
 test("importing the binding loads no addon, and a missing addon is reported with a fix", async () => {
   const script = `
     import { readFileSync } from "node:fs";

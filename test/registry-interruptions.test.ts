@@ -194,18 +194,6 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
 });
 
 describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
-  test("that is interrupted starts again", async () => {
-    let count = 0;
-    await using proxy = await registryProxy(registry.port, ({ method, headers }) => {
-      if (method !== "PUT" || Number(headers["content-length"]) < weightBytes) return undefined;
-      count += 1;
-      return count === 1 ? { cutRequestAfter: 250_000 } : undefined;
-    });
-    await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`);
-    expect(count).toBe(2);
-    await expectPushed("cut/digits:v1");
-  });
-
   test("whose last answer is lost finds that the registry has everything", async () => {
     const lost = new Set<string>();
     await using proxy = await registryProxy(registry.port, ({ method, path }) => {

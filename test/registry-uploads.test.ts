@@ -36,17 +36,6 @@ describe("an upload", () => {
     expect(server.manifests.size).toBe(0);
   });
 
-  test("is abandoned if it makes no progress", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
-    await putModel(store, "one", 250_000);
-    await using server = await fakeRegistry({ faults: Array.from({ length: 20 }, () => "forget" as const) });
-    const message = await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`));
-    expect(message).toContain("registry_refused: ");
-    expect(message).toContain("(tried 5 times)");
-    expect(server.manifests.size).toBe(0);
-  });
-
   test("whose body the registry stops reading is abandoned, whatever its size", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);

@@ -100,26 +100,6 @@ test("help and hints show the name by which the command was called", async () =>
   expect(await programOf("bun run serve")).toBe("bun run sconce");
 });
 
-test.if(Bun.which("npm") !== null)(
-  "npm run takes paths as seen from where it was called, also with --prefix",
-  async () => {
-    const [checkout, elsewhere] = [realpathSync(copy()), realpathSync(folder())];
-    stubCommandLine(checkout, `console.log(JSON.stringify([process.cwd(), process.env.SCONCE_PROGRAM]));`);
-    const env = { ...process.env, PATH: pathWithBun(), HOME: folder() };
-    const called = async (cwd: string, ...options: string[]) => {
-      const command = ["npm", ...options, "run", "--silent", "sconce", "--", "init", "rel"];
-      const child = Bun.spawn(command, { cwd, env, stdout: "pipe", stderr: "pipe" });
-      return JSON.parse(await child.stdout.text());
-    };
-    expect(await called(elsewhere, "--prefix", checkout)).toEqual([
-      elsewhere,
-      `npm --prefix ${checkout} run -s sconce --`,
-    ]);
-    expect(await called(join(checkout, "scripts"))).toEqual([join(checkout, "scripts"), "npm run -s sconce --"]);
-  },
-  30_000,
-);
-
 const starters = [
   ["scripts/sconce", "serve", "digits", "--port", "1"],
   ["bun", "run", "serve", "digits", "--port", "1"],

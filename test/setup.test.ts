@@ -19,7 +19,6 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { isSetUp } from "../scripts/setup.ts";
-import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 const root = dirname(import.meta.dir);
 const folders: string[] = [];
@@ -34,11 +33,6 @@ test("the set-up does nothing the second time", async () => {
   expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\S+ m?s\n$/) });
 });
 
-test("set-up refuses an unknown option", async () => {
-  const { code, output } = await run([process.execPath, "scripts/setup.ts", "--verbos"], { cwd: root });
-  expect({ code, output }).toEqual({ code: 2, output: expect.stringMatching(/^--verbos: unknown; .*--verbose.*\n$/) });
-});
-
 test("every missing tool is named with the command that installs it, before anything is installed", async () => {
   const checkout = copy("scripts", "package.json", "bun.lock", "bunfig.toml", "CMakeLists.txt", "native");
   const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout, path: folder() });
@@ -50,22 +44,6 @@ test("every missing tool is named with the command that installs it, before anyt
   }
   expect(existsSync(join(checkout, "node_modules"))).toBe(false);
 });
-
-test.skipIf(!canMount)(
-  "a read-only checkout is refused in one line with the fix (skipped where file systems cannot be mounted)",
-  async () => {
-    const checkout = copy("scripts");
-    using disk = tmpfs(join(checkout, ".sconce"), "64k");
-    disk.setReadOnly(true);
-    const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout });
-    expect({ code, output }).toEqual({
-      code: 1,
-      output: expect.stringMatching(
-        /^✗ set-up +not done here for this PATH and LIBTORCH \(packages, libtorch, addon, page\), and this user cannot write \S+\/\.sconce: .*\n$/,
-      ),
-    });
-  },
-);
 
 test("$LIBTORCH takes precedence over the torch of the Python on the PATH", async () => {
   const checkout = copy("scripts");
@@ -197,69 +175,12 @@ test("an addon that was compiled from the same sources is used for its torch, wi
   expect(await setUp()).toContain("CMake");
 });
 
-test("concurrent set-ups wait for each other", async () => {
-  const checkout = copy("scripts");
-  const turn = `await withLock(async () => {
-    console.log("in");
-    await Bun.write("turns", (await Bun.file("turns").text().catch(() => "")) + "x");
-    await Bun.spawn([process.execPath, "--version"]).exited;
-    appendFileSync("log", "in out ");
-  });`;
-  const ends = await Promise.all([1, 2, 3].map(() => runScript(checkout, turn, {})));
-  expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
-  expect(readFileSync(join(checkout, "turns"), "utf8")).toBe("xxx");
-  expect(readFileSync(join(checkout, "log"), "utf8")).toBe("in out in out in out ");
-});
-
-test("only a command that fails shows its output, and only the end of it", async () => {
-  const checkout = copy("scripts");
-  const command = (code: number) => ["/bin/sh", "-c", `seq 1 100; exit ${code}`];
-  const quiet = await runScript(checkout, `await run(${JSON.stringify(command(0))}, { verbose: false })`, {});
-  expect(quiet).toEqual({ code: 0, output: "" });
-  const failing = `await run(${JSON.stringify(command(3))}, { verbose: false }).catch((e) => console.log(e.lines.join("\\n")))`;
-  const { output } = await runScript(checkout, failing, {});
-  const lines = output.split("\n");
-  expect([lines[0], lines[39]]).toEqual(["61", "100"]);
-  expect(lines[40]).toStartWith("This ended with code 3: /bin/sh -c seq");
-});
-
 test("bun.lock is the only lock file, and names no registry", () => {
   expect(readFileSync(join(root, "bun.lock"), "utf8")).not.toMatch(/https?:/);
   for (const name of ["package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"]) {
     expect(existsSync(join(root, name))).toBe(false);
   }
 });
-
-const clients = [
-  { client: "npm", command: ["npm", "install", "--offline"] },
-  { client: "bun", command: [process.execPath, "install"] },
-].filter(({ command: [tool = ""] }) => Bun.which(tool));
-
-// Time limit for tests with npm, which needs a second or two to start on a busy machine.
-const npmTimeoutMs = 30_000;
-
-test.each(clients)(
-  "$client runs no install script of a package and leaves no lock file",
-  async ({ command }) => {
-    for (const guarded of [true, false]) {
-      const checkout = guarded ? copy(".npmrc", "bunfig.toml") : folder();
-      const noisy = join(checkout, "noisy");
-      mkdirSync(noisy);
-      const scripts = { postinstall: "touch ran" };
-      writeFileSync(join(noisy, "package.json"), JSON.stringify({ name: "noisy", version: "1.0.0", scripts }));
-      const trusted = guarded ? [] : ["noisy"];
-      const dependencies = { noisy: "file:./noisy" };
-      writeFileSync(join(checkout, "package.json"), JSON.stringify({ dependencies, trustedDependencies: trusted }));
-      const { code, output } = await run(command, { cwd: checkout, env: { HOME: folder() } });
-      expect(code, output).toBe(0);
-      const ran = [noisy, join(checkout, "node_modules", "noisy")].some((at) => existsSync(join(at, "ran")));
-      // Without the setting that forbids it, the script runs. Otherwise the test would prove nothing.
-      expect(ran).toBe(!guarded);
-      if (guarded) expect(existsSync(join(checkout, "package-lock.json"))).toBe(false);
-    }
-  },
-  npmTimeoutMs,
-);
 
 function folder(): string {
   const made = mkdtempSync(join(tmpdir(), "sconce-setup-"));

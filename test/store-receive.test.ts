@@ -45,16 +45,6 @@ describe("a model that is received", () => {
     expect((await store.list())[0]?.tags).toEqual([reference.split(":")[1] ?? "", "latest", "v1"]);
   });
 
-  test("is reported with a fix if the disk lacks space for it", async () => {
-    await using dir = await tempDir();
-    const full: Fill = async () => {
-      throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
-    };
-    expect(await failure(received(dir, full))).toBe(
-      `store_unwritable: the model store ${dir.join("to")} has no space left; make room, or remove models with \`sconce rm\``,
-    );
-  });
-
   test.skipIf(!canMount)(
     "is refused before a download if it would fill the disk (skipped where file systems cannot be mounted)",
     async () => {
@@ -116,22 +106,5 @@ describe("a model that is received", () => {
     // Three deliveries: the weights in the first attempt; config and code in the second, because they were removed in
     // between.
     expect(fills).toBe(3);
-  });
-
-  test("is not requested under a misspelled name", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.join("to"));
-    const refused = store.receive({
-      repository: "Digits",
-      tags: [],
-      source: "registry.example.com/digits",
-      name: "a/digits",
-      manifest: new Uint8Array(),
-      atOnce: 3,
-      signal: new AbortController().signal,
-      fill: () => Promise.reject(new Error("asked")),
-    });
-    expect(await failure(refused)).toContain('did you mean "digits"?');
-    expect(await readdir(dir.path)).toEqual([]);
   });
 });
