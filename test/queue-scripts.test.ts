@@ -1,7 +1,6 @@
 /** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
 import { describe, expect, test } from "bun:test";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import { parseRedisAddress } from "../src/predictions/redis/redis-address.ts";
 import type { Webhook } from "../src/predictions/webhooks/webhook.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -182,42 +181,5 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);
     expect(await redis.client.keys("*:p:*")).toEqual([]);
-  });
-});
-
-describe("the address of a queue", () => {
-  test("is one server, a socket, Sentinels or a Cluster", () => {
-    expect(parseRedisAddress("redis://user:p%40ss@host:1234/5")).toEqual({
-      kind: "one",
-      hosts: [{ host: "host", port: 1234 }],
-      login: { username: "user", password: "p@ss", db: 5 },
-      sentinelLogin: {},
-      tls: undefined,
-    });
-    expect(parseRedisAddress("redis:///run/redis.sock")).toMatchObject({ kind: "one", path: "/run/redis.sock" });
-    expect(parseRedisAddress("rediss-sentinel://:secret@a,[::1]:27000/main/1")).toMatchObject({
-      kind: "sentinel",
-      hosts: [
-        { host: "a", port: 26379 },
-        { host: "::1", port: 27000 },
-      ],
-      master: "main",
-      login: { password: "secret", db: 1 },
-      tls: {},
-    });
-    expect(parseRedisAddress("redis-cluster://a:1,b:2").hosts).toEqual([
-      { host: "a", port: 1 },
-      { host: "b", port: 2 },
-    ]);
-  });
-
-  test.each([
-    ["redis://a,b", "several hosts"],
-    ["redis-sentinel://a", "master's name"],
-    ["redis://", "host is missing"],
-    ["redis://a/x", "expected a number"],
-    ["rediss://a?ca=/nowhere", "ca cannot be read"],
-  ])("%s is refused with the reason", (address, why) => {
-    expect(() => parseRedisAddress(address)).toThrow(why);
   });
 });

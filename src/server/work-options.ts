@@ -78,6 +78,7 @@ export const workOptions = {
     description:
       "Redis or Valkey that several servers share: redis://host; a list of hosts after redis-sentinel:// or redis-cluster://; rediss in place of redis uses TLS",
     valueHint: "url",
+    isSecret: true,
     described: "none; this server works alone",
     parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
   }),

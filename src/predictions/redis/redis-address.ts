@@ -35,36 +35,54 @@ export interface RedisAddress {
 
 const DEFAULT_PORTS = { one: 6379, sentinel: 26379, cluster: 6379 };
 
+const HOST = String.raw`(?:\[[0-9a-fA-F:.]+\]|[\w.-]+)(?::\d+)?`;
+const PARAMETER = "(?:ca|cert|key|sentinel_username|sentinel_password)=[^&]*";
+/**
+ * Scheme, kind, login, hosts, path, path of a socket, query. A password may contain any character, so the login ends at the first `@` before a valid
+ * rest.
+ */
+const ADDRESS = new RegExp(
+  String.raw`^(rediss?)(?:-(sentinel|cluster))?://(?:(.*?)@)??(?:((?:${HOST}(?:,${HOST})*)?)(/[^@?]*)?|(/[^?]+))(?:\?(${PARAMETER}(?:&${PARAMETER})*))?$`,
+  "s",
+);
+
 /**
  * Formats: `redis://[user:password@]host[:port][/db]`, `redis-sentinel://host,host/master[/db]`, `redis-cluster://host,host`, and
  * `redis:///PATH.sock` for a Unix socket. `rediss` instead of `redis` uses TLS, with files from `?ca=PATH&cert=PATH&key=PATH`. Sentinels log in with
- * `?sentinel_username=USER&sentinel_password=PASSWORD`.
- * @throws SconceError `usage`
+ * `?sentinel_username=USER&sentinel_password=PASSWORD`. Percent encoding is allowed, but a password needs it only for a `%` before two hexadecimal
+ * digits, and in the query for `&`.
+ * @throws SconceError `usage`, whose message has no part of the address, because any part may belong to a password
  */
 export function parseRedisAddress(text: string): RedisAddress {
-  const match = /^(rediss?)(?:-(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?]*)(\/[^?]*)?(?:\?(.*))?$/.exec(text);
-  if (match === null) throw unusable("expected redis://host:port");
-  const [, scheme, kind = "one", login = "", list = "", path = "/", query = ""] = match;
+  const match = ADDRESS.exec(text);
+  if (match === null)
+    throw unusable(
+      "expected redis://[user:password@]host[:port][/db], or an address of Sentinels, a Cluster or a socket",
+    );
+  const [, scheme, kind = "one", login = "", list = "", path = "/", socket = path, query = ""] = match;
   if (kind !== "one" && kind !== "sentinel" && kind !== "cluster") throw unusable("expected redis://host:port");
   const hosts = list === "" ? [] : list.split(",").map((each) => hostOf(each, DEFAULT_PORTS[kind]));
-  const isSocket = kind === "one" && hosts.length === 0 && path.length > 1;
+  const isSocket = kind === "one" && hosts.length === 0 && socket.length > 1;
   if (!isSocket && hosts.length === 0) throw unusable("a host is missing");
   if (kind === "one" && hosts.length > 1) throw unusable("several hosts need redis-sentinel:// or redis-cluster://");
   const [first = "", second = ""] = isSocket ? [] : path.slice(1).split("/");
   if (kind === "sentinel" && first === "") throw unusable("the master's name is missing: redis-sentinel://host/NAME");
   const db = kind === "sentinel" ? second : first;
-  if (!/^\d*$/.test(db)) throw unusable(`the database is ${JSON.stringify(db)}, expected a number`);
-  const [user = "", password] = login.split(":").map(decodeURIComponent);
-  const options = new URLSearchParams(query);
+  if (!/^\d*$/.test(db)) throw unusable("the database after the host is no number, expected a number");
+  const colon = login.indexOf(":");
+  const user = decoded(colon < 0 ? login : login.slice(0, colon));
+  const options = new Map(
+    query.split("&").map((each) => [each.split("=", 1)[0], decoded(each.slice(each.indexOf("=") + 1))]),
+  );
   const [sentinelUser, sentinelPassword] = ["username", "password"].map((name) => options.get(`sentinel_${name}`));
   return {
     kind,
     hosts,
-    ...(isSocket ? { path: decodeURIComponent(path) } : {}),
-    ...(kind === "sentinel" ? { master: decodeURIComponent(first) } : {}),
+    ...(isSocket ? { path: decoded(socket) } : {}),
+    ...(kind === "sentinel" ? { master: decoded(first) } : {}),
     login: {
       ...(user === "" ? {} : { username: user }),
-      ...(password === undefined ? {} : { password }),
+      ...(colon < 0 ? {} : { password: decoded(login.slice(colon + 1)) }),
       ...(db === "" ? {} : { db: Number(db) }),
     },
     sentinelLogin: {
@@ -101,16 +119,25 @@ export function redisClient(
 }
 
 function hostOf(text: string, defaultPort: number): { host: string; port: number } {
-  const match = /^(\[[0-9a-fA-F:]+\]|[^:]+)(?::(\d+))?$/.exec(text);
-  if (match === null) throw unusable(`${JSON.stringify(text)} is no host:port`);
-  const [, host = "", port = defaultPort] = match;
-  return { host: host.replace(/^\[|\]$/g, ""), port: Number(port) };
+  const [, six, host = six ?? "", port = defaultPort] = /^(?:\[(.*)\]|([^:]+))(?::(\d+))?$/.exec(text) ?? [];
+  return { host, port: Number(port) };
 }
 
-function tlsOf(query: URLSearchParams): ConnectionOptions {
+/** Decodes percent encoding. A percent sign that begins no encoded character stands for itself. */
+function decoded(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (encoded) => {
+    try {
+      return decodeURIComponent(encoded);
+    } catch {
+      return encoded;
+    }
+  });
+}
+
+function tlsOf(options: ReadonlyMap<string | undefined, string>): ConnectionOptions {
   const file = (name: string) => {
-    const path = query.get(name);
-    if (path === null) return {};
+    const path = options.get(name);
+    if (path === undefined) return {};
     try {
       return { [name]: readFileSync(path) };
     } catch (error) {
