@@ -6,8 +6,8 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
 import { makeKey } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
-import { program, startCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
+import { adminOf, clientOf, program, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -92,10 +92,9 @@ describe("with --admin-port", () => {
 
 test("with several models, only the admin port has the metrics and the repository routes of each model", async () => {
   await using two = await storeWith("lab", "parts");
-  const args = ["serve", "lab", "parts", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0"];
-  await using running = startCli(args, { env: { SCONCE_HOME: two.home } });
-  const port = new Client(new URL(/http:\S+/.exec(await running.line("Admin port"))?.[0] ?? ""));
-  const client = new Client(new URL(/http:\S+/.exec(await running.line("Listening on"))?.[0] ?? ""));
+  await using running = two.start(["lab", "parts", "--admin-port", "0"]);
+  const port = await adminOf(running);
+  const client = await clientOf(running);
   for (const path of ["/metrics", "/models/lab/metrics", "/models/parts/metrics"])
     expect([path, await status(client, "GET", path), await status(port, "GET", path)]).toEqual([path, 404, 200]);
   for (const path of ["/v2/repository/models/parts/load", "/models/parts/drain", "/drain", "/reload"])
@@ -144,12 +143,9 @@ test("API keys need the permission admin for /drain and /reload, and metrics for
 
 test("POST /drain ends a server of several fronts after its accepted work", async () => {
   await using gate = hold();
-  const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--fronts", "2"];
-  await using running = startCli([...args, "--allow-private-urls"], {
-    env: { SCONCE_HOME: store.home },
-  });
-  const port = new Client(new URL(/http:\S+/.exec(await running.line("Admin port"))?.[0] ?? ""));
-  const client = new Client(new URL(/http:\S+/.exec(await running.line("Listening on"))?.[0] ?? ""));
+  await using running = store.start(["lab", "--admin-port", "0", "--fronts", "2", "--allow-private-urls"]);
+  const port = await adminOf(running);
+  const client = await clientOf(running);
   const answer = client.predict([{ x: 1, before: gate.url("a") }]);
   await gate.arrived("a");
   const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active .*/m)?.[0];

@@ -7,7 +7,7 @@ import { Bodies } from "../src/pipeline/inputs/bodies.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { MAX_COST, sizeOfJson } from "../src/pipeline/inputs/json-size.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
@@ -50,11 +50,7 @@ describe("a server", () => {
   });
   const server = fixture(() => store.serve("limits"));
   /** The same in processes of its own, so that its event loop is not that of the test. */
-  const running = fixture(() =>
-    startCli(["serve", "limits", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
-      env: { SCONCE_HOME: store.home },
-    }),
-  );
+  const running = fixture(() => store.start(["limits", "--fronts", "1"]));
 
   const infer = "/v2/models/limits/infer";
   const tensor = (data: string, rest = "", more = "") =>

@@ -3,7 +3,7 @@
  * liveness is still answered.
  */
 import { describe, expect, test } from "bun:test";
-import { startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
@@ -42,9 +42,8 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     ],
   ])("(%s) does not keep a stopping server from exiting with 0 after its accepted work", async (_, half) => {
     await using gate = hold();
-    const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
-    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
-    const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+    await using server = store.start(["lab"]);
+    const { url } = await clientOf(server);
     using stuck = wire(url);
     using waiting = wire(url);
     stuck.write(half);
@@ -60,9 +59,8 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
 
   test("answers 503 if the rest of the body arrives in time", async () => {
     await using gate = hold();
-    const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
-    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
-    const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+    await using server = store.start(["lab"]);
+    const { url } = await clientOf(server);
     using late = wire(url);
     using waiting = wire(url);
     late.write(post('[{"x": 1', { length: 10 }));

@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { cli, follow, program } from "./helpers/cli.ts";
+import { cli, clientOf, follow, program } from "./helpers/cli.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { inRole } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
@@ -32,7 +32,7 @@ test("connections beyond the descriptor limit are refused without spinning, and 
       stderr: "pipe",
     }),
   );
-  const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
+  const { url } = await clientOf(server);
   const sockets: Socket[] = [];
   // Opens a connection with a request that gets no answer, so the server does not close it as idle.
   const open = () =>

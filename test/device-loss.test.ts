@@ -5,7 +5,7 @@
 import { expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { losesDevice } from "../src/engine/device-loss.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
@@ -36,9 +36,7 @@ test.each([
 });
 
 test("an input that makes the GPU unusable fails alone; the other inputs of its batch and later ones get outputs", async () => {
-  await using server = startCli(["serve", "fragile", "--host", "127.0.0.1", "-p", "0", "--max-queue-delay", "100"], {
-    env: { SCONCE_HOME: store.home },
-  });
+  await using server = store.start(["fragile", "--max-queue-delay", "100"]);
   const client = await clientOf(server);
   const [before] = await inRole(server.pid, "engine");
   const outcomes = await Promise.all([1, 2, -1, 3, 4].map((x) => client.predict([{ x }])));

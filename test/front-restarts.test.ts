@@ -1,7 +1,6 @@
 /** A front process that starts again answers for each model as far as the model works, and waits for none. */
 import { expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client, PredictionBody } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
@@ -22,12 +21,6 @@ const store = fixture(async () => {
 const serve = (args: readonly string[], env: Readonly<Record<string, string>>): RunningCli =>
   startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], { env });
 
-async function predictAt(client: Client, model: string): Promise<PredictionBody> {
-  const headers = { "Content-Type": "application/json", Prefer: "wait", Connection: "close" };
-  const init = { method: "POST", headers, body: '[{"x": 1}]' };
-  return (await (await client.fetch(`/models/${model}/predictions`, init)).json()) as PredictionBody;
-}
-
 async function killFront(server: RunningCli): Promise<void> {
   const [front = 0] = await inRole(server.pid, "front");
   process.kill(front, "SIGKILL");
@@ -38,19 +31,23 @@ test("while the engine process of one model dies at each start, a front that sta
   const mark = dir.join("break");
   await using server = serve(["crashing", "lab"], { SCONCE_HOME: store.home, BREAK: mark });
   const client = await clientOf(server);
-  expect((await predictAt(client, "crashing")).status).toBe("success");
+  expect((await client.predictAt("/models/crashing", [{ x: 1 }], { Connection: "close" })).status).toBe("success");
   await Bun.write(mark, "");
   for (const pid of await inRole(server.pid, "engine")) process.kill(pid, "SIGKILL");
   await server.line("The engine process of lab is ready again");
   const deaths = () => server.lines.filter((line) => line.includes("The engine process of crashing was ended"));
   await until(() => deaths().length >= 2);
   await killFront(server);
-  expect((await predictAt(client, "lab")).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/lab", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
+    { y: 3 },
+  ]);
   expect((await client.fetch("/health/ready")).status).toBe(200);
   expect((await client.fetch("/models/crashing/health/ready")).status).toBe(503);
   await Bun.file(mark).delete();
   await until(async () => (await client.fetch("/models/crashing/health/ready")).status === 200);
-  expect((await predictAt(client, "crashing")).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/crashing", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
+    { y: 3 },
+  ]);
 }, 120_000);
 
 test("after sconce rm of one of two served models, a front that starts again answers for the other", async () => {
@@ -60,7 +57,9 @@ test("after sconce rm of one of two served models, a front that starts again ans
   const client = await clientOf(server);
   expect((await cli(["rm", "texts"], { env })).code).toBe(0);
   await killFront(server);
-  expect((await predictAt(client, "lab")).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/lab", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([
+    { y: 3 },
+  ]);
   const refused = await client.fetch("/models/texts/predictions", { method: "POST" });
   expect([refused.status, refused.headers.get("content-type")]).toEqual([503, "application/problem+json"]);
   expect((await client.fetch("/health/ready")).status).toBe(200);

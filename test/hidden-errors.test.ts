@@ -5,7 +5,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
-import { cli, clientOf, startCli } from "./helpers/cli.ts";
+import { cli, clientOf } from "./helpers/cli.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { mcpClient } from "./helpers/mcp.ts";
@@ -64,8 +64,8 @@ beforeAll(async () => {
 });
 const store = fixture(() => storeWith(dir.path));
 const server = fixture(async () => {
-  const options = ["--webhook-secret", secret, "--allow-private-urls", "--port", "0", "--host", "127.0.0.1"];
-  return startCli(["serve", "leaky", ...options], { env: { SCONCE_HOME: store.home } });
+  const options = ["--webhook-secret", secret, "--allow-private-urls"];
+  return store.start(["leaky", ...options]);
 });
 const client = fixture(() => clientOf(server));
 

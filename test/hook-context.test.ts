@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from "bun:test";
 import { z } from "zod";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -60,10 +60,7 @@ beforeAll(async () => {
 });
 const store = fixture(() => storeWith(dir.path));
 
-const serve = (...args: string[]): RunningCli =>
-  startCli(["serve", "context", "--host", "127.0.0.1", "--port", "0", "--device", "cpu", ...args], {
-    env: { SCONCE_HOME: store.home },
-  });
+const serve = (...args: string[]): RunningCli => store.start(["context", "--device", "cpu", ...args]);
 
 const seen = (factor: number) => ({
   state: { words: "alpha beta", factor },

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { makeKey } from "../src/http/access/key-file.ts";
-import { startCli } from "./helpers/cli.ts";
-import { Client, type PredictionBody } from "./helpers/client.ts";
+import { clientOf } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -23,14 +23,12 @@ const store = fixture(() => storeWith("lab", "parts"));
 const dir = fixture(tempDir);
 const server = fixture(async () => {
   await Bun.write(dir.join("keys.toml"), `${owner.entry}\n${other.entry}`);
-  const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--base-path", "/base", "--allow-private-urls"];
+  const args = ["--fronts", "2", "--base-path", "/base", "--allow-private-urls"];
   const hooks = ["--webhook-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
-  return startCli(["serve", "lab", "parts", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
-    env: { SCONCE_HOME: store.home, TMPDIR: dir.path },
-  });
+  return store.start(["lab", "parts", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], { TMPDIR: dir.path });
 });
 beforeAll(async () => {
-  client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  client = await clientOf(server);
   prediction = await client.predict([{ x: 1 }], bearer(owner.secret));
   expect(prediction.status).toBe("success");
 });

@@ -1,6 +1,6 @@
 /** `sconce serve` from its start to its exit: it loads the model, becomes ready, drains and ends. */
 import { describe, expect, test } from "bun:test";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
@@ -17,10 +17,6 @@ const gated = fixture(async () => {
   return await storeWith(await writeModel(dir, modelText({ setup })));
 });
 
-function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
-  return startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home, ...env } });
-}
-
 /** Log lines without warnings: a busy machine causes warnings about slow steps. */
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
@@ -34,7 +30,7 @@ const setup = `async () => {
 }`;
 
 describe("a server", () => {
-  const server = fixture(() => serve([]));
+  const server = fixture(() => store.start([]));
   const client = fixture(() => clientOf(server));
 
   test("logs each step in order, without colours in a pipe; its address comes last, when it accepts predictions", async () => {
@@ -76,7 +72,7 @@ describe("starting", () => {
   test("opens its port first: it is live, and answers 503 to other requests until the model is ready", async () => {
     await using gate = hold();
     const port = freePort();
-    await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
+    await using server = store.start(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
     expect((await client.fetch("/health/live")).status).toBe(200);
@@ -105,7 +101,7 @@ describe("starting", () => {
   test("again after the HTTP process was killed, it says so", async () => {
     await using gate = hold();
     const port = freePort();
-    await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("PID") });
+    await using server = store.start(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("PID") });
     const front = async () => (await inRole(server.pid, "front"))[0];
     const inSetUp = async () => [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
     await until(async () => (await inSetUp()).length === 2);
@@ -136,7 +132,7 @@ describe("starting", () => {
   });
 
   test("of a model whose setup throws fails with one line and code 1", async () => {
-    await using server = serve([], { SCONCE_HOME: gated.home, BREAK: "1" });
+    await using server = store.start([], { SCONCE_HOME: gated.home, BREAK: "1" });
     expect(await server.exited).toBe(1);
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(toldBy(server)).toHaveLength(2);
@@ -144,7 +140,7 @@ describe("starting", () => {
 
   test("reads options from flags, then from SCONCE_ variables, and logs JSON lines on request", async () => {
     const args = ["lab", "--threads", "1", "--log-format", "json"];
-    await using server = serve(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
+    await using server = store.start(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
     await server.line("Listening on");
     for (const line of server.lines) {
       expect(JSON.parse(line)).toEqual({ time: expect.any(String), level: "info", message: expect.any(String) });
@@ -155,8 +151,7 @@ describe("starting", () => {
 
   test("logs less with --log-level warning", async () => {
     const port = freePort();
-    const args = ["serve", "lab", "--log-level", "warning", "--host", "127.0.0.1", "-p", String(port)];
-    await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
+    await using server = store.start(["lab", "--log-level", "warning", "-p", String(port)]);
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
     await until(async () => (await client.fetch("/health/ready").catch(() => undefined))?.ok === true);
     server.kill("SIGKILL");
@@ -191,7 +186,7 @@ async function stopAtWork(server: RunningCli, gate: Hold, signal: NodeJS.Signals
 describe("a signal", () => {
   test("SIGTERM finishes accepted work, answers waiting clients, refuses new work, and ends with code 0", async () => {
     await using gate = hold();
-    await using server = serve();
+    await using server = store.start(["lab"]);
     const { client, id } = await stopAtWork(server, gate, "SIGTERM");
     const reading = client.end(id);
     gate.release("b");
@@ -204,7 +199,7 @@ describe("a signal", () => {
     "%s lets accepted work end; a repeated one ends the server at once, but not within a second, since npm sends it twice",
     async (signal) => {
       await using gate = hold();
-      await using server = serve();
+      await using server = store.start(["lab"]);
       const { beganMs } = await stopAtWork(server, gate, signal);
       let code: number | undefined;
       while (code === undefined) {
@@ -218,7 +213,7 @@ describe("a signal", () => {
 
   test("SIGTERM during setup ends the server with code 0, since nothing was accepted", async () => {
     await using gate = hold();
-    await using server = serve([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
+    await using server = store.start([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
@@ -230,14 +225,14 @@ describe("a stopping server", () => {
     await using dir = await tempDir();
     await using gate = hold();
     const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];
-    await using server = serve(args);
+    await using server = store.start(args);
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     gate.release("a");
-    await using next = serve(args);
+    await using next = store.start(args);
     expect(await (await clientOf(next)).end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });
 });

@@ -1,7 +1,7 @@
 /** Clients can cause at most one log line per second of each kind. */
 import { describe, expect, test } from "bun:test";
 import { LogLimit } from "../src/base/log-limit.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
@@ -41,9 +41,7 @@ describe("lines of one kind", () => {
 
 test("a server whose model fails for every input writes few lines for many predictions", async () => {
   await using store = await storeWith("lab");
-  await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0"], {
-    env: { SCONCE_HOME: store.home },
-  });
+  await using server = store.start(["lab"]);
   const client = await clientOf(server);
   const requests = Array.from({ length: 300 }, () => client.predict([{ x: 1, fail: "preprocess" }]));
   for (const { status } of await Promise.all(requests)) expect(status).toBe("failed");

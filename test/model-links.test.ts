@@ -1,7 +1,7 @@
 /** The list of models has links that a browser can follow, whatever the names of the models are. */
 import { expect, test } from "bun:test";
 import { ModelStore } from "../src/package/store/store.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -23,8 +23,8 @@ const linksOf = (html: string, page: string) =>
 test.each(["", "/base"])(
   "the links of the list of models lead to the models (base path %p)",
   async (base) => {
-    const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "1", ...(base === "" ? [] : ["--base-path", base])];
-    await using server = startCli(["serve", ...names, ...args], { env: { SCONCE_HOME: store.home } });
+    const args = ["--fronts", "1", ...(base === "" ? [] : ["--base-path", base])];
+    await using server = store.start([...names, ...args]);
     const { origin } = new URL((await clientOf(server)).url);
     const demos = names.map((name) => `${origin}${base}/models/${name}/demo`);
     for (const path of ["/", "/models", "/models/"]) {

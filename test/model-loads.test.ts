@@ -3,8 +3,8 @@
  * place.
  */
 import { describe, expect, test } from "bun:test";
-import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client, PredictionBody } from "./helpers/client.ts";
+import { adminOf, clientOf, type RunningCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -22,9 +22,7 @@ const store = fixture(async () => {
 });
 
 const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--admin-port", "0"], {
-    env: { SCONCE_HOME: store.home, ...env },
-  });
+  store.start([...args, "--admin-port", "0"], env);
 const serve = (...args: string[]): RunningCli => serveIn({}, ...args);
 
 /**
@@ -42,12 +40,6 @@ const setup = `async () => {
 }`;
 
 const json = { "Content-Type": "application/json" };
-
-async function predictAt(client: Client, path: string, x: number): Promise<PredictionBody> {
-  const headers = { ...json, Prefer: "wait" };
-  const answer = await client.fetch(`${path}/predictions`, { method: "POST", headers, body: JSON.stringify([{ x }]) });
-  return (await answer.json()) as PredictionBody;
-}
 
 async function statesOf(client: Client): Promise<Record<string, string>> {
   const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string; state: string }[] };
@@ -78,7 +70,7 @@ describe("--keep-alive", () => {
       body: '[{"x": 2}]',
     });
     expect(created.headers.get("retry-after")).toBe("1");
-    const outputs = await Promise.all(Array.from({ length: 20 }, (_, x) => predictAt(client, "/models/ten", x)));
+    const outputs = await Promise.all(Array.from({ length: 20 }, (_, x) => client.predictAt("/models/ten", [{ x }])));
     expect(outputs.map((body) => body.outputs)).toEqual(
       Array.from({ length: 20 }, (_, x) => [{ y: 10 * (2 * x + 1) }]),
     );
@@ -105,7 +97,7 @@ describe("--keep-alive", () => {
       { state: "UNAVAILABLE" },
     ]);
     for (let x = 0; x < 2; x++) {
-      expect((await predictAt(client, "", x)).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
+      expect((await client.predictAt("", [{ x }])).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
       await until(async () => (await statesOf(client)).ten === "unloaded");
     }
   });
@@ -129,13 +121,13 @@ test("--max-loaded unloads the model whose last use is the oldest", async () => 
   const client = await clientOf(server);
   for (const name of ["lab", "ten"]) expect((await move(server, name, "load")).status).toBe(200);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "ready", hundred: "unloaded" });
-  expect((await predictAt(client, "/models/ten", 1)).status).toBe("success");
-  expect((await predictAt(client, "/models/lab", 1)).status).toBe("success");
-  expect((await predictAt(client, "/models/hundred", 1)).outputs).toEqual([{ y: 300 }]);
+  expect((await client.predictAt("/models/ten", [{ x: 1 }])).status).toBe("success");
+  expect((await client.predictAt("/models/lab", [{ x: 1 }])).status).toBe("success");
+  expect((await client.predictAt("/models/hundred", [{ x: 1 }])).outputs).toEqual([{ y: 300 }]);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "unloaded", hundred: "ready" });
   // Six concurrent predictions with three models; two models fit, so each waits for its turn.
   const paths = ["ten", "hundred", "lab", "ten", "hundred", "lab"].map((name) => `/models/${name}`);
-  const ends = await Promise.all(paths.map((path) => predictAt(client, path, 2)));
+  const ends = await Promise.all(paths.map((path) => client.predictAt(path, [{ x: 2 }])));
   expect(ends.map(({ status }) => status)).toEqual(paths.map(() => "success"));
   expect((await inRole(server.pid, "engine")).length).toBeLessThanOrEqual(2);
 });
@@ -150,7 +142,7 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   const ready = async (name: string) => (await client.fetch(`/v2/models/${name}/ready`)).status;
   expect([await ready("ten"), await ready("lab")]).toEqual([503, 200]);
   // A prediction loads the model that a request has unloaded.
-  expect((await predictAt(client, "/models/ten", 1)).outputs).toEqual([{ y: 30 }]);
+  expect((await client.predictAt("/models/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
   expect(await ready("ten")).toBe(200);
   expect((await move(server, "ten", "unload")).status).toBe(200);
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
@@ -164,7 +156,7 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
 test("a load that fails is reported to the predictions that waited, and later ones are refused for a while", async () => {
   await using server = serve("lab", "ten", "--keep-alive", "600", "--device", "cuda:7");
   const client = await clientOf(server);
-  const waited = await predictAt(client, "/models/ten", 1);
+  const waited = await client.predictAt("/models/ten", [{ x: 1 }]);
   expect(waited).toMatchObject({ status: "failed", error_message: expect.stringContaining("could not be loaded") });
   const refused = await client.fetch("/models/ten/predictions", { method: "POST", headers: json, body: '[{"x": 1}]' });
   expect(refused.status).toBe(503);
@@ -203,7 +195,7 @@ test("a model that the HTTP process cannot open leaves its place to other models
   const client = await clientOf(server);
   await move(server, "needy", "load");
   expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
-  expect((await predictAt(client, "/models/lab", 1)).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
 });
 
 test("two HTTP processes share the engine process of a model, and both leave it before it is unloaded", async () => {

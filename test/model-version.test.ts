@@ -4,8 +4,8 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { ModelVersion } from "../src/predictions/model-version.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
 import { SqliteStore } from "../src/predictions/sqlite/sqlite-store.ts";
-import { startCli } from "./helpers/cli.ts";
-import { Client, type PredictionBody } from "./helpers/client.ts";
+import { clientOf } from "./helpers/cli.ts";
+import type { PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
@@ -65,10 +65,8 @@ test("answers of the Open Inference Protocol name the build in a header", async 
 
 test("log lines about a prediction, and the access log, name the build", async () => {
   const options = ["--access-log", "--log-format", "json"];
-  await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", ...options], {
-    env: { SCONCE_HOME: store.home },
-  });
-  const client = new Client(new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  await using server = store.start(["lab", ...options]);
+  const client = await clientOf(server);
   await client.predict([{ x: 1, fail: "preprocess" }], { "X-Request-Id": "the-request" });
   const lines = () => server.lines.filter((line) => line.includes('"request_id":"the-request"'));
   await until(

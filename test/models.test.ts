@@ -1,8 +1,8 @@
 /** Several models in one server: each has its routes below `/models`, and its own engine process. */
 import { describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
-import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import { Client, type PredictionBody } from "./helpers/client.ts";
+import { adminOf, clientOf } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -27,32 +27,21 @@ const store = fixture(async () => {
   );
 });
 
-const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
-    env: { SCONCE_HOME: store.home, ...env },
-  });
-
 const json = { "Content-Type": "application/json" };
-
-async function predictAt(client: Client, path: string, inputs: readonly unknown[]): Promise<PredictionBody> {
-  const headers = { ...json, Prefer: "wait" };
-  const answer = await client.fetch(`${path}/predictions`, { method: "POST", headers, body: JSON.stringify(inputs) });
-  return (await answer.json()) as PredictionBody;
-}
 
 async function jsonAt(client: Client, path: string, init: RequestInit = {}): Promise<unknown> {
   return (await client.fetch(path, init)).json();
 }
 
 describe("a server with three models", () => {
-  const server = fixture(() => serve(["lab", "team/ten", "texts", "--access-log"]));
+  const server = fixture(() => store.start(["lab", "team/ten", "texts", "--access-log"]));
   const client = fixture(() => clientOf(server));
 
   test("answers for each model below its name and for the first model at the root, with one engine process each", async () => {
-    expect((await predictAt(client, "", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-    expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-    expect((await predictAt(client, "/models/team/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
-    expect((await predictAt(client, "/models/team/ten:latest", [{ x: 2 }])).outputs).toEqual([{ y: 50 }]);
+    expect((await client.predictAt("", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    expect((await client.predictAt("/models/team/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
+    expect((await client.predictAt("/models/team/ten:latest", [{ x: 2 }])).outputs).toEqual([{ y: 50 }]);
     expect(await inRole(server.pid, "engine")).toHaveLength(3);
     expect(await inRole(server.pid, "front")).toHaveLength(1);
   });
@@ -150,7 +139,7 @@ describe("a server with three models", () => {
   });
 
   test("has no route of an API that --api leaves out", async () => {
-    await using bare = serve(["lab", "texts", "--api", "none", "--admin-port", "0"]);
+    await using bare = store.start(["lab", "texts", "--api", "none", "--admin-port", "0"]);
     const ports = [await clientOf(bare), await adminOf(bare)];
     for (const port of ports) {
       for (const path of [
@@ -236,7 +225,7 @@ describe("a server with three models", () => {
   test("counts each model under its name, and the server's memory once", async () => {
     const count = async () => client.metric('sconce_predictions_total{model="texts",status="success"}');
     const before = await count();
-    await predictAt(client, "/models/texts", [{ text: "a" }]);
+    await client.predictAt("/models/texts", [{ text: "a" }]);
     expect(await count()).toBe(before + 1);
     const text = await (await client.fetch("/metrics")).text();
     const ofServer = text.split("\n").filter((line) => line.startsWith("sconce_memory_limit_bytes"));
@@ -247,7 +236,7 @@ describe("a server with three models", () => {
   });
 
   test("writes the name of the model into the access log", async () => {
-    await predictAt(client, "/models/team/ten", [{ x: 5 }]);
+    await client.predictAt("/models/team/ten", [{ x: 5 }]);
     expect(await server.line("POST /models/team/ten/predictions 200")).toBeString();
   });
 
@@ -255,7 +244,7 @@ describe("a server with three models", () => {
     const [first = 0] = await inRole(server.pid, "engine");
     process.kill(first, "SIGKILL");
     const outputs = await Promise.all(
-      ["/models/lab", "/models/team/ten"].map((path) => predictAt(client, path, [{ x: 1 }])),
+      ["/models/lab", "/models/team/ten"].map((path) => client.predictAt(path, [{ x: 1 }])),
     );
     expect(outputs.map(({ status }) => status)).toEqual(["success", "success"]);
     await until(async () => (await inRole(server.pid, "engine")).length === 3);
@@ -263,16 +252,16 @@ describe("a server with three models", () => {
 });
 
 test("a broken model is reported by name, and the other models are served", async () => {
-  await using server = serve(["broken", "lab", "texts", "--admin-port", "0"], { BREAKS_SETUP: "1" });
+  await using server = store.start(["broken", "lab", "texts", "--admin-port", "0"], { BREAKS_SETUP: "1" });
   const client = await clientOf(server);
-  const admin = new Client(new URL(/http:\S+/.exec(await server.line("Admin port"))?.[0] ?? ""));
+  const admin = await adminOf(server);
   // The root has the first model's routes, but these routes belong to the server.
   for (const path of ["/health/live", "/health/ready", "/metrics"])
     expect([path, (await admin.fetch(path)).status]).toEqual([path, 200]);
   expect((await admin.fetch("/reload", { method: "POST" })).status).toBe(200);
   expect((await client.fetch("/health/ready")).status).toBe(200);
   expect(await server.line("The model broken cannot be served")).toContain("no such tokenizer");
-  expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
   expect(refused.status).toBe(503);
   // Only the log has the message of the model's code.
@@ -306,21 +295,21 @@ test("a broken model is reported by name, and the other models are served", asyn
 test("a model whose store is damaged is reported by name, and the others are served", async () => {
   await using stores = await tempDir();
   await Bun.write(stores.join("lab.sqlite"), "no database".repeat(1000));
-  await using server = serve(["lab", "texts", "--store", stores.path]);
+  await using server = store.start(["lab", "texts", "--store", stores.path]);
   const client = await clientOf(server);
   expect(await server.line("The model lab cannot be served")).toContain(stores.join("lab.sqlite"));
   const reason = "its predictions cannot be read";
   expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ state: "failed", reason }, { state: "ready" }] });
   const refused = await client.fetch("/models/lab/predictions", { method: "POST", headers: json, body: "[]" });
   expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining(reason)]);
-  expect((await predictAt(client, "/models/texts", [{ text: "a" }])).status).toBe("success");
+  expect((await client.predictAt("/models/texts", [{ text: "a" }])).status).toBe("success");
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
 });
 
 test("a server without a usable model is live and not ready", async () => {
   const file = dir.join("broken.toml");
   await Bun.write(file, '[[model]]\nmodel = "broken"\n[[model]]\nmodel = "broken"\nname = "again"\n');
-  await using server = serve(["--models", file], { BREAKS_SETUP: "1" });
+  await using server = store.start(["--models", file], { BREAKS_SETUP: "1" });
   const client = await clientOf(server);
   expect((await client.fetch("/health/live")).status).toBe(200);
   expect((await client.fetch("/health/ready")).status).toBe(503);
@@ -328,7 +317,7 @@ test("a server without a usable model is live and not ready", async () => {
 
 test("while the engine process of the first model restarts, the server is ready, and the model is not", async () => {
   await using gate = hold();
-  await using server = serve(["slow", "lab"], { SETUP_URL: gate.url("") });
+  await using server = store.start(["slow", "lab"], { SETUP_URL: gate.url("") });
   await until(async () => (await inRole(server.pid, "engine")).length === 2);
   const engines = await inRole(server.pid, "engine");
   for (const pid of [...(await inRole(server.pid, "front")), ...engines]) gate.release(String(pid));
@@ -336,7 +325,7 @@ test("while the engine process of the first model restarts, the server is ready,
   process.kill(await Promise.race(engines.map((pid) => gate.arrived(String(pid)).then(() => pid))), "SIGKILL");
   await until(async () => (await client.fetch("/models/slow/health/ready")).status === 503);
   expect((await client.fetch("/health/ready")).status).toBe(200);
-  expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   expect((await client.fetch("/models/slow/health/ready")).status).toBe(503);
 });
 
@@ -355,7 +344,7 @@ name = "second"
 batch-size = 3
 `,
     );
-    await using server = serve(["--models", file]);
+    await using server = store.start(["--models", file]);
     const client = await clientOf(server);
     expect(await jsonAt(client, "/models/lab")).toMatchObject({ name: "lab", batch_size: 2 });
     expect(await jsonAt(client, "/models/second")).toMatchObject({ name: "second", batch_size: 3 });

@@ -1,7 +1,7 @@
 /** Spans that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
 import { describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { collector, type Span } from "./helpers/collector.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -13,13 +13,7 @@ const variables = {
 };
 
 const serve = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
-  startCli(["serve", "parts", "--host", "127.0.0.1", "-p", "0", "--fronts", "1", "--store", "memory", ...args], {
-    env: {
-      SCONCE_HOME: store.home,
-      ...variables,
-      ...env,
-    },
-  });
+  store.start(["parts", "--fronts", "1", "--store", "memory", ...args], { ...variables, ...env });
 
 const store = fixture(() => storeWith("parts"));
 const collected = fixture(collector);

@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { z } from "zod";
 import { openModel } from "../src/testing.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
@@ -42,9 +42,7 @@ name = "strict"
 param = ["factor=9", "word=strict"]
 `,
   );
-  await using server = startCli(["serve", "--models", file, "--host", "127.0.0.1", "-p", "0", "--device", "cpu"], {
-    env: { SCONCE_HOME: store.home },
-  });
+  await using server = store.start(["--models", file, "--device", "cpu"]);
   const client = await clientOf(server);
   const outputOf = async (name: string) => {
     const answer = await client.fetch(`/models/${name}/predictions`, {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { flagName } from "../src/cli/command-line/command.ts";
 import { serve } from "../src/cli/commands/serve.ts";
-import { cli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -64,7 +64,7 @@ log-format = "json"
         // With SCONCE_KEEP_ALIVE, a model loads only at its first prediction, and this test makes none.
         env: { SCONCE_HOME: store.home, SCONCE_KEEP_ALIVE: "600", ...env },
       });
-      const client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+      const client = await clientOf(server);
       const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
       return models.map(({ name }) => name);
     };

@@ -1,7 +1,7 @@
 /** One build of a model accepted predictions, its server was killed, and the next server has another build. */
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -10,10 +10,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const store = fixture(storeOfBuilds);
 
-const serve = (tag: string, dir: TempDir): RunningCli =>
-  startCli(["serve", `lab:${tag}`, "--host", "127.0.0.1", "-p", "0", "--store", dir.join("p.sqlite")], {
-    env: { SCONCE_HOME: store.home },
-  });
+const serve = (tag: string, dir: TempDir): RunningCli => store.start([`lab:${tag}`, "--store", dir.join("p.sqlite")]);
 
 /** Starts a server, lets it accept predictions for x = 0, 1 and 2, and kills it before they end. @returns their ids */
 async function acceptedAndKilled(build: Build, dir: TempDir, gate: Hold): Promise<string[]> {

@@ -3,7 +3,7 @@
  * again.
  */
 import { describe, expect, test } from "bun:test";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -12,10 +12,7 @@ import { inRole } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const serve = (...args: string[]): RunningCli =>
-  startCli(["serve", "parts", "--host", "127.0.0.1", "-p", "0", "--fronts", "1", ...args], {
-    env: { SCONCE_HOME: store.home },
-  });
+const serve = (...args: string[]): RunningCli => store.start(["parts", "--fronts", "1", ...args]);
 
 const dir = fixture(tempDir);
 const store = fixture(() => storeWith("parts"));

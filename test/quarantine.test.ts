@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { separateKey } from "../src/engine/item-check.ts";
 import { Quarantine, type Sender } from "../src/pipeline/quarantine.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { latenciesOf } from "./helpers/overloaded-flow.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -162,9 +162,7 @@ describe("a server", () => {
   });
 
   onLinux("does so with a separate engine process", async () => {
-    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "--port", "0"], {
-      env: { SCONCE_HOME: store.home },
-    });
+    await using server = store.start(["lab"]);
     const client = await clientOf(server);
     await expectSeparate(client, { failing: ["127.0.0.5"], others: [["127.0.0.1"], ["127.0.0.6"]] });
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Queue } from "../src/predictions/redis/queue.ts";
 import { capacityOf } from "../src/predictions/redis/queue-worker.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -19,8 +19,7 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
   const store = fixture(() => storeWith("lab", "stage"));
 
   test("answer polls and cancellations while any other front is stopped", async () => {
-    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--queue", redis.url];
-    await using server = startCli([...args, "--queue-name", "fronts"], { env: { SCONCE_HOME: store.home } });
+    await using server = store.start(["lab", "--fronts", "2", "--queue", redis.url, "--queue-name", "fronts"]);
     const client = await clientOf(server);
     await using gate = hold();
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);

@@ -1,6 +1,6 @@
 /** Parts and outputs of a running prediction reach the event streams of every replica. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
@@ -104,10 +104,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
 
   test("have each output once, also for a later client, if a worker was killed that had reported one of two", async () => {
     const args = ["--queue", redis.url, "--queue-name", "outputs-killed", "--queue-lease", "1"];
-    const start = () =>
-      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
-        env: { SCONCE_HOME: store.home },
-      });
+    const start = () => store.start(["lab", "--role", "worker", ...args]);
     const queue = { queue: redis.url, queueName: "outputs-killed", queueLease: 1 };
     await using own = await store.serve("lab", { ...queue, role: "front" });
     await using gate = hold();
@@ -134,10 +131,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
 
   test("start again with sequence 0 if another worker runs the prediction after a kill", async () => {
     const args = ["--queue", redis.url, "--queue-name", "killed", "--queue-lease", "1"];
-    const start = () =>
-      startCli(["serve", "parts", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
-        env: { SCONCE_HOME: store.home },
-      });
+    const start = () => store.start(["parts", "--role", "worker", ...args]);
     const queue = { queue: redis.url, queueName: "killed", queueLease: 1 };
     await using own = await store.serve("parts", { ...queue, role: "front" });
     await using gate = hold();

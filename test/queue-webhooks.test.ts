@@ -3,7 +3,7 @@
  * webhook.
  */
 import { describe, expect, test } from "bun:test";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
@@ -98,9 +98,9 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("take over the webhooks of a killed replica, and of the last replica of a build", async () => {
     const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
     await using to = receiver((_, index) => answers[index]?.promise ?? new Response());
-    const env = { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" };
-    const options = ["--host", "127.0.0.1", "-p", "0", "--queue-name", "killed", "--queue-lease", "1"];
-    await using killed = startCli(["serve", "lab", "--queue", redis.url, ...options], { env });
+    const env = { SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" };
+    const options = ["--queue-name", "killed", "--queue-lease", "1"];
+    await using killed = store.start(["lab", "--queue", redis.url, ...options], env);
     const client = await clientOf(killed);
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));
     await to.until(1);

@@ -1,7 +1,7 @@
 /** POST /reload and SIGHUP: a tag that names another build now is switched to this build inside the server. */
 import { beforeAll, expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { follow, program, type RunningCli } from "./helpers/cli.ts";
+import { adminOf, follow, program, type RunningCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -198,7 +198,7 @@ test("a reload is refused if the file of --models has other names", async () => 
   await using cli = follow(
     Bun.spawn([...program.command, "serve", ...options], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }),
   );
-  const admin = new Client(new URL(/http:\S+/.exec(await cli.line("Admin port"))?.[0] ?? ""));
+  const admin = await adminOf(cli);
   await cli.line("Listening on");
   await Bun.write(file, '[[model]]\nmodel = "lab:names"\nname = "other"\n');
   expect(await reload(admin)).toMatchObject({ status: 409, ...problem("reload_refused", "") });

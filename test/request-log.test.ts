@@ -5,7 +5,7 @@ import { RequestContext } from "../src/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/http/routes/health.ts";
 import { STATUS_HEADER } from "../src/http/siblings.ts";
 import { withContext } from "../src/http/with-context.ts";
-import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -21,10 +21,8 @@ const options = ["--access-log", "--log-format", "json", "--log-level", "debug",
 
 beforeAll(async () => {
   store = await storeWith("lab");
-  server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", ...options], {
-    env: { SCONCE_HOME: store.home },
-  });
-  client = new Client(new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  server = store.start(["lab", ...options]);
+  client = await clientOf(server);
 });
 
 afterAll(async () => {
@@ -140,9 +138,8 @@ describe("the log", () => {
   });
 
   test("has the size of each answer, and for a stream its size at the end", async () => {
-    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--access-log"];
-    await using other = startCli([...args, "--log-format", "json"], { env: { SCONCE_HOME: store.home } });
-    const { url } = new Client(new URL(/http:[^"]+/.exec(await other.line("Listening on"))?.[0] ?? ""));
+    await using other = store.start(["lab", "--fronts", "2", "--access-log", "--log-format", "json"]);
+    const { url } = await clientOf(other);
     const sizes: [string, number, unknown][] = [];
     const statuses = new Set<unknown>();
     const send = async (name: string, path: string, init: RequestInit = {}) => {
@@ -278,10 +275,8 @@ test("the log is JSON in every line if a model's code writes to standard error",
     return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
   }`;
   await using talking = await storeWith(await writeModel(dir, modelText({ name: '"talking"', preprocess })));
-  const args = ["serve", "talking", "--host", "127.0.0.1", "-p", "0", "--log-format", "json"];
-  await using server = startCli(args, { env: { SCONCE_HOME: talking.home } });
-  const url = new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? "");
-  await new Client(url).predict([{ x: 7 }]);
+  await using server = talking.start(["talking", "--log-format", "json"]);
+  await (await clientOf(server)).predict([{ x: 7 }]);
   await server.line("lines of 7");
   const lines = server.lines.map((line): unknown => JSON.parse(line));
   expect(lines).toContainEqual(
@@ -291,10 +286,8 @@ test("the log is JSON in every line if a model's code writes to standard error",
 
 test("the log shows each step of a prediction at level trace, but not at debug", async () => {
   expect(server.lines.some((line) => line.includes("was accepted"))).toBe(false);
-  await using traced = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--log-level", "trace"], {
-    env: { SCONCE_HOME: store.home },
-  });
-  const url = new URL(/http:\S+/.exec(await traced.line("Listening on"))?.[0] ?? "");
+  await using traced = store.start(["lab", "--log-level", "trace"]);
+  const { url } = await clientOf(traced);
   const { prediction_id: id } = await new Client(url).predict([{ x: 1 }], { "X-Request-Id": "followed" });
   expect(await traced.line(`prediction ${id} was accepted with 1 inputs`)).toMatch(
     new RegExp(`prediction_id=${id} model=lab:[0-9a-f]{12} request_id=followed`),

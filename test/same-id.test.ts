@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { makeKey } from "../src/http/access/key-file.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -45,10 +45,8 @@ const dir = fixture(tempDir);
 const store = fixture(async () => storeWith(await writeModel(dir, model, "letters")));
 const server = fixture(async () => {
   await Bun.write(dir.join("keys.toml"), `${keys.A.entry}\n${keys.B.entry}`);
-  const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--allow-private-urls", "--webhook-secret", secret];
-  return startCli(["serve", "letters", ...args, "--api-keys", dir.join("keys.toml")], {
-    env: { SCONCE_HOME: store.home },
-  });
+  const args = ["--fronts", "2", "--allow-private-urls", "--webhook-secret", secret];
+  return store.start(["letters", ...args, "--api-keys", dir.join("keys.toml")]);
 });
 const client = fixture(() => clientOf(server));
 

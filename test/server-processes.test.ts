@@ -8,7 +8,7 @@ import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { frontsOf } from "../src/server/server.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, startCli } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -42,9 +42,6 @@ const store = fixture(async () => {
     await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
   );
 });
-
-const serve = (model: string, ...args: string[]): RunningCli =>
-  startCli(["serve", model, "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
 
 /**
  * Creates predictions that wait for `url`, until both HTTP processes have some. @returns the number `x` in the input of
@@ -87,7 +84,7 @@ async function minorFaultsOf(pid: number): Promise<number> {
 
 describe("a server", () => {
   test("keeps the memory of a forward pass for the next pass", async () => {
-    await using server = serve("wide", "--fronts", "1");
+    await using server = store.start(["wide", "--fronts", "1"]);
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
     const passes = async (count: number) => {
@@ -130,7 +127,7 @@ describe("a server", () => {
   });
 
   test("loads libtorch only in its engine process; is not ready while that process is stopped by SIGSTOP, and restarts it after a kill", async () => {
-    await using server = serve("lab");
+    await using server = store.start(["lab"]);
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
     const [front = 0] = await inRole(server.pid, "front");
@@ -175,19 +172,19 @@ describe("a server", () => {
 
   test("that is killed has the large outcome that a client has read after its restart", async () => {
     const place = ["--store", dir.join("large.sqlite")];
-    await using server = serve("large", ...place);
+    await using server = store.start(["large", ...place]);
     const client = await clientOf(server);
     const { prediction_id: id } = await client.create([{ x: 3 }]);
     const outputs = [{ y: "7".repeat(1_000_000) }];
     expect((await client.end(id)).outputs).toEqual(outputs);
     server.kill("SIGKILL");
     await server.exited;
-    await using next = serve("large", ...place);
+    await using next = store.start(["large", ...place]);
     expect((await (await clientOf(next)).end(id)).outputs).toEqual(outputs);
   });
 
   test("names the function of the model that blocked the process, and for how long", async () => {
-    await using server = serve("spin");
+    await using server = store.start(["spin"]);
     const client = await clientOf(server);
     await client.predict([{ x: 600 }]);
     await server.line("postprocess held the server for");
@@ -209,7 +206,7 @@ test.each([
 });
 
 describe("a server with two HTTP processes", () => {
-  const server = fixture(() => serve("lab", "--fronts", "2", "--store", dir.join("fronts.sqlite")));
+  const server = fixture(() => store.start(["lab", "--fronts", "2", "--store", dir.join("fronts.sqlite")]));
   const client = fixture(() => clientOf(server));
 
   test("answers for all predictions in both, with common counts", async () => {
@@ -305,7 +302,7 @@ describe("a server with two HTTP processes", () => {
   });
 
   test("has one memory account for both", async () => {
-    await using server = serve("lab", "--fronts", "2", "--max-memory", "3m");
+    await using server = store.start(["lab", "--fronts", "2", "--max-memory", "3m"]);
     const client = await clientOf(server);
     const held = () => client.metric('sconce_memory_bytes{part="bodies"}');
     const upload = connect({ host: client.url.hostname, port: Number(client.url.port) });
@@ -323,7 +320,7 @@ describe("a server with two HTTP processes", () => {
 
   test("answers in both until all accepted predictions have ended", async () => {
     await using gate = hold();
-    await using server = serve("lab", "--fronts", "2");
+    await using server = store.start(["lab", "--fronts", "2"]);
     const client = await clientOf(server);
     const fronts = await inRole(server.pid, "front");
     const accepted = client.predict([{ x: 1, before: gate.url("a") }]);

@@ -1,7 +1,7 @@
 /** One server a port of a machine. With --take-over a new server ends the server that has the port, and finishes its predictions. */
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
@@ -21,10 +21,8 @@ const makePlace = async (): Promise<Place & AsyncDisposable> => {
 };
 
 function serve(build: Build, { dir, port }: Place, ...args: readonly string[]): RunningCli {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), ...args];
-  return startCli(["serve", `lab:${build}`, ...options], {
-    env: { SCONCE_HOME: store.home, TMPDIR: dir.path, BROKEN_BUILD: "v3" },
-  });
+  const options = ["-p", String(port), "--store", dir.join("p.sqlite"), ...args];
+  return store.start([`lab:${build}`, ...options], { TMPDIR: dir.path, BROKEN_BUILD: "v3" });
 }
 
 test("of two servers that start together on one port, one serves, and the other names its process", async () => {

@@ -6,7 +6,7 @@ import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { Progress } from "../src/predictions/webhooks/progress.ts";
 import { WebhookSender } from "../src/predictions/webhooks/webhook-sender.ts";
 import type { ServeConfig } from "../src/server/config.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -182,9 +182,7 @@ describe("after a restart", () => {
     await using gate = hold();
     const path = dir.join("killed.sqlite");
     const serve = () =>
-      startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", path], {
-        env: { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" },
-      });
+      store.start(["lab", "--store", path], { SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" });
     await using first = serve();
     const killed = await clientOf(first);
     const ended = await killed.create([{ x: 1 }], told(to.url("/ended")));

@@ -138,11 +138,11 @@ function spawn(args: readonly string[], { env = {}, cwd = root, isSource = false
 /** Resolves with a client for the admin port of a starting server. */
 export async function adminOf(server: RunningCli): Promise<Client> {
   const line = await server.line("Admin port");
-  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
+  return new Client(new URL(/http:[^\s"]+/.exec(line)?.[0] ?? ""));
 }
 
 /** Resolves with a client for a starting server, once the server is ready. */
 export async function clientOf(server: RunningCli): Promise<Client> {
   const line = await server.line("Listening on");
-  return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));
+  return new Client(new URL(/http:[^\s"]+/.exec(line)?.[0] ?? ""));
 }

@@ -54,6 +54,14 @@ export class Client {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
 
+  /** Creates a prediction below a path, such as `/models/NAME`, and waits for its end. */
+  async predictAt(path: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
+    const init = { method: "POST", headers: { "Content-Type": "application/json", Prefer: "wait", ...headers } };
+    return (
+      await this.fetch(`${path}/predictions`, { ...init, body: JSON.stringify(inputs) })
+    ).json() as Promise<PredictionBody>;
+  }
+
   /** Creates a prediction with the given id by PUT, and waits for its end. */
   put(id: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.fetch(`/predictions/${id}`, {

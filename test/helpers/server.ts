@@ -8,6 +8,7 @@ import { IndexFile } from "../../src/package/store/index-file.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { fixedLimits, type ServeConfig, serveOptions } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
+import { type RunningCli, startCli } from "./cli.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
 import { machineEnv } from "./machine.ts";
@@ -29,6 +30,8 @@ export interface TestStore extends AsyncDisposable {
   readonly home: string;
   /** Starts a server for a model of the store, on a free loopback port. */
   serve(reference: string, config?: Partial<ServeConfig>): Promise<TestServer>;
+  /** Starts `sconce serve` in a process, on a free loopback port unless the arguments name one. */
+  start(args: readonly string[], env?: Readonly<Record<string, string>>): RunningCli;
 }
 
 export interface TestServer extends AsyncDisposable {
@@ -76,6 +79,8 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
         await startServer({ models: [{ name: packaged.repository, packaged, config: all }], config: all }),
       );
     },
+    start: (args, env = {}) =>
+      startCli(["serve", "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: dir.path, ...env } }),
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };
 }

@@ -14,7 +14,7 @@ import { scanList } from "../../src/pipeline/inputs/json-text.ts";
 import { LargeBodies } from "../../src/pipeline/inputs/large-bodies.ts";
 import { checkParts, splitBody } from "../../src/pipeline/inputs/large-body.ts";
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
-import { clientOf, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { type PredictionBody, problemOf } from "../helpers/client.ts";
 import { failureOf } from "../helpers/failure.ts";
 import { fixture } from "../helpers/fixture.ts";
@@ -388,9 +388,7 @@ describe.concurrent("a server", () => {
   test("answers other requests while it reads a large body", async () => {
     await using dir = await tempDir();
     const gate = dir.join("gate");
-    await using server = startCli(["serve", "waits", "-p", "0", "--host", "127.0.0.1"], {
-      env: { SCONCE_HOME: store.home, GATE: gate },
-    });
+    await using server = store.start(["waits"], { GATE: gate });
     const client = await clientOf(server);
     let isAccepted = false;
     const created = client.post(`[${spaced(xs(2000))}]`).finally(() => {

@@ -1,7 +1,7 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/http/access/key-file.ts";
-import { adminOf, clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { adminOf, clientOf } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
@@ -26,11 +26,6 @@ const store = fixture(async () => {
   return storeWith("lab", await writeModel(dir, text, "ten"));
 });
 
-const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0"], {
-    env: { SCONCE_HOME: store.home, ...env },
-  });
-
 const json = { "Content-Type": "application/json", Prefer: "wait" };
 
 async function post(
@@ -53,7 +48,7 @@ test("an API key is valid for all models, and reads only its own predictions", a
   ];
   const file = dir.join("keys.toml");
   await Bun.write(file, [one, two, reader].map(({ entry }) => entry).join("\n"));
-  await using server = serve(["lab", "ten", "--api-keys", file]);
+  await using server = store.start(["lab", "ten", "--api-keys", file]);
   const client = await clientOf(server);
   const by = (key: typeof one) => ({ Authorization: `Bearer ${key.secret}` });
   for (const path of [
@@ -84,7 +79,7 @@ test("an API key is valid for all models, and reads only its own predictions", a
 
 test("MCP has a tool for each model, at the model's path; a webhook names the build of each model", async () => {
   await using hooks = receiver();
-  await using server = serve(["lab", "ten", "--webhook-secret", secret, "--allow-private-urls"]);
+  await using server = store.start(["lab", "ten", "--webhook-secret", secret, "--allow-private-urls"]);
   const client = await clientOf(server);
   await using mcp = await mcpClient(client.url, "modern", "/models/ten/mcp");
   const { tools } = await mcp.client.listTools();
@@ -108,14 +103,14 @@ test.skipIf(!hasRedis)(
   async () => {
     await using redis = await startRedis();
     const queue = ["--queue", redis.url];
-    await using front = serve(["lab", "ten", ...queue, "--role", "front"]);
-    await using worker = serve(["ten", ...queue, "--role", "worker"]);
+    await using front = store.start(["lab", "ten", ...queue, "--role", "front"]);
+    await using worker = store.start(["ten", ...queue, "--role", "worker"]);
     const client = await clientOf(front);
     await worker.line("Listening on");
     expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
     const waiting = (await (await post(client, "lab", { x: 1 }, { Prefer: "wait=0" })).json()) as PredictionBody;
     expect(waiting.status).toBe("pending");
-    await using both = serve(["ten", "lab", ...queue, "--role", "worker"]);
+    await using both = store.start(["ten", "lab", ...queue, "--role", "worker"]);
     await both.line("Listening on");
     const end = await client.fetch(`/models/lab/predictions/${waiting.prediction_id}`, { headers: { Prefer: "wait" } });
     expect(await end.json()).toMatchObject({ outputs: [{ y: 3 }], model: { repository: "lab" } });
@@ -126,7 +121,7 @@ test.skipIf(!hasRedis)(
   `with --queue, a replica loads a model when its predictions wait, and unloads it when it is idle${hasRedis ? "" : ": no redis-server here"}`,
   async () => {
     await using redis = await startRedis();
-    await using server = serve(["lab", "ten", "--queue", redis.url, "--keep-alive", "0.2"]);
+    await using server = store.start(["lab", "ten", "--queue", redis.url, "--keep-alive", "0.2"]);
     const client = await clientOf(server);
     const state = async () => {
       const { models } = (await (await client.fetch("/models")).json()) as { models: { state: string }[] };
@@ -146,8 +141,8 @@ test.skipIf(!hasRedis)(
     await using redis = await startRedis();
     await using gate = hold();
     const queue = ["--queue", redis.url, "--allow-private-urls"];
-    await using front = serve(["lab", "ten", ...queue, "--role", "front"]);
-    await using stopping = serve(["lab", "ten", ...queue, "--keep-alive", "60"]);
+    await using front = store.start(["lab", "ten", ...queue, "--role", "front"]);
+    await using stopping = store.start(["lab", "ten", ...queue, "--keep-alive", "60"]);
     const [client, stopped] = [await clientOf(front), await clientOf(stopping)];
     const held = (await (
       await post(client, "lab", { x: 1, before: gate.url("a") }, { Prefer: "wait=0" })
@@ -171,7 +166,7 @@ test.skipIf(!hasRedis)(
 );
 
 test("two models with one name of a queue are refused", async () => {
-  await using server = serve(["lab", "ten", "--queue", "redis://127.0.0.1:1", "--queue-name", "both"]);
+  await using server = store.start(["lab", "ten", "--queue", "redis://127.0.0.1:1", "--queue-name", "both"]);
   expect(await server.exited).toBe(2);
   expect(server.lines.at(-1)).toContain("lab and ten have the queue both");
 });
@@ -179,7 +174,7 @@ test("two models with one name of a queue are refused", async () => {
 test("after a failed load, a request loads the model again, and then its predictions do", async () => {
   const file = dir.join("break");
   await Bun.write(file, "");
-  await using server = serve(["lab", "ten", "--admin-port", "0"], { BREAK: file });
+  await using server = store.start(["lab", "ten", "--admin-port", "0"], { BREAK: file });
   const client = await clientOf(server);
   expect(await server.line("The model ten could not be loaded")).toContain("no weights today");
   expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);
@@ -194,7 +189,7 @@ test("--store must name a folder for several models, and a file for one", async 
   await using own = await tempDir();
   await Bun.write(own.join("file"), "");
   const refused = async (...args: string[]) => {
-    await using server = serve([...args]);
+    await using server = store.start([...args]);
     expect(await server.exited).toBe(2);
     return server.lines.join("\n");
   };

@@ -3,7 +3,7 @@
  * no input runs too often.
  */
 import { describe, expect, test } from "bun:test";
-import { clientOf, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { problemOf } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
@@ -193,10 +193,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("take over the predictions of a killed replica once; a second kill fails them", async () => {
     const args = ["--queue", redis.url, "--queue-name", "kills", "--queue-lease", "1"];
-    const worker = () =>
-      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--role", "worker", ...args], {
-        env: { SCONCE_HOME: store.home },
-      });
+    const worker = () => store.start(["lab", "--role", "worker", ...args]);
     const config = { queue: redis.url, queueName: "kills", queueLease: 1 };
     await using front = await store.serve("lab", { ...config, role: "front" });
     await using runs = countedRuns();
@@ -217,8 +214,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   });
 
   test("in the role front load no libtorch", async () => {
-    const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", redis.url];
-    await using front = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store.home } });
+    const args = ["--role", "front", "--queue", redis.url];
+    await using front = store.start(["lab", ...args]);
     await clientOf(front);
     const maps = await Bun.file(`/proc/${front.pid}/maps`).text();
     expect(maps).toContain("libc.so");

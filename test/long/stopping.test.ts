@@ -1,6 +1,6 @@
 /** A server that stops: running batches end, and clients get their last results. */
 import { expect, test } from "bun:test";
-import { clientOf, type RunningCli, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { until } from "../helpers/running.ts";
@@ -8,11 +8,8 @@ import { storeWith } from "../helpers/server.ts";
 
 const store = fixture(() => storeWith("lab"));
 
-const serve = (): RunningCli =>
-  startCli(["serve", "-p", "0", "--host", "127.0.0.1", "lab"], { env: { SCONCE_HOME: store.home } });
-
 test("a stopping server waits for the end of a running batch", async () => {
-  await using server = serve();
+  await using server = store.start(["lab"]);
   const client = await clientOf(server);
   let isOver = false;
   const waiting = client.predict([{ x: 1, steps: 800 }]).finally(() => {
@@ -26,7 +23,7 @@ test("a stopping server waits for the end of a running batch", async () => {
 
 test("a stopping server answers requests for the last results, and ends once each result was read", async () => {
   await using gate = hold();
-  await using server = serve();
+  await using server = store.start(["lab"]);
   const client = await clientOf(server);
   const created = await Promise.all([1, 2].map((x) => client.create([{ x, before: gate.url("a") }])));
   const [first = "", second = ""] = created.map(({ prediction_id: id }) => id);

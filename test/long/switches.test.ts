@@ -1,7 +1,7 @@
 /** Twenty reloads under 64 clients, two of them with a build that does not start: no request fails. */
 import { expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "../helpers/builds.ts";
-import { clientOf, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { inRole, until } from "../helpers/running.ts";
 import { movedTag, switchUnderLoad } from "../helpers/switches.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
@@ -10,10 +10,8 @@ test("twenty switches of a build under 64 clients fail no request, and each answ
   await using store = await storeOfBuilds();
   await using dir = await tempDir();
   store.tag(movedTag, "v1");
-  const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", dir.join("p.sqlite")];
-  await using server = startCli(["serve", `lab:${movedTag}`, ...options, "--fronts", "2"], {
-    env: { SCONCE_HOME: store.home, BROKEN_BUILD: "v3" },
-  });
+  const options = ["--admin-port", "0", "--store", dir.join("p.sqlite")];
+  await using server = store.start([`lab:${movedTag}`, ...options, "--fronts", "2"], { BROKEN_BUILD: "v3" });
   const adminUrl = new URL(/http:\S+/.exec(await server.line("Admin port"))?.[0] ?? "");
   const { url } = await clientOf(server);
   const switched = Array.from({ length: 18 }, (_, i): Build => (i % 2 === 0 ? "v2" : "v1"));

@@ -1,7 +1,7 @@
 /** The example writer: texts are written together in one batch, and each is as if it were written alone. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { clientOf, startCli } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import { eventsOf, type ServerEvent } from "../helpers/events.ts";
 import { writerDevices } from "../helpers/exports.ts";
 import { fixture } from "../helpers/fixture.ts";
@@ -9,13 +9,7 @@ import { inRole, until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 
 const store = fixture(() => storeWith(join(import.meta.dir, "../../examples/writer")), 300_000);
-const server = fixture(
-  () =>
-    startCli(["serve", "writer", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
-      env: { SCONCE_HOME: store.home },
-    }),
-  300_000,
-);
+const server = fixture(() => store.start(["writer", "--fronts", "1"]), 300_000);
 const client = fixture(() => clientOf(server), 300_000);
 
 const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
