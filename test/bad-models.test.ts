@@ -8,7 +8,6 @@ import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const home = fixture(tempDir);
@@ -227,26 +226,4 @@ test.each([
   ["is undefined", "() => undefined", "output"],
 ])("an output that %s is refused", async (_, postprocess, message) => {
   expect(await refusalOf(modelText({ postprocess }))).toMatch(message);
-});
-
-describe("serving", () => {
-  test("an unknown model fails with code 1, and lists the known models", async () => {
-    await using store = await storeWith("lab");
-    const options = { env: { SCONCE_HOME: store.home } };
-    for (const [reference, part] of [
-      ["labs", 'did you mean "lab"?'],
-      ["lab:v9", 'no tag "v9"'],
-    ] as const) {
-      const { code, stderr } = await cli(["serve", reference, "-p", "0"], options);
-      expect({ code, lines: stderr.trim().split("\n").length }).toEqual({ code: 1, lines: 1 });
-      expect(stderr).toContain(part);
-    }
-  });
-
-  test("an empty store fails with a hint to build a model", async () => {
-    await using empty = await tempDir();
-    const { code, stderr } = await cli(["serve", "-p", "0"], { env: { SCONCE_HOME: empty.path } });
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^sconce: .*sconce build DIR/);
-  });
 });

@@ -30,10 +30,10 @@ async function expectFile(name: string, text: string): Promise<void> {
   expect(text).toBe(await readFile(path, "utf8"));
 }
 
-test.each(["serve", "rm"])("sconce %s --help", async (name) => {
-  const { code, stdout, stderr } = await cli([name, "--help"]);
+test("sconce rm --help", async () => {
+  const { code, stdout, stderr } = await cli(["rm", "--help"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  await expectFile(`snapshots/help-${name}.txt`, stdout);
+  await expectFile("snapshots/help-rm.txt", stdout);
 });
 
 test("sconce --help", async () => {

@@ -124,10 +124,6 @@ describe("variables", () => {
 });
 
 describe("a flag", () => {
-  test("takes precedence over its variable", async () => {
-    expect(await faultHere(["--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
-  });
-
   test("--port takes precedence over SCONCE_PORT, and SCONCE_PORT over PORT", async () => {
     expect(await faultHere(["--port", "x"], { PORT: "y" })).toContain("--port");
     expect(await faultHere([], { SCONCE_PORT: "x", PORT: "y" })).toContain("SCONCE_PORT must be");
@@ -148,32 +144,6 @@ describe("a flag", () => {
 });
 
 describe("help", () => {
-  test("of the program lists the commands", async () => {
-    for (const args of [["--help"], []]) {
-      const { code, stdout } = await run(args);
-      expect(code).toBe(0);
-      for (const command of ["serve", "build", "models"]) expect(stdout).toContain(`  ${command} `);
-    }
-  });
-
-  test.each([
-    [
-      "serve",
-      ["--port", "(default: 3000", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
-    ],
-    ["build", ["--tag", "(default: the model's name, or the file's)", "DIR"]],
-    ["models", ["--json"]],
-  ])("of %s shows its options with their defaults, and an example", async (command, parts) => {
-    const { code, stdout } = await run([command, "--help"]);
-    expect(code).toBe(0);
-    const text = stdout.replaceAll(/\s+/g, " ");
-    for (const part of parts) expect(text).toContain(part);
-    expect(stdout).toContain(`EXAMPLE\n\n  sconce ${command}`);
-    expect(stdout).toContain("SCONCE_BATCH_SIZE");
-    // Piped output has no colours.
-    expect(stdout).toBe(Bun.stripANSI(stdout));
-  });
-
   test("is shown even if other arguments are wrong", async () => {
     expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
   });

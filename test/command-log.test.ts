@@ -24,11 +24,6 @@ describe("--log-format json", () => {
     expect(JSON.parse(result.stderr)).toEqual({ ...entry("error", message), code: errorCode });
   });
 
-  test("SCONCE_LOG_FORMAT also applies to errors of wrong calls", async () => {
-    const { stderr } = await cli(["models", "--jsn"], { env: { SCONCE_LOG_FORMAT: "json" } });
-    expect(JSON.parse(stderr).level).toBe("error");
-  });
-
   test("makes warnings JSON lines and leaves the result unchanged", async () => {
     await using dir = await tempDir();
     await using home = await tempDir();

@@ -61,47 +61,6 @@ describe("a demo prediction", () => {
     }
   });
 
-  test("that throws fails, and keeps its logs", async () => {
-    expect(await demos.predict([{ x: 1, fail: "demo" }])).toMatchObject({
-      status: "failed",
-      error_message: "the model failed in the demo",
-      logs: "begin 1\nsaid nothing\nnothing again\n",
-    });
-  });
-
-  test("fails with the message and index of a failed input", async () => {
-    const body = await demos.predict([{ x: 1 }, { x: 1, fail: "item" }]);
-    expect(body).toMatchObject({
-      status: "failed",
-      error_message: "input 1: the model failed in preprocess",
-      errors: [{ index: 1, message: "the model failed in preprocess" }],
-    });
-  });
-
-  test("with too few or wrong demo outputs fails", async () => {
-    expect((await demos.predict([{ x: 1, fail: "count" }])).error_message).toContain(
-      "one of demoOutputs per input: 1, not 0",
-    );
-    expect((await demos.predict([{ x: 1, fail: "output" }])).error_message).toContain("demo output.half");
-  });
-
-  test("that never ends is ended by its time limit", async () => {
-    await using gate = hold();
-    const body = await demos.predict([{ x: 1, before: gate.url("a") }], { "Cancel-After": "0.2" });
-    expect(body).toMatchObject({
-      status: "failed",
-      error_message: "Timed out after 0.2 s",
-      logs: "begin 1\nsaid nothing\n",
-    });
-  });
-
-  test("with too many logs keeps the first logs, and succeeds", async () => {
-    const body = await demos.predict([{ x: 1, flood: 50_000_000 }]);
-    expect(body.status).toBe("success");
-    expect(body.logs?.length).toBeLessThan(101_000);
-    expect(body.logs).toContain("the logs are longer than this server keeps");
-  });
-
   test("that is canceled fails at once, and its inputs do not run", async () => {
     await using gate = hold();
     const { id } = await demos.create([{ x: 1, before: gate.url("a") }]);

@@ -1,11 +1,11 @@
 /**
- * All supported kinds of pictures as inputs of the served examples: animations (the first frame counts), CMYK and
- * progressive JPEGs, PNGs with 16 bits, with palette and with transparency, WebP, and every EXIF orientation.
+ * Kinds of pictures as inputs of the served example digits: animations (the first frame counts), CMYK and progressive
+ * JPEGs, PNGs with 16 bits, with shades of a palette and with transparency, and an EXIF orientation. media.test.ts
+ * compares the pixels of further kinds.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { inflateSync } from "node:zlib";
 import { Image, type Pixels } from "../src/author/media.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -14,11 +14,10 @@ import { storeWith } from "./helpers/server.ts";
 const data = join(import.meta.dir, "data");
 const examples = join(import.meta.dir, "../examples");
 
-const demonstrated = /^(animated\.gif|cmyk\.jpg|progressive|palette\.png|plain|rgba16|orientation-6|transparent\.webp)/;
+const demonstrated = /^(progressive|plain|rgba16|orientation-6)/;
 
-const store = fixture(() => storeWith(join(examples, "digits"), join(examples, "upscale")));
+const store = fixture(() => storeWith(join(examples, "digits")));
 const digits = fixture(() => store.serve("digits"));
-const upscale = fixture(() => store.serve("upscale"));
 
 /** A data URI that always claims to be a JPEG: sconce must look at the content. */
 const asData = (bytes: Uint8Array) => `data:image/jpeg;base64,${bytes.toBase64()}`;
@@ -35,7 +34,7 @@ function scoreOfSeven(output: Readonly<Record<string, unknown>> = {}): number {
 describe.each(paths)("POST %s", (path) => {
   test("the example digits reads the same seven in every kind of picture", async () => {
     const all = readdirSync(join(data, "digits")).sort();
-    expect(all.length).toBeGreaterThan(20);
+    expect(all.length).toBeGreaterThan(9);
     // The demo of digits runs the network again for every covered part of a picture. That is slow, so only some
     // pictures go there.
     const names = path === "/demo" ? all.filter((name) => demonstrated.test(name)) : all;
@@ -52,39 +51,9 @@ describe.each(paths)("POST %s", (path) => {
     expect(body.outputs?.map(({ digit }) => digit)).toEqual(names.map(() => 7));
     for (const output of body.demo_outputs ?? []) {
       expect(output.digit).toBe(7);
-      // The heat map has the proportions of the upright picture (40 × 48), for every EXIF orientation.
+      // The heat map has the proportions of the upright picture (40 × 48).
       const { width, height } = await fromData(output.heatMap);
       expect([width, height]).toEqual([213, 256]);
-    }
-  });
-
-  test("the example upscale gives the same result for every kind of picture with the same pixels", async () => {
-    const cases = (await Bun.file(join(data, "media/expected.jsonl")).text())
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line) as { file: string; options: object; width: number; height: number; data: string })
-      .filter(({ options }) => Object.keys(options).length === 0);
-    expect(cases.length).toBeGreaterThan(15);
-    const images = await Promise.all(
-      cases.map(async ({ file, width, height, data: zipped }) => {
-        const pixels = inflateSync(Buffer.from(zipped, "base64"));
-        const plain = await Image.fromPixels({ data: pixels, width, height, channels: 3 });
-        return [asData(await Bun.file(join(data, "media", file)).bytes()), plain.toDataUri()];
-      }),
-    );
-    const inputs = images.flat().map((image) => ({ image }));
-    const body = await new Family(upscale.client, path).predict(inputs);
-    expect(body.error_message).toBeUndefined();
-    const outputs = path === "/demo" ? body.demo_outputs : body.outputs;
-    for (const [i, { file, width, height }] of cases.entries()) {
-      const [odd, plain] = [await fromData(outputs?.[2 * i]?.image), await fromData(outputs?.[2 * i + 1]?.image)];
-      expect([file, odd.width, odd.height]).toEqual([file, 2 * width, 2 * height]);
-      const difference = odd.data.reduce(
-        (most, value, at) => Math.max(most, Math.abs(value - (plain.data[at] ?? 0))),
-        0,
-      );
-      // Decoders differ by 1 of 255, or by 2 with transparency, and the example's sharpening enlarges the difference.
-      if (difference > 8) expect([file, difference]).toEqual([file, 8]);
     }
   });
 });

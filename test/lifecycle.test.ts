@@ -123,30 +123,11 @@ describe("starting", () => {
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
   });
 
-  test("on a used port fails with one line and code 1", async () => {
-    using other = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", String(other.port)];
-    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^sconce: port \d+ .*is in use by another program; choose another with --port\n$/);
-  });
-
   test("of a model whose setup throws fails with one line and code 1", async () => {
     await using server = store.start([], { SCONCE_HOME: gated.home, BREAK: "1" });
     expect(await server.exited).toBe(1);
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(toldBy(server)).toHaveLength(2);
-  });
-
-  test("reads options from flags, then from SCONCE_ variables, and logs JSON lines on request", async () => {
-    const args = ["lab", "--threads", "1", "--log-format", "json"];
-    await using server = store.start(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
-    await server.line("Listening on");
-    for (const line of server.lines) {
-      expect(JSON.parse(line)).toEqual({ time: expect.any(String), level: "info", message: expect.any(String) });
-    }
-    expect(server.lines[0]).toContain("Setting up the model lab:latest (");
-    expect(server.lines.join("\n")).toContain("with 1 thread, max batch size 7");
   });
 
   test("logs less with --log-level warning", async () => {

@@ -204,12 +204,6 @@ describe("size and shape", () => {
     expect((await failureOf((await open("rgb.png")).pixels(options))).message).toBe(`pixels(): ${part}`);
   });
 
-  test("an image of many stored blocks is assembled correctly", async () => {
-    const data = new Uint8Array(700 * 500).map((_, i) => (i / 700) & 255);
-    const image = await Image.fromPixels({ data, width: 700, height: 500, channels: 1 });
-    expect(Buffer.compare((await image.pixels({ channels: 1 })).data, data)).toBe(0);
-  });
-
   test("bars and crops of a transparent image show the background in float pixels, too", async () => {
     const image = await open("alpha.png");
     const options: PixelOptions = { shortSide: 12, crop: { width: 30, height: 10 }, background: [0, 51, 255] };
@@ -255,20 +249,10 @@ describe("invalid and oversized images", () => {
     },
   );
 
-  test("noise behind a valid start gives pixels or a coded error", async () => {
-    for (const name of ["rgb.png", "baseline.jpg", "rgb.webp", "animated.webp", "animated.gif", "rgb.bmp"]) {
-      const bytes = await read(name);
-      for (let seed = 1; seed <= 40; seed++) {
-        const noisy = bytes.slice();
-        for (let i = 0; i < 6; i++)
-          noisy[12 + ((seed * 7919 + i * 104729) % (bytes.length - 12))] = (seed * 31 + i) & 255;
-        await pixelsOrRefusal(noisy);
-      }
-    }
-  });
-
   test("removed, repeated or swapped pieces give pixels or a coded error", async () => {
-    const originals = await Promise.all(["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp"].map(read));
+    const originals = await Promise.all(
+      ["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp", "animated.gif", "rgb.bmp"].map(read),
+    );
     const place = fc.double({ min: 0, max: 1, noNaN: true });
     const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
     await fc.assert(
@@ -322,21 +306,6 @@ describe("invalid and oversized images", () => {
 });
 
 describe("images from pixels", () => {
-  const width = 5;
-  const height = 4;
-
-  for (const channels of [1, 3, 4] as const) {
-    test(`a PNG of ${channels} channels returns its pixels, made from either layout`, async () => {
-      const data = new Uint8Array(width * height * channels).map((_, i) => (i * 37) & 255);
-      const image = await Image.fromPixels({ data, width, height, channels });
-      expect(image.mediaType).toBe("image/png");
-      expect(image.url).toBeUndefined();
-      expect((await image.pixels({ channels })).data).toEqual(data);
-      const planes = await image.pixels({ channels, layout: "chw" });
-      expect((await (await Image.fromPixels(planes)).pixels({ channels })).data).toEqual(data);
-    });
-  }
-
   for (const format of ["jpeg", "webp"] as const) {
     test(`${format} has the requested quality`, async () => {
       const source = await (await open("rgb.png")).pixels();

@@ -8,7 +8,7 @@ import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { frontsOf } from "../src/server/server.ts";
-import { clientOf, startCli } from "./helpers/cli.ts";
+import { clientOf } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -99,31 +99,6 @@ describe("a server", () => {
     await passes(10);
     const pages = (64 * 2 ** 20) / 4096;
     expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
-  });
-
-  test("has memory settings that Bun applies: no concurrent garbage collection, and rare scans for free pages; a value of the operator wins", async () => {
-    const operators = { SCONCE_HOME: store.home, MIMALLOC_PURGE_DELAY: "5" };
-    await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0"], { env: operators });
-    await clientOf(server);
-    for (const role of ["front", "engine"] as const) {
-      const [pid = 0] = await inRole(server.pid, role);
-      const settings = (await Bun.file(`/proc/${pid}/environ`).text())
-        .split("\0")
-        .filter((each) => /^(?:MIMALLOC|BUN_JSC)_/.test(each))
-        .map((each) => each.split("="));
-      const logs = { BUN_JSC_logGC: "1", MIMALLOC_VERBOSE: "1" };
-      const script = "for (let i = 0; i < 50; i++) globalThis.kept = Array.from({ length: 1e5 }, (_, i) => ({ i }))";
-      const bun = Bun.spawn([process.execPath, "-e", script], {
-        env: { ...Object.fromEntries(settings), ...logs },
-        stderr: "pipe",
-      });
-      const text = await new Response(bun.stderr).text();
-      expect(text).toContain("option 'purge_holes_min_interval': 10000");
-      expect(text).toContain("option 'purge_delay': 5");
-      expect(text).toContain("=> EdenCollection");
-      // A concurrent collection ends its pauses with three dots.
-      expect(text).not.toMatch(/ms \(max [\d.]+\)\.\.\.\]/);
-    }
   });
 
   test("loads libtorch only in its engine process; is not ready while that process is stopped by SIGSTOP, and restarts it after a kill", async () => {
@@ -260,20 +235,6 @@ describe("a server with two HTTP processes", () => {
       expect((await put(id, 2)).status).toBe(422);
     }
     expect(await successes()).toBe(before + 3);
-  });
-
-  test("answers HEAD in both like GET without the body", async () => {
-    const { prediction_id: id } = await client.predict([{ x: 1 }]);
-    for (const path of [`/predictions/${id}`, `/predictions/${id}/outputs/0/y`, `/predictions/${id.slice(0, 1)}none`]) {
-      const shown = async (method: string) => {
-        const { status, headers } = await client.fetch(path, { method, headers: { Connection: "close" } });
-        return JSON.stringify([status, headers.get("content-type"), headers.get("content-length")]);
-      };
-      const answers = await Promise.all(
-        ["GET", "HEAD"].flatMap((method) => Array.from({ length: 8 }, () => shown(method))),
-      );
-      expect(new Set(answers).size).toBe(1);
-    }
   });
 
   test("answers requests without a Host, or with a malformed one, in both", async () => {

@@ -85,13 +85,6 @@ describe("outputs of an example", () => {
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
   });
 
-  test("that are different in a batch are refused without a declared batch size, with a hint to run items alone", async () => {
-    const told =
-      /^model_invalid: output "y" differs by .*; if items have to run alone, declare batchSize: 1; .*--allow-random$/;
-    expect(await refusal("mixes.pt", { batchSize: undefined })).toMatch(told);
-    expect(await refusal("averages.pt", { ...padded(3), batchSize: undefined })).toMatch(told);
-  });
-
   const padded = (size: number) => ({
     tensors: '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32(1) } }',
     preprocess: `() => ({ x: tensor(new Float32Array(${size}).fill(1), [${size}]) })`,

@@ -1,18 +1,15 @@
 /** Executable files run on a system that has only the C and C++ libraries. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { ModelStore } from "../../src/package/store/store.ts";
 import { bareRoot, bareRootTest } from "../helpers/bare-root.ts";
 import { cli, clientOf, follow } from "../helpers/cli.ts";
 import { digitsExecutable, executable, systemLibraries } from "../helpers/executable.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { cacheFolder } from "../helpers/machine.ts";
-import { hasRegistry, startRegistry } from "../helpers/registry.ts";
 import { descendants } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
-import { pushTo } from "../helpers/transfer.ts";
 import { packages } from "../helpers/weights.ts";
 
 const examples = join(import.meta.dir, "../..", "examples");
@@ -39,24 +36,6 @@ test("an executable file serves the model of a model folder, and contains no oth
   await using refused = serving(join(examples, "digits"));
   await refused.line("is not a model store, and this program packages no models");
   expect(await refused.exited).toBe(2);
-});
-
-test.skipIf(!hasRegistry)("an executable file serves a registry's model instead of its own", async () => {
-  await using registry = await startRegistry();
-  await using store = await storeWith("lab");
-  await using home = await tempDir();
-  const remote = `${registry.host}/team/lab:v1`;
-  await pushTo(new ModelStore(store.home), "lab", remote);
-  const env = {
-    HOME: home.path,
-    SCONCE_HOME: home.join("models"),
-    SCONCE_CACHE_DIR: cacheFolder,
-    SCONCE_STORE: "memory",
-  };
-  const command = [digits.path, "serve", remote, "--port=0", "--host=127.0.0.1"];
-  await using server = follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
-  const client = await clientOf(server);
-  expect(await client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 });
 
 async function dataUri(path: string, type: string): Promise<string> {
@@ -184,17 +163,6 @@ async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
 }
 
 describe("compiling", () => {
-  test("prints the sizes, and is 60 MB larger than the libraries, Bun and the model", async () => {
-    const { size } = await stat(digits.path);
-    const [, libraries = "", model = ""] =
-      /the libraries are ([\d.]+) MiB of it, the model ([\d.]+) KiB/.exec(digits.compiling.stderr) ?? [];
-    const bun = (await stat(process.execPath)).size;
-    const over = size - bun - Number(libraries) * 2 ** 20 - Number(model) * 2 ** 10;
-    expect(over).toBeGreaterThan(0);
-    expect(over).toBeLessThan(60e6);
-    expect(digits.compiling.stdout.trim()).toBe(digits.path);
-  });
-
   test("the same model twice gives equal bytes for every user", async () => {
     await using again = await executable(join(examples, "digits"), [], [], { NODE_ENV: "test", LANG: "tr_TR.UTF-8" });
     const digest = async (path: string) => Bun.hash(await Bun.file(path).bytes());
