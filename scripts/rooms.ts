@@ -60,7 +60,7 @@ const rooms: Readonly<Record<string, Room>> = {
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
-      batching/fair-queue batching/latency-target device engine hook-fault item-check libtorch-env local-engine
+      batching/item-queue batching/latency-target device engine hook-fault item-check libtorch-env local-engine
       native/binding open-runners program/archive program/export-mistakes program/forward-fault program/package-needs
       program/program program/program-guards program/program-schema program/weights-kind remote/engine-server
       remote/frame remote/remote-engine rows runner warm-up`,
@@ -68,7 +68,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "engine/batching": {
     imports: "engine",
-    doors: "batch-engine step-engine",
+    doors: "batching open-batching",
   },
   "engine/program": {
     imports: "",

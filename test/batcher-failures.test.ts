@@ -1,7 +1,5 @@
 /** How the batching rule treats failed batches, and items that may end the engine process. */
 import { describe, expect, test } from "bun:test";
-import { Batcher } from "../src/engine/batching/batcher.ts";
-import type { Queued } from "../src/engine/batching/fair-queue.ts";
 import { separateKey } from "../src/engine/item-check.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
@@ -161,10 +159,7 @@ test("an item that lacks memory alone fails", async () => {
 
 test("waiting halves of a failed batch count as waiting items", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
-  const lane = {};
-  const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", readyAtMs: 0, isBad: id === 2 }));
-  for (const item of items) simulation.batcher.add(item);
-  simulation.batcher.pump();
+  simulation.add({}, [{}, {}, { isBad: true }]);
   expect(simulation.batcher.length).toBe(0);
   await simulation.clock.advanceTo(10);
   // The batch has failed. Its first half, one item, runs; the two items of its second half wait.
@@ -179,7 +174,6 @@ describe("an item that was running when a process died", () => {
     const lane = {};
     simulation.add({}, 16);
     const [one, two] = simulation.add(lane, 2, { isAlone: true });
-    expect(simulation.batcher.isSaturated).toBe(true);
     simulation.add({}, 16);
     await simulation.clock.drain();
     const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
@@ -214,7 +208,7 @@ describe("an item that was running when a process died", () => {
     simulation.add(lane, 2, { isAlone: true });
     simulation.add(other, 1);
     expect(simulation.batcher.length).toBe(3);
-    expect(simulation.batcher.remove(lane).length).toBe(2);
+    expect(simulation.batcher.cancel(lane).length).toBe(2);
     expect(simulation.batcher.length).toBe(1);
     await simulation.clock.drain();
     expect(simulation.done).toEqual([0, 3]);
@@ -227,7 +221,7 @@ describe("an item that was running when a process died", () => {
     simulation.add(lane, 1, { isAlone: true });
     simulation.add({}, 2);
     expect(simulation.batches.length).toBe(1);
-    simulation.batcher.remove(lane);
+    simulation.batcher.cancel(lane);
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
   });
 
@@ -242,65 +236,27 @@ describe("an item that was running when a process died", () => {
 });
 
 test("an item that must run alone waits until the reports of earlier items have left the process; other items do not wait", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4 });
   let isHeard = false;
-  const run: string[] = [];
-  const ends: (() => void)[] = [];
-  const batcher = new Batcher<Queued & { readonly name: string }, void>({
-    runners: [
-      (items) => {
-        run.push(items.map(({ name }) => name).join());
-        return new Promise((resolve) => ends.push(resolve));
-      },
-    ],
-    maxBatchSize: 4,
-    maxQueueDelayMs: 0,
-    clock: { now: () => 0, after: () => () => {} },
-    listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
-    isHeard: () => isHeard,
-    isNeeded: () => true,
-    isWorthHalving: () => false,
-    isOutOfMemory: () => false,
-  });
-  const add = (name: string, isAlone = false) => {
-    batcher.add({ lane: {}, key: "", readyAtMs: 0, name, isAlone });
-    batcher.pump();
-  };
-  add("suspect", true);
-  add("other");
-  expect(run).toEqual(["other"]);
+  simulation.isHeard = () => isHeard;
+  const ids = () => simulation.batches.map(({ items }) => items.map(({ id }) => id));
+  simulation.add({}, 1, { isAlone: true });
+  simulation.add({}, 1);
+  expect(ids()).toEqual([[1]]);
   isHeard = true;
-  add("later");
-  expect(run).toEqual(["other"]);
-  ends[0]?.();
-  await Bun.sleep(0);
-  expect(run).toEqual(["other", "suspect"]);
+  simulation.add({}, 1);
+  expect(ids()).toEqual([[1]]);
+  await simulation.clock.drain();
+  expect(ids()).toEqual([[1], [0], [2]]);
 });
 
-test("the run time of a batch counts from the newest part of an output that it yielded", () => {
-  let now = 0;
-  let running: readonly Queued[] = [];
-  const batcher = new Batcher<Queued, void>({
-    runners: [
-      (items) => {
-        running = items;
-        return new Promise(() => {});
-      },
-    ],
-    maxBatchSize: 4,
-    maxQueueDelayMs: 0,
-    clock: { now: () => now, after: () => () => {} },
-    listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
-    isNeeded: () => true,
-    isWorthHalving: () => false,
-    isOutOfMemory: () => false,
-  });
-  batcher.add({ lane: {}, key: "", readyAtMs: 0 });
-  batcher.pump();
-  now = 50;
-  expect(batcher.runningForMs).toBe(50);
-  batcher.yielded(running);
-  expect(batcher.runningForMs).toBe(0);
-  now = 80;
-  batcher.yielded([]);
-  expect(batcher.runningForMs).toBe(30);
+test("the run time of a batch counts from the newest part of an output that it yielded", async () => {
+  const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 100 });
+  simulation.add({}, 1);
+  await simulation.clock.advanceTo(50);
+  expect(simulation.batcher.runningForMs).toBe(50);
+  simulation.runners[0]?.parts?.part([]);
+  expect(simulation.batcher.runningForMs).toBe(0);
+  await simulation.clock.advanceTo(80);
+  expect(simulation.batcher.runningForMs).toBe(30);
 });

@@ -3,7 +3,8 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, int32, type Tensor } from "../src/author/tensor.ts";
-import { BatchEngine, type BatchItem } from "../src/engine/batching/batch-engine.ts";
+import { Batcher } from "../src/engine/batching/batcher.ts";
+import type { BatchItem } from "../src/engine/batching/batching.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
 import { openSession } from "../src/engine/native/binding.ts";
 import { guardExpression } from "../src/engine/program/guard-expression.ts";
@@ -122,28 +123,25 @@ test("an item that breaks a guard fails before it is queued, and the other items
     ...check({ mask: zeros(length), x: zeros(length, 4) }),
     lane: {},
     readyAtMs: 0,
-    dispatchedAtMs: 0,
   });
   const sizes: number[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const engine = new BatchEngine<BatchItem>({
-    runners: [session],
-    maxBatchSize: 8,
-    maxQueueDelayMs: 0,
-    listener: {
+  const batcher = new Batcher<BatchItem>(
+    { runners: [session], maxBatchSize: 8, maxQueueDelayMs: 0 },
+    {
       dispatched: (items) => sizes.push(items.length),
       finished: () => resolve(),
       failed: (_, error) => reject(error),
       part: () => {},
       isNeeded: () => true,
     },
-  });
-  engine.submit(item(7));
-  expect(() => engine.submit(item(3))).toThrow(
+  );
+  batcher.submit(item(7));
+  expect(() => batcher.submit(item(3))).toThrow(
     "x: size 1 must be at least 4 (x is [1, 3, 4], mask is [1, 3] with the batch first)",
   );
-  engine.submit(item(7));
+  batcher.submit(item(7));
   await promise;
   expect(sizes).toEqual([2]);
-  await engine.close();
+  await batcher.close();
 });

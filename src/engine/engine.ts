@@ -9,7 +9,7 @@ export type { Rows } from "./rows.ts";
 
 /** An input of a prediction, from its submission to its result. */
 export interface Item {
-  /** Object that all items of one prediction share. The queue serves predictions in turn. */
+  /** Object that all items of one prediction share. */
   readonly lane: object;
   /** Whether the item shares a batch only with other separate items. */
   readonly isSeparate?: boolean;

@@ -1,6 +1,6 @@
 /** Computes limits from the options of `serve`, and creates the fetcher of files, for all processes of a server. */
 import { version } from "../../package.json";
-import { MAX_PADDED_BYTES } from "../engine/batching/fair-queue.ts";
+import { MAX_PADDED_BYTES } from "../engine/batching/item-queue.ts";
 import { memoryLimit } from "../machine/control-groups.ts";
 import { AddressGuard } from "../machine/network/address-guard.ts";
 import { Fetcher } from "../pipeline/fetcher.ts";

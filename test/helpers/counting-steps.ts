@@ -1,8 +1,8 @@
 /** Engines for a model whose `step` adds one to the count of each item. */
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
-import type { BatchEngineListener, BatchItem } from "../../src/engine/batching/batch-engine.ts";
-import { engineOver } from "../../src/engine/batching/step-engine.ts";
+import type { BatchItem, BatchListener } from "../../src/engine/batching/batching.ts";
+import { openBatching } from "../../src/engine/batching/open-batching.ts";
 import type { BatchRun, Item, Rows } from "../../src/engine/engine.ts";
 import { LocalEngine } from "../../src/engine/local-engine.ts";
 import { openRunners } from "../../src/engine/open-runners.ts";
@@ -99,14 +99,10 @@ export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable
 }
 
 /**
- * Makes a batch engine for batches of up to 4 items. Each item adds one in each of two steps; `ends` collects the final
+ * Makes batches of up to 4 items. Each item adds one in each of two steps; `ends` collects the final
  * counts.
  */
-export async function overRunners(
-  predict: Steps,
-  listener: Partial<BatchEngineListener<BatchItem>> = {},
-  instances = 2,
-) {
+export async function overRunners(predict: Steps, listener: Partial<BatchListener<BatchItem>> = {}, instances = 2) {
   const runners = await openRunners({
     ...where,
     weights: { model: await deviceTensors() },
@@ -116,11 +112,9 @@ export async function overRunners(
     predict,
   });
   const ends: number[] = [];
-  const engine = engineOver<BatchItem>({
-    runners,
-    maxBatchSize: 4,
-    maxQueueDelayMs: 0,
-    listener: {
+  const engine = openBatching<BatchItem>(
+    { runners, maxBatchSize: 4, maxQueueDelayMs: 0 },
+    {
       dispatched: () => {},
       finished: (items, [counted]) => void ends.push(...items.map((_, i) => Number(counted?.data[i]))),
       failed: (_, error) => {
@@ -130,7 +124,7 @@ export async function overRunners(
       isNeeded: () => true,
       ...listener,
     },
-  });
+  );
   open.push(engine);
   const submit = (from: number, { isAlone = false, lane = {} } = {}) =>
     engine.submit({
@@ -140,8 +134,7 @@ export async function overRunners(
       length: 0,
       tensors: [number(from), number(from + 2)],
       isAlone,
-      readyAtMs: engine.now(),
-      dispatchedAtMs: 0,
+      readyAtMs: performance.now(),
     });
   return { engine, submit, ends };
 }

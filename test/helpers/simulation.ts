@@ -1,9 +1,13 @@
 /** A simulated clock and simulated devices: time passes only when the test advances it. */
+
+import type { Tensor } from "../../src/author/tensor.ts";
 import type { Clock } from "../../src/base/clock.ts";
-import type { BatchCause } from "../../src/base/labels.ts";
-import { Batcher, type BatchListener } from "../../src/engine/batching/batcher.ts";
-import type { Queued } from "../../src/engine/batching/fair-queue.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { Batcher } from "../../src/engine/batching/batcher.ts";
+import type { BatchItem, BatchListener } from "../../src/engine/batching/batching.ts";
 import { LatencyTarget } from "../../src/engine/batching/latency-target.ts";
+import type { BatchRun } from "../../src/engine/engine.ts";
+import type { PartSink, Runner } from "../../src/engine/runner.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;
@@ -62,8 +66,7 @@ async function settle(): Promise<void> {
   for (let i = 0; i < 8; i++) await Promise.resolve();
 }
 
-export interface Item extends Queued {
-  readonly lane: object;
+export interface Item extends BatchItem {
   readonly id: number;
   readonly isBad?: boolean;
 }
@@ -75,31 +78,39 @@ export interface Batch {
   endedAtMs: number;
 }
 
-const outOfMemory = new Error("out of memory");
+const outOfMemory = new SconceError("out_of_memory", "too little memory");
 
 /**
  * A simulated device that runs one batch at a time, each for `durationMs`. A batch with a bad item fails, and so does
  * a batch that does not fit in memory.
  */
-export class SimulatedRunner {
+export class SimulatedRunner implements Runner {
   readonly batches: Batch[] = [];
+  /** The item of each list of tensors. */
+  readonly #items: ReadonlyMap<readonly Tensor[], Item>;
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number, items: readonly Item[]) => number;
   /** The largest batch that fits in memory, by the shape of its items. */
   readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
+  /** Receiver of the parts of the newest batch. */
+  parts: PartSink | undefined;
 
   constructor(
     clock: SimulatedClock,
+    items: ReadonlyMap<readonly Tensor[], Item>,
     durationMs: (size: number, items: readonly Item[]) => number,
     fits: (key: string) => number,
   ) {
     this.#clock = clock;
+    this.#items = items;
     this.#fits = fits;
     this.#durationMs = durationMs;
   }
 
-  run(items: readonly Item[]): Promise<readonly number[]> {
+  run(tensors: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
+    const items = tensors.flatMap((each) => this.#items.get(each) ?? []);
+    this.parts = parts;
     const now = this.#clock.now();
     const startedAtMs = Math.max(now, this.#busyUntilMs);
     const endedAtMs = startedAtMs + this.#durationMs(items.length, items);
@@ -109,25 +120,33 @@ export class SimulatedRunner {
       this.#clock.after(endedAtMs - now, () => {
         if (items.length > this.#fits(items[0]?.key ?? "")) reject(outOfMemory);
         else if (items.some(({ isBad }) => isBad)) reject(new Error("bad item"));
-        else resolve(items.map(({ id }) => id));
+        else resolve([tensorOf(items.map(({ id }) => id))]);
       });
     });
   }
+
+  settle(): void {}
+  async setThreads(): Promise<void> {}
+  async dispose(): Promise<void> {}
+}
+
+function tensorOf(values: readonly number[]): Tensor {
+  return { dtype: "float32", shape: [values.length], data: Float32Array.from(values) };
 }
 
 /** A batcher on simulated devices. It records what the batcher reports. */
-export class Simulation implements BatchListener<Item, readonly number[]> {
+export class Simulation implements BatchListener<Item> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  readonly batcher: Batcher<Item, readonly number[]>;
+  readonly batcher: Batcher<Item>;
   readonly target: LatencyTarget | undefined;
   /** Ids of the items that succeeded, in the order of their reports. */
   readonly done: number[] = [];
   /** For each dispatched batch, the number of items that had ended before. */
   readonly reportedBefore: number[] = [];
   readonly lost: number[] = [];
-  /** Why each batch was dispatched. */
-  readonly causes: BatchCause[] = [];
+  /** The batches that succeeded. */
+  readonly runs: BatchRun[] = [];
   /** The maximum batch size after each reduction, which follows a batch that did not fit in memory. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
@@ -135,6 +154,8 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly left = new Set<object>();
   /** Called for each dispatched batch, before it starts. */
   onDispatched = () => {};
+  isHeard = () => true;
+  readonly #items = new Map<readonly Tensor[], Item>();
   #nextId = 0;
 
   constructor(options: {
@@ -157,23 +178,15 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     const free = () => (options.fitsTogether ?? Infinity) - this.#othersRunning();
     this.runners = Array.from(
       { length: options.runners ?? 1 },
-      () => new SimulatedRunner(this.clock, durationMs, (key) => Math.min(mostOf(key), free())),
+      () => new SimulatedRunner(this.clock, this.#items, durationMs, (key) => Math.min(mostOf(key), free())),
     );
     this.target =
       options.latencyTargetMs === undefined
         ? undefined
         : new LatencyTarget(options.latencyTargetMs, new Map(options.measured));
-    this.batcher = new Batcher({
-      runners: this.runners.map((runner) => (items) => runner.run(items)),
-      maxBatchSize: options.maxBatchSize,
-      maxQueueDelayMs: options.maxQueueDelayMs ?? 0,
-      latencyTarget: this.target,
-      clock: this.clock,
-      listener: this,
-      isNeeded: ({ lane }) => !this.left.has(lane),
-      isWorthHalving: () => true,
-      isOutOfMemory: (cause) => cause === outOfMemory,
-    });
+    const { maxBatchSize, maxQueueDelayMs = 0 } = options;
+    const { clock, runners, target: latencyTarget } = this;
+    this.batcher = new Batcher({ runners, maxBatchSize, maxQueueDelayMs, latencyTarget, clock }, this);
   }
 
   get batches(): readonly Batch[] {
@@ -186,15 +199,22 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
    */
   add(lane: object, items: number | readonly (number | Partial<Item>)[], options: Partial<Item> = {}): Item[] {
     const each = typeof items === "number" ? Array.from({ length: items }, () => ({})) : items;
-    const added = each.map((item) => ({
-      lane,
-      id: this.#nextId++,
-      key: "",
-      readyAtMs: this.clock.now(),
-      ...options,
-      ...(typeof item === "number" ? { length: item } : item),
-    }));
-    for (const item of added) this.batcher.add(item);
+    const added = each.map((properties) => {
+      const item: Item = {
+        lane,
+        id: this.#nextId++,
+        key: "",
+        padded: new Map(),
+        length: 0,
+        tensors: [tensorOf([0])],
+        readyAtMs: this.clock.now(),
+        ...options,
+        ...(typeof properties === "number" ? { length: properties } : properties),
+      };
+      this.#items.set(item.tensors, item);
+      this.batcher.submit(item);
+      return item;
+    });
     this.batcher.pump();
     return added;
   }
@@ -206,15 +226,24 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return running.reduce((sum, { items }) => sum + items.length, 0);
   }
 
-  dispatched(_: readonly Item[], cause: BatchCause): void {
-    this.causes.push(cause);
+  isNeeded({ lane }: Item): boolean {
+    return !this.left.has(lane);
+  }
+
+  dispatched(): void {
     this.reportedBefore.push(this.done.length + this.lost.length);
     this.onDispatched();
   }
 
-  finished(items: readonly Item[], result: readonly number[]): void {
-    this.done.push(...result);
+  part(): void {}
+
+  finished(items: readonly Item[], [ids]: readonly Tensor[]): void {
+    this.done.push(...Array.from(ids?.data ?? [], Number));
     for (const { id } of items) this.finishedAtMs.set(id, this.clock.now());
+  }
+
+  ran(run: BatchRun): void {
+    this.runs.push(run);
   }
 
   shrunk(maxBatchSize: number): void {

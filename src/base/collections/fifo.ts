@@ -34,6 +34,17 @@ export class Fifo<T> {
     return item;
   }
 
+  /** Removes the items that match. @returns the removed items, in order */
+  remove(matches: (item: T) => boolean): T[] {
+    const items = this.rest();
+    const removed = items.filter(matches);
+    if (removed.length > 0) {
+      this.#items = items.filter((item) => !matches(item));
+      this.#head = 0;
+    }
+    return removed;
+  }
+
   /** The items in the queue, in order. */
   rest(): T[] {
     return this.#items.slice(this.#head).filter((item) => item !== undefined);

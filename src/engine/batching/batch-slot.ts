@@ -1,7 +1,5 @@
 /** The batches of one runner: the running batch, and the committed one, which the runner got ahead of time. */
-
-/** Runs a batch on a runner. A call during a batch queues the next batch there. */
-export type Run<T, R> = (items: readonly T[]) => Promise<R>;
+import type { Runner } from "../runner.ts";
 
 /** A runner has at most a running batch and a committed batch, which runs next. */
 const MAX_IN_FLIGHT = 2;
@@ -11,8 +9,8 @@ const MAX_IN_FLIGHT = 2;
  */
 const LEAD_MS = 20;
 
-export class BatchSlot<T, R> {
-  readonly run: Run<T, R>;
+export class BatchSlot<T> {
+  readonly runner: Runner;
   /** The running batch, then the committed batch, which runs next. */
   readonly #given: (readonly T[])[] = [];
   #beganAtMs = 0;
@@ -20,8 +18,8 @@ export class BatchSlot<T, R> {
   #yieldedAtMs = 0;
   #lastMs = 0;
 
-  constructor(run: Run<T, R>) {
-    this.run = run;
+  constructor(runner: Runner) {
+    this.runner = runner;
   }
 
   get isIdle(): boolean {
@@ -47,11 +45,9 @@ export class BatchSlot<T, R> {
     return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
   }
 
-  /** Notes that a batch yielded partial outputs. @returns whether the batch runs on this runner */
-  yielded(batch: readonly T[], nowMs: number): boolean {
-    const isHere = this.running === batch;
-    if (isHere) this.#yieldedAtMs = nowMs;
-    return isHere;
+  /** Notes that a batch yielded partial outputs, if it runs on this runner. */
+  yielded(batch: readonly T[], nowMs: number): void {
+    if (this.running === batch) this.#yieldedAtMs = nowMs;
   }
 
   given(batch: readonly T[], nowMs: number): void {

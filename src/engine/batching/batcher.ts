@@ -1,112 +1,79 @@
 /** Decides which items form a batch, and when the batch starts. */
-import type { Clock } from "../../base/clock.ts";
-import type { BatchCause } from "../../base/labels.ts";
-import { BatchQueue } from "./batch-queue.ts";
-import { BatchSlot, type Run } from "./batch-slot.ts";
-import type { Queued } from "./fair-queue.ts";
+import type { Tensor } from "../../author/tensor.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
+import { hasCode } from "../../base/errors.ts";
+import type { Runner } from "../runner.ts";
+import { BatchSlot } from "./batch-slot.ts";
+import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
-import type { LatencyTarget } from "./latency-target.ts";
+import { ItemQueue, type NextBatch } from "./item-queue.ts";
 import { PaddedBytes } from "./padded-bytes.ts";
-import { type NextBatch, WaitingItems } from "./waiting-items.ts";
-
-/** Receives exactly one result for each queued item; removed items get none. */
-export interface BatchListener<T, R> {
-  /** The items leave the queue, and their batch starts. Items of a failed batch may be dispatched again. */
-  dispatched(items: readonly T[], cause: BatchCause): void;
-  finished(items: readonly T[], result: R): void;
-  /** The item failed alone in its batch, or with an error that smaller batches cannot avoid. */
-  failed(item: T, cause: unknown): void;
-  /** A batch did not fit into the device's memory. For a time, batches of its shape have at most this many items. */
-  shrunk(maxBatchSize: number): void;
-}
-
-export interface BatcherOptions<T, R> {
-  readonly runners: readonly Run<T, R>[];
-  readonly maxBatchSize: number;
-  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
-  readonly maxPaddedBytes?: number | undefined;
-  readonly maxQueueDelayMs: number;
-  readonly latencyTarget?: LatencyTarget | undefined;
-  readonly clock: Clock;
-  readonly listener: BatchListener<T, R>;
-  /**
-   * Whether all results of this process have been sent. An item that may crash the process waits for that. The owner
-   * calls `pump` once they are sent.
-   */
-  readonly isHeard?: (() => boolean) | undefined;
-  /** Whether a batch that failed for `cause` runs again in parts. */
-  readonly isWorthHalving: (cause: unknown) => boolean;
-  /** Whether the device had too little memory, so that other batches of this size fail too. */
-  readonly isOutOfMemory: (cause: unknown) => boolean;
-  /** Whether a client needs the result of the item. Items of a failed batch that nobody needs do not run again. */
-  readonly isNeeded: (item: T) => boolean;
-}
 
 /**
- * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`. Predictions take turns.
+ * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`.
  * - A busy runner gets its next batch early only if the batch is full.
  * - A failed batch runs again in parts, until the bad item fails alone.
  * - An item that may have crashed an engine process runs alone, while all other runners are idle.
  */
-export class Batcher<T extends Queued, R> {
-  readonly #options: BatcherOptions<T, R>;
-  readonly #waiting: WaitingItems<T>;
-  readonly #alone = new BatchQueue<T>();
+export class Batcher<T extends BatchItem> implements Batching<T> {
+  readonly #options: BatchingOptions;
+  readonly #listener: BatchListener<T>;
+  readonly #clock: Clock;
+  readonly #queue: ItemQueue<T>;
+  readonly #slots: readonly BatchSlot<T>[];
+  readonly #sizes: FittingSizes;
   #isAloneRunning = false;
   #isPumping = false;
   #mustPumpAgain = false;
-  readonly #slots: readonly BatchSlot<T, R>[];
+  #isPumpScheduled = false;
   #timerAtMs = Infinity;
-  readonly #sizes: FittingSizes;
 
-  constructor(options: BatcherOptions<T, R>) {
+  constructor(options: BatchingOptions, listener: BatchListener<T>) {
+    const { runners, maxBatchSize, latencyTarget, clock = systemClock } = options;
     this.#options = options;
-    this.#sizes = new FittingSizes(options.maxBatchSize);
-    const { clock, latencyTarget } = options;
+    this.#listener = listener;
+    this.#clock = clock;
+    this.#sizes = new FittingSizes(maxBatchSize);
     const mostOf = (key: string) => Math.min(this.#sizes.of(key, clock.now()), latencyTarget?.limit ?? Infinity);
-    this.#waiting = new WaitingItems({ ...options, mostOf });
-    this.#slots = options.runners.map((run) => new BatchSlot(run));
+    this.#queue = new ItemQueue({ ...options, mostOf });
+    this.#slots = runners.map((runner) => new BatchSlot(runner));
   }
 
   get length(): number {
-    return this.#waiting.length + this.#alone.length;
+    return this.#queue.length;
   }
 
-  get isSaturated(): boolean {
-    const now = this.#options.clock.now();
-    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
-  }
-
-  /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
-    const now = this.#options.clock.now();
+    const now = this.#clock.now();
     return Math.max(...this.#slots.map((slot) => slot.silentForMs(now)));
   }
 
-  yielded(batch: readonly T[]): void {
-    const now = this.#options.clock.now();
-    this.#slots.some((slot) => slot.yielded(batch, now));
+  submit(item: T): void {
+    const { runners, maxBatchSize } = this.#options;
+    runners[0]?.checkItem?.(item.tensors);
+    this.#queue.add(item);
+    if (this.#queue.length >= maxBatchSize) {
+      // `settle` resolves the promises of finished batches now. The event loop may first read many items from the
+      // socket.
+      if (this.#isSaturated) for (const runner of runners) runner.settle();
+      else this.pump();
+    }
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    setImmediate(() => {
+      this.#isPumpScheduled = false;
+      this.pump();
+    });
   }
 
-  /**
-   * Queues a ready item without dispatching it. `pump()` dispatches, so that items of one turn of the event loop share
-   * a batch.
-   */
-  add(item: T): void {
-    if (item.isAlone) this.#alone.add([item]);
-    else this.#waiting.add(item);
-  }
-
-  /** Removes the queued items of a prediction. Its running items continue. */
-  remove(lane: object): T[] {
-    const alone = this.#alone.remove(lane);
-    const items = [...alone, ...this.#waiting.remove(lane)];
+  cancel(lane: object): T[] {
+    const wasReserved = this.#isReserved;
+    const items = this.#queue.remove(lane);
     // No batch starts while an item waits to run alone, so its removal may let other batches start.
-    if (alone.length > 0) this.pump();
+    if (wasReserved && !this.#isReserved) this.pump();
     return items;
   }
 
-  /** Starts every batch that may start now. */
   pump(): void {
     // The listener may add items in `dispatched`, before the dispatched batch has started. Batches start in order.
     this.#mustPumpAgain = this.#isPumping;
@@ -119,23 +86,27 @@ export class Batcher<T extends Queued, R> {
     this.#isPumping = false;
   }
 
+  async close(): Promise<void> {
+    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
+  }
+
   #startBatches(): void {
-    const waiting = this.#waiting;
+    const queue = this.#queue;
     const [first] = this.#slots;
     if (this.#isReserved) {
       if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
       this.#isAloneRunning = true;
-      const items = this.#alone.shift();
+      const { items } = queue.takeLimited() ?? {};
       this.#dispatch(first, items && { items, cause: "alone" });
       return;
     }
-    const now = this.#options.clock.now();
+    const now = this.#clock.now();
     const free = this.#slots.filter((slot) => slot.isIdle);
     if (free.length > 0) {
-      for (const slot of free) this.#dispatch(slot, waiting.forFreeRunner(now));
-      this.#pumpAt(waiting.dueAtMs, now);
+      for (const slot of free) this.#dispatch(slot, queue.forFreeRunner(now));
+      this.#pumpAt(queue.dueAtMs, now);
     }
-    if (!waiting.mayCommit) return;
+    if (!queue.mayCommit) return;
     // The next batch goes to the runner that becomes free first.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs;
@@ -144,8 +115,14 @@ export class Batcher<T extends Queued, R> {
         this.#pumpAt(atMs, now);
         break;
       }
-      this.#dispatch(slot, waiting.forBusyRunner(now));
+      this.#dispatch(slot, queue.forBusyRunner(now));
     }
+  }
+
+  /** Whether no batch can start now. */
+  get #isSaturated(): boolean {
+    const now = this.#clock.now();
+    return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs > now);
   }
 
   /**
@@ -153,43 +130,66 @@ export class Batcher<T extends Queued, R> {
    * are sent, other batches still start, because a receiver may have stopped.
    */
   get #isReserved(): boolean {
-    return this.#isAloneRunning || (this.#alone.length > 0 && this.#options.isHeard?.() !== false);
+    if (this.#isAloneRunning) return true;
+    return this.#queue.nextLimited !== undefined && this.#listener.isHeard?.() !== false;
   }
 
   #pumpAt(atMs: number, now: number): void {
     // Timers are not cancelled: a timer that fires too early finds nothing to dispatch.
     if (atMs >= this.#timerAtMs || atMs <= now) return;
     this.#timerAtMs = atMs;
-    this.#options.clock.after(atMs - now, () => {
+    this.#clock.after(atMs - now, () => {
       this.#timerAtMs = Infinity;
       this.pump();
     });
   }
 
-  #dispatch(slot: BatchSlot<T, R>, next: NextBatch<T> | undefined): void {
+  #dispatch(slot: BatchSlot<T>, next: NextBatch<T> | undefined): void {
     if (next === undefined) return;
-    const { clock, listener } = this.#options;
-    const { items: batch, cause } = next;
-    slot.given(batch, clock.now());
-    listener.dispatched(batch, cause);
-    slot.run(batch).then(
-      (result) => {
+    const { items, cause } = next;
+    const dispatchedAtMs = this.#clock.now();
+    slot.given(items, dispatchedAtMs);
+    this.#listener.dispatched(items);
+    this.#run(slot, items).then(
+      (outputs) => {
         const wasReserved = this.#isReserved;
+        const now = this.#clock.now();
         const ms = this.#ended(slot);
-        this.#options.latencyTarget?.ran(batch.length, ms);
-        this.#pumpAnd(() => listener.finished(batch, result), wasReserved);
+        this.#options.latencyTarget?.ran(items.length, ms);
+        this.#pumpAnd(() => {
+          let readyAtMs = Infinity;
+          for (const item of items) readyAtMs = Math.min(readyAtMs, item.readyAtMs);
+          const [waitMs, runMs] = [dispatchedAtMs - readyAtMs, now - dispatchedAtMs];
+          this.#listener.ran?.({ size: items.length, waitMs, runMs, cause });
+          this.#listener.finished(items, outputs);
+        }, wasReserved);
       },
-      (cause: unknown) => {
+      (error: unknown) => {
         const wasReserved = this.#isReserved;
         this.#ended(slot);
-        this.#failed(batch, cause, wasReserved);
+        this.#failed(items, error, wasReserved);
       },
     );
   }
 
-  #ended(slot: BatchSlot<T, R>): number {
+  #run({ runner }: { readonly runner: Runner }, items: readonly T[]): Promise<readonly Tensor[]> {
+    const listener = this.#listener;
+    const tensors = items.map(({ tensors }) => tensors);
+    return runner.run(tensors, {
+      get isOver() {
+        return !items.some((item) => listener.isNeeded(item));
+      },
+      part: (rows) => {
+        const now = this.#clock.now();
+        for (const slot of this.#slots) slot.yielded(items, now);
+        listener.part(items, rows);
+      },
+    });
+  }
+
+  #ended(slot: BatchSlot<T>): number {
     this.#isAloneRunning = false;
-    return slot.ended(this.#options.clock.now());
+    return slot.ended(this.#clock.now());
   }
 
   /**
@@ -202,23 +202,24 @@ export class Batcher<T extends Queued, R> {
     if (!isReportedFirst) report();
   }
 
-  #failed(batch: T[], cause: unknown, wasReserved: boolean): void {
-    const { listener, isNeeded, isWorthHalving, isOutOfMemory } = this.#options;
-    const hadNoMemory = isOutOfMemory(cause);
-    const largest = hadNoMemory ? this.#largestBeside(batch) : undefined;
-    const isFinal = largest === undefined && (batch.length === 1 || !isWorthHalving(cause));
+  #failed(batch: readonly T[], cause: unknown, wasReserved: boolean): void {
+    const isOutOfMemory = hasCode(cause, "out_of_memory");
+    const largest = isOutOfMemory ? this.#largestBeside(batch) : undefined;
+    const cannotHalve = batch.length === 1 || hasCode(cause, "session_closed") || hasCode(cause, "canceled");
+    const isFinal = largest === undefined && cannotHalve;
     // Nobody waits for the other items any more, so they do not run again.
-    const needed = isFinal ? batch : batch.filter(isNeeded);
-    if (hadNoMemory && !isFinal) {
+    const needed = isFinal ? [] : batch.filter((item) => this.#listener.isNeeded(item));
+    if (isOutOfMemory && !isFinal) {
       this.#shrinkBelow(largest ?? batch);
       // Beside a larger batch the lack of memory says nothing about this batch, which runs again alone.
-      if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#alone.add(needed);
-      else this.#waiting.addParts(halves(needed));
-    } else if (!isFinal) {
-      this.#waiting.addParts(partsOf(needed));
+      if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#queue.addLimited(needed, 0);
+      else this.#queue.addParts(halves(needed));
+    } else {
+      this.#queue.addParts(partsOf(needed));
     }
     this.#pumpAnd(() => {
-      for (const item of batch) if (isFinal || !needed.includes(item)) listener.failed(item, cause);
+      const error = runError(cause);
+      for (const item of batch) if (!needed.includes(item)) this.#listener.failed(item, error);
     }, wasReserved);
   }
 
@@ -230,24 +231,23 @@ export class Batcher<T extends Queued, R> {
   }
 
   #shrinkBelow(batch: readonly T[]): void {
-    const { clock, listener } = this.#options;
-    const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, clock.now());
-    if (size !== undefined) listener.shrunk(size);
+    const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, this.#clock.now());
+    if (size !== undefined) this.#listener.shrunk?.(size);
   }
 }
 
-/** Bytes of the padded inputs of a batch; its count of items if their tensors are unknown. */
-function bytesOf(batch: readonly Queued[]): number {
+/** Bytes of the padded inputs of a batch. */
+function bytesOf(batch: readonly BatchItem[]): number {
   const padded = new PaddedBytes();
-  for (const { tensors } of batch) padded.join(tensors ?? [], Infinity);
-  return padded.bytes || batch.length;
+  for (const { tensors } of batch) padded.join(tensors, Infinity);
+  return padded.bytes;
 }
 
 /**
  * Splits a failed batch in two, between predictions if it has several: a bad item should soon affect only its own
  * prediction.
  */
-function partsOf<T extends Queued>(batch: readonly T[]): T[][] {
+function partsOf<T extends BatchItem>(batch: readonly T[]): (readonly T[])[] {
   const lanes = [...Map.groupBy(batch, ({ lane }) => lane).values()];
   return lanes.length === 1 ? halves(batch) : halves(lanes).map((part) => part.flat());
 }

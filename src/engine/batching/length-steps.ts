@@ -1,4 +1,5 @@
 /** Lengths of items on a logarithmic scale, in steps. Items that are few steps apart share a batch. */
+import type { ShapeKey } from "../item-check.ts";
 
 /** Steps from a length to its double. Lengths in one step differ by less than a sixteenth. */
 const STEPS_PER_OCTAVE = 12;
@@ -15,22 +16,11 @@ const BASE_LENGTH = 16;
  */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
-/** Padded sizes of an item, by which items of similar lengths are found. */
-export interface Lengths {
-  readonly padded?: ReadonlyMap<string, number> | undefined;
-  /** The product of the padded sizes; 0 or undefined without padded dimensions. */
-  readonly length?: number;
-}
-
 /** One step for each padded dimension, or one step for the product of the sizes. */
 export type Steps = readonly number[];
 
-export function stepsOf(item: Lengths): Steps {
-  return sizesOf(item).map(stepOf);
-}
-
-function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
-  return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
+export function stepsOf({ padded, length }: Pick<ShapeKey, "padded" | "length">): Steps {
+  return padded.size < 2 ? [stepOf(length)] : [...padded.values()].map(stepOf);
 }
 
 function stepOf(length: number): number {

@@ -1,10 +1,5 @@
 /** Counts the bytes of a batch's inputs, with each dimension padded to the largest size in the batch. */
-
-/** The properties of a tensor that determine its bytes: shape, and bytes of an element. */
-export interface SizedTensor {
-  readonly shape: readonly number[];
-  readonly data: { readonly BYTES_PER_ELEMENT: number };
-}
+import type { Tensor } from "../../author/tensor.ts";
 
 export class PaddedBytes {
   #items = 0;
@@ -20,7 +15,7 @@ export class PaddedBytes {
   /**
    * Adds an item if it is the first, or if the padded batch then has at most `maxBytes`. @returns whether it was added
    */
-  join(tensors: readonly SizedTensor[], maxBytes: number): boolean {
+  join(tensors: readonly Tensor[], maxBytes: number): boolean {
     let bytes = 0;
     const joined = tensors.map(({ shape, data }, i) => {
       const known = this.#sizes[i];

@@ -5,12 +5,13 @@
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
+import { systemClock } from "../../base/clock.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { codedError, messageOf, type SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batching/batch-engine.ts";
-import { engineOver, type StepEngine } from "../batching/step-engine.ts";
+import type { BatchItem, Batching, BatchingOptions } from "../batching/batching.ts";
+import { openBatching } from "../batching/open-batching.ts";
 import { losesDevice } from "../device-loss.ts";
 import type { BatchRun } from "../engine.ts";
 import { separateKey } from "../item-check.ts";
@@ -29,13 +30,15 @@ import { Outbox } from "./outbox.ts";
 import { RowsFrames } from "./rows-frame.ts";
 import { openShared } from "./shared-tensors.ts";
 
-export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
+export interface EngineServerOptions extends BatchingOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   /** Properties of the engine that each HTTP process gets, besides batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
+  /** Called when a lack of device memory limits the batches of a shape for a time. */
+  readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
 interface RemoteItem extends BatchItem {
@@ -62,7 +65,7 @@ interface Front {
 
 export class EngineServer {
   readonly #options: EngineServerOptions;
-  readonly #engine: BatchEngine<RemoteItem> | StepEngine<RemoteItem>;
+  readonly #batching: Batching<RemoteItem>;
   readonly #fronts = new Map<Socket, Front>();
   readonly #blocks = new FrameBlocks();
   readonly #itemFrames: ItemFrames;
@@ -77,21 +80,17 @@ export class EngineServer {
     this.#itemFrames = new ItemFrames(options.inputs);
     this.#rowsFrames = new RowsFrames(options.outputs);
     this.#partFrames = new RowsFrames(options.parts ?? options.outputs, frameKinds.part);
-    this.#engine = engineOver<RemoteItem>({
-      ...options,
-      listener: {
-        dispatched: (items) => this.#dispatched(items),
-        finished: (items, outputs) => this.#finished(items, outputs),
-        failed: (item, error) => this.#failed(item, error),
-        part: (items, rows) => this.#part(items, rows),
-        isNeeded: (items) => items.some(({ lane }) => !lane.isCanceled && !lane.front.isClosed),
+    this.#batching = openBatching<RemoteItem>(options, {
+      dispatched: (items) => this.#dispatched(items),
+      part: (items, rows) => this.#part(items, rows),
+      finished: (items, outputs) => this.#finished(items, outputs),
+      failed: (item, error) => this.#failed(item, error),
+      ran: (observation) => {
+        this.#observed();
+        this.#observation = observation;
       },
-      observer: {
-        ran: (observation) => {
-          this.#observed();
-          this.#observation = observation;
-        },
-      },
+      shrunk: (maxBatchSize) => options.onShrink?.(maxBatchSize),
+      isNeeded: ({ lane }) => !lane.isCanceled && !lane.front.isClosed,
       // The next item may crash the process, so all results are sent first.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
@@ -109,7 +108,7 @@ export class EngineServer {
         data: (socket, chunk) => this.#fronts.get(socket)?.reader.push(chunk),
         drain: (socket) => {
           this.#fronts.get(socket)?.outbox.drained();
-          this.#engine.pump();
+          this.#batching.pump();
         },
         close: (socket) => this.#disconnected(socket),
       },
@@ -118,12 +117,12 @@ export class EngineServer {
 
   /** Longest time in milliseconds since a running batch began or last yielded partial outputs; 0 if no batch runs. */
   get runningForMs(): number {
-    return this.#engine.runningForMs;
+    return this.#batching.runningForMs;
   }
 
   async close(): Promise<void> {
     this.#listener?.stop(true);
-    await this.#engine.close();
+    await this.#batching.close();
   }
 
   #connected(socket: Socket): void {
@@ -135,8 +134,8 @@ export class EngineServer {
       isClosed: false,
     };
     this.#fronts.set(socket, front);
-    const { maxBatchSize, instances } = this.#engine;
-    const hello: EngineInfo = { ...this.#options.info, maxBatchSize, instances };
+    const { info, maxBatchSize, runners } = this.#options;
+    const hello: EngineInfo = { ...info, maxBatchSize, instances: runners.length };
     const { block, from } = jsonFrame(this.#blocks, frameKinds.hello, hello);
     front.outbox.add(block, from, block.end);
     front.outbox.flush();
@@ -149,8 +148,8 @@ export class EngineServer {
     this.#fronts.delete(socket);
     front.isClosed = true;
     front.outbox.drop();
-    for (const lane of front.lanes) this.#engine.cancel(lane);
-    this.#engine.pump();
+    for (const lane of front.lanes) this.#batching.cancel(lane);
+    this.#batching.pump();
   }
 
   #handle(front: Front, memory: FrameMemory, at: number): void {
@@ -188,11 +187,10 @@ export class EngineServer {
       lane,
       number: words[at / 4 + 2] ?? 0,
       isAlone: (kind & IS_ALONE) !== 0,
-      readyAtMs: this.#engine.now(),
-      dispatchedAtMs: 0,
+      readyAtMs: (this.#options.clock ?? systemClock).now(),
     };
     try {
-      this.#engine.submit(item);
+      this.#batching.submit(item);
     } catch (error) {
       this.#failed(item, codedError(error));
     }
@@ -215,7 +213,7 @@ export class EngineServer {
     }
     front.lanes.delete(number);
     lane.isCanceled = true;
-    lane.count -= this.#engine.cancel(lane).length;
+    lane.count -= this.#batching.cancel(lane).length;
     if (lane.count === 0) this.#sendCanceled(front, number);
   }
 

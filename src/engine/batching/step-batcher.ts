@@ -9,17 +9,16 @@ import { hasCode, SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import { sizesOf, stackedRows } from "../rows.ts";
 import type { Stepped, Stepper } from "../runner.ts";
-import { BatchEngine, type BatchEngineOptions, type BatchItem, runError } from "./batch-engine.ts";
+import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
-import { type Joining, StepQueue } from "./step-queue.ts";
+import { ItemQueue } from "./item-queue.ts";
 
-/** Creates the engine for these runners: a step engine if the model has `step`, otherwise a batch engine. */
-export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>): BatchEngine<T> | StepEngine<T> {
-  const steppers = options.runners.flatMap(({ stepper }) => stepper ?? []);
-  return steppers.length === 0 ? new BatchEngine(options) : new StepEngine(options, steppers);
-}
-
-interface Running<T> extends Joining<T> {
+/** An item that joins a runner, or runs on it. */
+interface Running<T> {
+  readonly item: T;
+  /** Most other items on all runners together while this item runs. */
+  readonly maxNeighbours: number;
+  readonly joinedAtMs: number;
   state: unknown;
   isNew: boolean;
 }
@@ -34,17 +33,17 @@ interface Slot<T> {
 }
 
 /**
- * A runner has at most `maxBatchSize` items. Waiting items join before each step, and predictions take turns.
+ * A runner has at most `maxBatchSize` items. Waiting items join before each step, the oldest first.
  * - A step that fails runs again in halves, until the bad item fails alone.
  * - An item that lacks memory beside others begins again beside half as many. It fails only if it runs alone.
  * - An item that may have crashed an engine process has all runners to itself.
  */
-export class StepEngine<T extends BatchItem> {
-  readonly instances: number;
-  readonly #options: BatchEngineOptions<T>;
+export class StepBatcher<T extends BatchItem> implements Batching<T> {
+  readonly #options: BatchingOptions;
+  readonly #listener: BatchListener<T>;
   readonly #clock: Clock;
   readonly #slots: readonly Slot<T>[];
-  readonly #waiting = new StepQueue<T>();
+  readonly #queue: ItemQueue<T>;
   readonly #sizes: FittingSizes;
   /**
    * Count of items that joined before a waiting item that lacked memory. Each lowers the number of places by one, so
@@ -53,63 +52,47 @@ export class StepEngine<T extends BatchItem> {
   #overtaking = 0;
   #isPumpScheduled = false;
 
-  constructor(options: BatchEngineOptions<T>, steppers: readonly Stepper[]) {
+  constructor(options: BatchingOptions, listener: BatchListener<T>, steppers: readonly Stepper[]) {
+    const { maxBatchSize, clock = systemClock } = options;
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
-    this.#sizes = new FittingSizes(options.maxBatchSize);
-    this.#slots = steppers.map((stepper) => ({
-      stepper,
-      turn: new Turn(),
-      running: [],
-      isBusy: false,
-      sinceMs: 0,
-    }));
-    this.instances = steppers.length;
+    this.#listener = listener;
+    this.#clock = clock;
+    this.#sizes = new FittingSizes(maxBatchSize);
+    this.#queue = new ItemQueue({ maxBatchSize, maxQueueDelayMs: 0, mostOf: () => maxBatchSize });
+    this.#slots = steppers.map((stepper) => ({ stepper, turn: new Turn(), running: [], isBusy: false, sinceMs: 0 }));
   }
 
-  get maxBatchSize(): number {
-    return this.#options.maxBatchSize;
+  get length(): number {
+    return this.#queue.length;
   }
 
-  /** Milliseconds since the oldest running call of `begin` or `step` started; 0 if none runs. */
   get runningForMs(): number {
-    const now = this.now();
+    const now = this.#clock.now();
     return Math.max(...this.#slots.map(({ isBusy, sinceMs }) => (isBusy ? now - sinceMs : 0)));
   }
 
-  now(): number {
-    return this.#clock.now();
-  }
-
-  /**
-   * Queues an item. An idle runner takes it at the end of this turn of the event loop, a busy runner before its next
-   * step.
-   */
+  /** An idle runner takes the item at the end of this turn of the event loop, a busy runner before its next step. */
   submit(item: T): void {
-    this.#waiting.add(item);
+    this.#queue.add(item);
     this.#pumpSoon();
   }
 
-  /**
-   * Removes the queued items of a prediction. Its running items leave before the next step, and fail with `canceled`.
-   */
   cancel(lane: object): T[] {
-    const items = this.#waiting.remove(lane);
+    const items = this.#queue.remove(lane);
     // Other items may have been waiting for the removed item to run alone.
     this.#pumpSoon();
     return items;
   }
 
   pump(): void {
-    if (this.#waiting.length === 0) return;
+    if (this.#queue.length === 0) return;
     const idle = this.#slots.filter(({ isBusy }) => !isBusy);
     for (const [i, slot] of idle.entries()) {
-      const items = this.#joiners(slot, Math.ceil(this.#waiting.length / (idle.length - i)));
+      const items = this.#joiners(slot, Math.ceil(this.#queue.length / (idle.length - i)));
       if (items.length > 0) void this.#run(slot, items);
     }
   }
 
-  /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
     await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
@@ -123,7 +106,7 @@ export class StepEngine<T extends BatchItem> {
     });
   }
 
-  async #run(slot: Slot<T>, first: readonly Joining<T>[]): Promise<void> {
+  async #run(slot: Slot<T>, first: readonly Running<T>[]): Promise<void> {
     slot.isBusy = true;
     let joining = first;
     do {
@@ -140,45 +123,51 @@ export class StepEngine<T extends BatchItem> {
     this.pump();
   }
 
-  async #advance(slot: Slot<T>, joining: readonly Joining<T>[]): Promise<void> {
+  async #advance(slot: Slot<T>, joining: readonly Running<T>[]): Promise<void> {
     await this.#begin(slot, joining);
-    const most = this.#sizes.of("", this.now());
+    const most = this.#sizes.of("", this.#clock.now());
     for (let i = 0, all = slot.running; i < all.length; i += most) await this.#step(slot, all.slice(i, i + most));
     if (slot.turn.isOver) await slot.turn.next();
     this.#removeCanceled(slot);
   }
 
   /** The waiting items that join a runner before its next step, as many as it has room for. */
-  #joiners({ running }: Slot<T>, most = Infinity): readonly Joining<T>[] {
+  #joiners({ running }: Slot<T>, most = Infinity): readonly Running<T>[] {
     const all = this.#all();
     const places = Math.min(...all.map(({ maxNeighbours }) => maxNeighbours)) + 1 - all.length;
-    const free = Math.min(most, places, this.#sizes.of("", this.now()) - running.length);
-    const next = this.#waiting.nextLimited;
-    const isHeard = !next?.item.isAlone || this.#options.isHeard?.() !== false;
-    if (next === undefined || !isHeard) return this.#waiting.take(free);
+    const free = Math.min(most, places, this.#sizes.of("", this.#clock.now()) - running.length);
+    const next = this.#queue.nextLimited;
+    const isAlone = next?.maxNeighbours === 0;
+    if (next === undefined || (isAlone && this.#listener.isHeard?.() === false)) return this.#take(free);
     if (free > 0 && all.length <= next.maxNeighbours) {
       this.#overtaking = 0;
-      return this.#waiting.takeLimited();
+      return this.#joining(this.#queue.takeLimited()?.items ?? [], next.maxNeighbours);
     }
-    if (next.item.isAlone) return [];
-    const left = this.instances * this.maxBatchSize - this.#overtaking - all.length;
+    if (isAlone) return [];
+    const left = this.#slots.length * this.#options.maxBatchSize - this.#overtaking - all.length;
     // Each joining item takes a place, and lowers the number of places by one.
-    const overtaking = this.#waiting.take(Math.min(free, Math.ceil(left / 2)));
+    const overtaking = this.#take(Math.min(free, Math.ceil(left / 2)));
     this.#overtaking += overtaking.length;
     return overtaking;
   }
 
-  async #begin(slot: Slot<T>, joining: readonly Joining<T>[]): Promise<void> {
-    if (joining.length === 0) return;
-    const items = joining.map(({ item }) => item);
-    const begun = joining.map((each): Running<T> => ({ ...each, state: undefined, isNew: true }));
+  #take(most: number): readonly Running<T>[] {
+    return this.#joining(this.#queue.takeOldest(most), Infinity);
+  }
+
+  #joining(items: readonly T[], maxNeighbours: number): readonly Running<T>[] {
+    const joinedAtMs = this.#clock.now();
+    return items.map((item) => ({ item, maxNeighbours, joinedAtMs, state: undefined, isNew: true }));
+  }
+
+  async #begin(slot: Slot<T>, begun: readonly Running<T>[]): Promise<void> {
+    if (begun.length === 0) return;
     slot.running.push(...begun);
-    for (const item of items) item.dispatchedAtMs = this.now();
-    this.#options.listener.dispatched(items);
+    this.#listener.dispatched(begun.map(({ item }) => item));
     for (const each of begun) {
       if (!this.#isNeeded(each)) continue;
       try {
-        slot.sinceMs = this.now();
+        slot.sinceMs = this.#clock.now();
         each.state = await slot.stepper.begin(each.item.tensors);
       } catch (error) {
         this.#failed(slot, each, error);
@@ -188,7 +177,7 @@ export class StepEngine<T extends BatchItem> {
   }
 
   async #step(slot: Slot<T>, group: readonly Running<T>[]): Promise<void> {
-    slot.sinceMs = this.now();
+    slot.sinceMs = this.#clock.now();
     let results: readonly Stepped[];
     try {
       results = await slot.stepper.step(group.map(({ state }) => state));
@@ -206,11 +195,10 @@ export class StepEngine<T extends BatchItem> {
       else leave(slot, each);
     }
     free(slot);
-    const { listener } = this.#options;
     const tensorsOf = (key: "part" | "outputs") =>
       stepped.flatMap(({ each: { item }, result: { [key]: tensors } }) => (tensors ? [{ item, tensors }] : []));
-    for (const { items, rows } of inFrames(tensorsOf("part"))) listener.part(items, rows);
-    for (const { items, rows } of inFrames(tensorsOf("outputs"))) listener.finished(items, rows);
+    for (const { items, rows } of inFrames(tensorsOf("part"))) this.#listener.part(items, rows);
+    for (const { items, rows } of inFrames(tensorsOf("outputs"))) this.#listener.finished(items, rows);
   }
 
   /** Runs a failed step again in halves, with the states before the step. */
@@ -233,30 +221,26 @@ export class StepEngine<T extends BatchItem> {
   #failed(slot: Slot<T>, each: Running<T>, cause: unknown): void {
     leave(slot, each);
     free(slot);
-    const { listener } = this.#options;
     const { item, maxNeighbours } = each;
     const neighbours = this.#all().length;
     if (hasCode(cause, "out_of_memory") && neighbours > 0 && this.#isNeeded(each)) {
-      this.#waiting.addLimited({ item, maxNeighbours: Math.min(maxNeighbours, neighbours) >> 1 });
+      this.#queue.addLimited([item], Math.min(maxNeighbours, neighbours) >> 1);
       return;
     }
-    listener.failed(item, runError(cause));
+    this.#listener.failed(item, runError(cause));
   }
 
   #removeCanceled(slot: Slot<T>): void {
     const canceled = slot.running.filter((each) => !this.#isNeeded(each));
     for (const each of canceled) {
       leave(slot, each);
-      this.#options.listener.failed(
-        each.item,
-        new SconceError("canceled", "the prediction ended before the last step"),
-      );
+      this.#listener.failed(each.item, new SconceError("canceled", "the prediction ended before the last step"));
     }
     if (canceled.length > 0) free(slot);
   }
 
   #isNeeded({ item }: Running<T>): boolean {
-    return this.#options.listener.isNeeded([item]);
+    return this.#listener.isNeeded(item);
   }
 
   #all(): readonly Running<T>[] {
@@ -264,17 +248,17 @@ export class StepEngine<T extends BatchItem> {
   }
 
   #shrinkBelow(size: number): void {
-    const most = this.#sizes.tooLarge("", size, this.now());
-    if (most !== undefined) this.#options.onShrink?.(most);
+    const most = this.#sizes.tooLarge("", size, this.#clock.now());
+    if (most !== undefined) this.#listener.shrunk?.(most);
   }
 
   #observe({ sinceMs }: Slot<T>, group: readonly Running<T>[]): void {
     let waitMs = 0;
     for (const each of group) {
-      if (each.isNew) waitMs = Math.max(waitMs, each.item.dispatchedAtMs - each.item.readyAtMs);
+      if (each.isNew) waitMs = Math.max(waitMs, each.joinedAtMs - each.item.readyAtMs);
       each.isNew = false;
     }
-    this.#options.observer?.ran({ size: group.length, waitMs, runMs: this.now() - sinceMs, cause: "step" });
+    this.#listener.ran?.({ size: group.length, waitMs, runMs: this.#clock.now() - sinceMs, cause: "step" });
   }
 }
 
