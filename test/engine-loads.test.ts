@@ -1,48 +1,73 @@
 /** Models are loaded and unloaded as memory allows. Clock and memory are simulated. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
-import { EngineLoads, type LoadedFronts } from "../src/server/engine-loads.ts";
+import { ModelStore } from "../src/package/store/store.ts";
+import { EngineLoads } from "../src/server/engine-loads.ts";
+import { ModelTable } from "../src/server/model-table.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith } from "./helpers/server.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
-const MEGABYTE = 2 ** 20;
-/** Memory of a model's weights, without the memory of its engine process. */
-const MODEL_BYTES = 100 * MEGABYTE;
-/** Memory that a loaded model needs: its weights, and 300 MiB for its engine process. */
-const NEEDED = 400 * MEGABYTE;
+const lab = fixture(() => storeWith("lab"));
 
 /** A server with three models, of which memory can hold two. */
-function server({ failures = 0 } = {}) {
+async function server({ failures = 0 } = {}) {
+  const packaged = await new ModelStore(lab.home).resolve("lab");
+  /** Memory that a loaded model needs: its weights, and 300 MiB for its engine process. */
+  const needed = packaged.size + 300 * 2 ** 20;
   const clock = new SimulatedClock();
   const log: string[] = [];
   const loaded = new Set<string>();
   /** For each model, milliseconds since its last prediction; 0 while one runs. */
   const idleMs = [0, 0, 0];
   let left = failures;
-  const names = ["a", "b", "c"];
-  const engines = names.map((name) => ({
-    name,
-    bytes: MODEL_BYTES,
-    async start() {
-      if (left-- > 0) throw new SconceError("weights_invalid", "no such file");
-      loaded.add(name);
-      log.push(`load ${name}`);
-    },
-    async stop() {
-      loaded.delete(name);
-      log.push(`unload ${name}`);
-    },
-  }));
-  const failed: string[] = [];
-  const frontsOf = (model: number): LoadedFronts => ({
-    failed: (reason) => failed.push(`${names[model]}: ${reason}`),
-    changed: () => {},
-    idleMs: async () => idleMs[model] ?? 0,
-    release: async () => (idleMs[model] ?? 0) > 0,
+  const table = new ModelTable();
+  const builds = ["a", "b", "c"].map((name, slot) => {
+    const engine = {
+      socket: undefined,
+      ended: undefined,
+      isSilent: false,
+      async start() {
+        if (left-- > 0) throw new SconceError("weights_invalid", "no such file");
+        loaded.add(name);
+        log.push(`load ${name}`);
+      },
+      async stop() {
+        loaded.delete(name);
+        log.push(`unload ${name}`);
+      },
+    };
+    return table.add({ served: { name, packaged, options: {} }, slot, engine, counts: "" });
   });
-  const models = engines.map((engine, model) => ({ engine, fronts: frontsOf(model) }));
-  const freeBytes = () => (2.5 - loaded.size) * NEEDED;
-  const loads = new EngineLoads({ models, freeBytes, clock });
-  return { clock, loads, log, loaded, idleMs, failed };
+  const idleOf = (number: number) => idleMs[builds.findIndex((build) => build.number === number)] ?? 0;
+  /** The states of the models in each snapshot. */
+  const published: string[] = [];
+  const fronts = {
+    async publish() {
+      const { models } = table.snapshot();
+      published.push(models.map(({ state, reason = "" }) => `${state} ${reason}`.trim()).join(", "));
+      const draining = models.filter(({ state }) => state === "draining");
+      return new Set(draining.map(({ number }) => number).filter((number) => idleOf(number) === 0));
+    },
+    idleMs: async (number: number) => idleOf(number),
+  };
+  const freeBytes = () => (2.5 - loaded.size) * needed;
+  const loads = new EngineLoads({ table, fronts, freeBytes, clock });
+  const of = (model: number) => builds[model] ?? raise(model);
+  return {
+    clock,
+    log,
+    loaded,
+    idleMs,
+    published,
+    start: (model: number, isPreload?: boolean) => loads.start(of(model), isPreload),
+    load: (model: number, isUrgent: boolean) => loads.load(of(model), isUrgent),
+    unload: (model: number) => loads.unload(of(model)),
+  };
+}
+
+function raise(model: number): never {
+  throw new RangeError(`there is no model ${model}`);
 }
 
 /** Lets all pending promises of a load settle. */
@@ -52,20 +77,20 @@ const settle = async () => {
 
 describe("a model that does not fit in memory beside the loaded models", () => {
   test("takes the place of the model that was used least recently", async () => {
-    const { loads, log, idleMs } = server();
-    await loads.start(0);
-    await loads.start(1);
+    const { start, log, idleMs } = await server();
+    await start(0);
+    await start(1);
     idleMs[0] = 20;
     idleMs[1] = 900;
-    await loads.start(2);
+    await start(2);
     expect(log).toEqual(["load a", "load b", "unload b", "load c"]);
   });
 
   test("waits while all loaded models work, and takes the place of the first that is idle", async () => {
-    const { loads, log, idleMs, clock } = server();
-    await loads.start(0);
-    await loads.start(1);
-    const starting = loads.start(2);
+    const { start, log, idleMs, clock } = await server();
+    await start(0);
+    await start(1);
+    const starting = start(2);
     for (let i = 0; i < 5; i++) {
       await settle();
       await clock.advanceTo(clock.now() + 100);
@@ -79,22 +104,22 @@ describe("a model that does not fit in memory beside the loaded models", () => {
   });
 
   test("unloads no other model at the start of the server, but waits for its first prediction", async () => {
-    const { loads, log, idleMs } = server();
-    for (const model of [0, 1]) await loads.start(model, true);
+    const { start, log, idleMs } = await server();
+    for (const model of [0, 1]) await start(model, true);
     idleMs.fill(900);
-    await loads.start(2, true);
+    await start(2, true);
     expect(log).toEqual(["load a", "load b"]);
-    await loads.start(2);
+    await start(2);
     expect(log).toContain("load c");
   });
 });
 
 describe("a failed load", () => {
   test("is tried again ten seconds later, for a prediction", async () => {
-    const { loads, log, failed, clock } = server({ failures: 1 });
-    await loads.load(0, false);
-    expect(failed).toEqual(["a: the weights cannot be used"]);
-    await loads.load(0, false);
+    const { load, log, published, clock } = await server({ failures: 1 });
+    await load(0, false);
+    expect(published.at(-1)).toBe("failed the weights cannot be used, unloaded, unloaded");
+    await load(0, false);
     await clock.advanceTo(9900);
     await settle();
     expect(log).toEqual([]);
@@ -104,17 +129,36 @@ describe("a failed load", () => {
   });
 
   test("is tried again at once for a request to load", async () => {
-    const { loads, log } = server({ failures: 1 });
-    await loads.load(0, false);
-    await loads.load(0, true);
+    const { load, log } = await server({ failures: 1 });
+    await load(0, false);
+    await load(0, true);
     expect(log).toEqual(["load a"]);
   });
 
   test("leaves its memory to other models", async () => {
-    const { loads, log } = server({ failures: 1 });
-    await loads.load(0, false);
-    await loads.start(1);
-    await loads.start(2);
+    const { start, load, log } = await server({ failures: 1 });
+    await load(0, false);
+    await start(1);
+    await start(2);
     expect(log).toEqual(["load b", "load c"]);
   });
+});
+
+test("a model goes through its states in order, and back to ready if a front still needs it", async () => {
+  const { start, unload, log, published, idleMs, clock } = await server();
+  await start(0);
+  const unloading = unload(0);
+  for (let i = 0; i < 3; i++) {
+    await settle();
+    await clock.advanceTo(clock.now() + 100);
+  }
+  idleMs[0] = 1;
+  await settle();
+  // A prediction that arrives while the model is drained loads it again.
+  const starting = clock.advanceTo(clock.now() + 100).then(() => start(0));
+  await Promise.all([unloading, starting]);
+  const states = published.map((models) => models.split(",")[0]).filter((state, i, all) => state !== all[i - 1]);
+  expect(states.slice(0, 5)).toEqual(["loading", "ready", "draining", "ready", "draining"]);
+  expect(states.slice(-4)).toEqual(["draining", "unloaded", "loading", "ready"]);
+  expect(log).toEqual(["load a", "unload a", "load a"]);
 });

@@ -89,7 +89,7 @@ export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
 /** States of a model on a server with several models. A prediction for an `unloaded` model loads it. */
-export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
+export const modelStates = ["unloaded", "loading", "ready", "draining", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 
 /** Reasons why a process of the server ended and starts again. */

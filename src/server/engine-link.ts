@@ -1,47 +1,19 @@
-/**
- * The connection of an HTTP process to the engine process, through restarts of the engine process.
- */
+/** The connection of a front to the engine process of a build, as the supervisor's table says. */
 import type { OpenedModel } from "../author/define.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
-import type { ModelState, RestartCause } from "../base/labels.ts";
+import type { ModelState } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
+import type { Link } from "../machine/processes/link.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { Fetcher } from "../pipeline/fetcher.ts";
 import type { Hooks } from "../pipeline/hooks.ts";
 import type { ListItem } from "../pipeline/item-list.ts";
 import { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import { type RunningModel, runSetup } from "../pipeline/set-up.ts";
+import type { FromFront, ModelRecord } from "./messages.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
-
-export interface EngineEvents {
-  /** The engine process listens on this Unix socket. */
-  ready(socket: string): void;
-  /**
-   * The engine process ended.
-   * @param reason completes "the engine process …"
-   * @param cause undefined for a process that the server has stopped
-   */
-  ended(reason: string, cause?: RestartCause): void;
-  /** The engine process has stopped answering (true), or answers again (false). */
-  silent(isSilent: boolean): void;
-}
-
-/**
- * A request of an HTTP process to its parent process: to load a model for a prediction (`need`) or for a client, or to
- * unload it.
- */
-export type EngineMove = "need" | "load" | "unload";
-
-export interface EngineLinkOptions {
-  /** Whether the server loads the model at its start (default true). */
-  readonly isPreloaded?: boolean | undefined;
-  /** Whether an earlier HTTP process with this index was ready (default false). */
-  readonly wasReady?: boolean | undefined;
-  /** Sends a request for a load or unload to the parent process. */
-  readonly ask?: (move: EngineMove) => void;
-}
 
 /** Parts that the engine needs when it is opened. */
 export interface FrontTools {
@@ -52,91 +24,84 @@ export interface FrontTools {
   readonly hooks: Hooks;
 }
 
-/** Longest wait, in milliseconds, of a client's request to load or unload a model. */
-const MOVE_MS = 600_000;
-
-export class EngineLink implements EngineEvents {
-  state: ModelState;
-  /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
-  isUnloadedByClient = false;
-  /** The reason of the last failed load; undefined before a failure. */
-  reason: string | undefined;
+export class EngineLink {
   onFailed: (reason: string) => void = () => {};
   /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;
-  readonly #ask: (move: EngineMove) => void;
-  #socket: string | undefined;
+  /** Resolves when the running attempt to connect has ended. */
+  connected: Promise<void> = Promise.resolve();
+  #record: ModelRecord;
+  readonly #link: Pick<Link, "send" | "ask">;
   #engine: RemoteEngine<ListItem> | undefined;
   #device: ((device: string) => void) | undefined;
-  #isAsked = false;
+  /** Socket to which this process is connected, or connects. */
+  #socket: string | undefined;
+  #isConnecting = false;
+  #hasAsked = false;
   #readySinceMs = performance.now();
-  readonly #settled = Promise.withResolvers<void>();
-  readonly #waiting = new Set<() => void>();
 
-  /** Starts without a connection. */
-  constructor({ isPreloaded = true, wasReady = false, ask = () => {} }: EngineLinkOptions = {}) {
-    this.state = !isPreloaded ? "unloaded" : wasReady ? "ready" : "loading";
-    this.#ask = ask;
-    // A process that starts again waits for no engine: one that does not start would keep all models from answering.
-    if (!isPreloaded || wasReady) this.#settled.resolve();
+  /** Starts without a connection. @param link connection to the supervisor */
+  constructor(record: ModelRecord, link: Pick<Link, "send" | "ask">) {
+    this.#record = record;
+    this.#link = link;
   }
 
-  ready(socket: string): void {
-    this.#socket = socket;
-    void this.#connect();
+  get state(): ModelState {
+    return this.#record.state;
   }
 
-  ended(reason: string): void {
-    this.#socket = undefined;
-    this.silent(false);
-    this.#engine?.engineEnded(`the engine process ${reason}`);
+  /** The reason of the last failed load; undefined before a failure. */
+  get reason(): string | undefined {
+    return this.#record.reason;
   }
 
-  /** Sets the state to failed: the engine process could not be started. */
-  failed(reason: string): void {
-    this.reason = reason;
-    this.changed("failed");
-    this.onFailed(reason);
-    this.#settled.resolve();
+  get isUnloadedByClient(): boolean {
+    return this.#record.isUnloadedByClient;
   }
 
-  changed(state: ModelState, isByClient = false): void {
-    this.state = state;
-    this.isUnloadedByClient = state === "unloaded" && isByClient;
-    this.#isAsked = false;
-    for (const wake of [...this.#waiting]) wake();
-    if (state === "unloaded") this.#settled.resolve();
+  /** Whether an engine process should answer and none does. */
+  get isBroken(): boolean {
+    return this.state === "ready" && !this.#isConnecting && this.#engine?.isReady === false;
+  }
+
+  /** Follows the supervisor's table. @returns false if the model must be unloaded and a prediction of it runs */
+  apply(record: ModelRecord): boolean {
+    const before = this.#record;
+    this.#record = record;
+    const engine = this.#engine;
+    if (before.state !== record.state) {
+      this.#hasAsked = false;
+      if (record.state === "ready") this.#readySinceMs = performance.now();
+      if (record.state === "failed") this.onFailed(record.reason ?? "");
+    }
+    if (before.socket !== undefined && before.socket !== record.socket) {
+      this.#socket = undefined;
+      engine?.engineEnded(`the engine process ${record.ended}`);
+    }
+    if (engine !== undefined) engine.isSilent = record.isSilent;
+    if (record.state === "draining") return this.#release();
+    this.#connect();
     // Loads the model again if inputs arrived while it was being unloaded.
-    if (state === "unloaded" && this.#engine?.isNeeded) this.need();
+    if (record.state === "unloaded" && engine?.isNeeded) this.need();
+    return true;
   }
 
-  silent(isSilent: boolean): void {
-    if (this.#engine !== undefined) this.#engine.isSilent = isSilent;
-  }
-
-  /** Asks the parent process to load the model, unless it is loaded or already asked for. */
+  /** Asks the supervisor to load the model, unless it is loaded or already asked for. */
   need(): void {
-    if (this.#isAsked || this.state === "ready" || this.state === "loading") return;
-    this.#isAsked = true;
-    this.#ask("need");
+    if (this.#hasAsked || this.state === "ready" || this.state === "loading") return;
+    this.#hasAsked = true;
+    this.#link.send({ number: this.#record.number, move: "need" } satisfies FromFront);
   }
 
   /** Loads the model, and waits. @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
-    if (this.state !== "ready") {
-      // Leaves the state `failed` of an earlier load, in which the wait for this load would end at once.
-      this.changed("loading");
-      this.#ask("load");
-    }
-    await this.#until((state) => state === "ready" || state === "failed");
-    if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
+    await this.#link.ask({ number: this.#record.number, move: "load" } satisfies FromFront);
+    if (this.refusal !== undefined) throw this.refusal;
   }
 
-  /** Asks the parent process to unload the model once no prediction runs. Resolves when the model is unloaded. */
+  /** Asks the supervisor to unload the model once no prediction runs. Resolves when the model is unloaded. */
   async unload(): Promise<void> {
-    if (this.isUnloadedByClient) return;
-    this.#ask("unload");
-    await this.#until((state) => this.isUnloadedByClient || state === "failed");
+    await this.#link.ask({ number: this.#record.number, move: "unload" } satisfies FromFront);
   }
 
   /** The error for new predictions while the last load has failed; otherwise undefined. */
@@ -152,24 +117,18 @@ export class EngineLink implements EngineEvents {
   }
 
   /**
-   * Disconnects from the engine process, which may then end. @returns false, without effect, while a prediction runs
-   */
-  release(): boolean {
-    return this.predictionsIdleMs() > 0 && (this.#engine?.release() ?? true);
-  }
-
-  /**
-   * Runs the model's `setup` and connects to the engine process. Waits for the engine process, unless the model is
-   * loaded later.
+   * Runs the model's `setup`, and connects to the engine process as soon as it runs.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open({ packaged, model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
+    engine.isSilent = this.#record.isSilent;
     this.#device = (device) => {
       model.context.device = device;
     };
-    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#settled.promise]);
+    this.#connect();
+    await runSetup(model, (name) => packaged.layer(name).path);
     return {
       engine,
       pipeline: new ItemPipeline(model, fetcher, hooks),
@@ -179,34 +138,31 @@ export class EngineLink implements EngineEvents {
     };
   }
 
-  async #connect(): Promise<void> {
-    const socket = this.#socket;
-    if (socket === undefined || this.#engine === undefined) return;
-    try {
-      const info = await this.#engine.connect(socket);
-      this.#device?.(info.devices.join(","));
-      if (this.state !== "ready") this.#readySinceMs = performance.now();
-      this.changed("ready");
-      this.#settled.resolve();
-    } catch (error) {
-      // The engine process has ended. The parent process reports that, and starts another one.
-      log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
-    }
+  /** Disconnects from the engine process, which may then end. @returns false, without effect, while a prediction runs */
+  #release(): boolean {
+    const isReleased = this.predictionsIdleMs() > 0 && (this.#engine?.release() ?? true);
+    if (isReleased) this.#socket = undefined;
+    return isReleased;
   }
 
-  /** Waits until the state fulfils a condition. @throws SconceError `not_ready` after ten minutes */
-  async #until(isReached: (state: ModelState) => boolean): Promise<void> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => late.reject(new SconceError("not_ready", "the model is still at work")), MOVE_MS);
-    try {
-      while (!isReached(this.state)) {
-        const { promise, resolve } = Promise.withResolvers<void>();
-        this.#waiting.add(resolve);
-        await Promise.race([promise, late.promise]).finally(() => this.#waiting.delete(resolve));
+  #connect(): void {
+    const { socket } = this.#record;
+    const engine = this.#engine;
+    if (socket === undefined || socket === this.#socket || engine === undefined) return;
+    this.#socket = socket;
+    this.#isConnecting = true;
+    const connect = async () => {
+      try {
+        const info = await engine.connect(socket);
+        this.#device?.(info.devices.join(","));
+      } catch (error) {
+        // The engine process has ended. The supervisor reports that, and starts another one.
+        log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
+      } finally {
+        if (this.#socket === socket) this.#isConnecting = false;
       }
-    } finally {
-      clearTimeout(timer);
-    }
+    };
+    this.connected = connect();
   }
 }
 

@@ -15,7 +15,7 @@ import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
 const engineStart = modelStart.extend({
-  argv: roleStart.shape.argv,
+  ...roleStart.shape,
   /** Whether the server has other models, so that log lines name the model. */
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
@@ -32,7 +32,9 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, name, isOneOfSeveral, reference, home, config, socket, verified } = engineStart.parse(start);
+    const { argv, name, isOneOfSeveral, reference, home, options, socket, verified, ...given } =
+      engineStart.parse(start);
+    const config = { ...given.config, ...options };
     if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
     const source = sourceOf(argv);
     await source.prepareLibraries();

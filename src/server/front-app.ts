@@ -78,9 +78,7 @@ export function appOf(
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
 export function hindranceOf({ parts, build: { running }, options: { engine } }: FrontModel): Hindrance | undefined {
   const { replica, store } = parts;
-  // An unloaded model is ready: it accepts predictions, and the first one loads it.
-  const isWaitingForLoad = engine !== undefined && engine.state !== "ready";
-  if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
+  if (engine?.isBroken) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
   if (replica?.facts.isFull) return "full";

@@ -86,15 +86,10 @@ export class FrontModel implements AsyncDisposable {
     return replica === undefined ? service : queued;
   }
 
-  /** Opens a build beside the current one. @throws SconceError an error of its set-up, or a failure of its engine */
+  /** Opens a build beside the current one. @throws SconceError an error of its set-up */
   async openNext(options: FrontModelOptions): Promise<void> {
     await this.closeNext();
-    const next = await open(this.shared, options);
-    if (options.engine?.refusal !== undefined) {
-      await next.resources.disposeAsync();
-      throw options.engine.refusal;
-    }
-    this.#next = next;
+    this.#next = await open(this.shared, options);
   }
 
   async closeNext(): Promise<void> {

@@ -73,8 +73,11 @@ export interface FrontOptions {
   /** Counters of the API keys, in memory that the HTTP processes share. Default: counters of this process alone. */
   readonly keyCounts?: KeyCounts;
   readonly memory?: MemoryAccountOptions["siblings"];
-  /** Called when all models are set up, before predictions of an earlier process continue. */
-  readonly onSetUp?: () => void;
+  /**
+   * Called when all models are set up. The promise resolves when the server has started; then predictions of an earlier
+   * process continue, and the port answers.
+   */
+  readonly started?: () => Promise<void>;
   /** Names the running call of a hook to the supervisor; undefined without a supervisor. */
   readonly hookCell?: HookCell | undefined;
   /** Calls of hooks that blocked earlier processes. */

@@ -2,7 +2,7 @@
  * The role `front`: a process that answers HTTP clients. Several share one port and one engine process for each model.
  */
 import { z } from "zod";
-import { messageOf, SconceError } from "../base/errors.ts";
+import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { keyNumbers } from "../http/access/api-keys.ts";
 import { reload } from "../http/server-control.ts";
@@ -14,22 +14,21 @@ import type { Unfinished } from "../predictions/admission.ts";
 import { frontOf, ownerOf } from "../predictions/ids.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
 import { openStore } from "../predictions/open-store.ts";
-import { EngineLink } from "./engine-link.ts";
+import type { EngineLink } from "./engine-link.ts";
 import { type OpenFront, openFront } from "./front.ts";
+import { FrontBuilds } from "./front-builds.ts";
 import type { FrontModelOptions } from "./front-options.ts";
 import {
-  allDone,
   counterNames,
   type FromFront,
-  type FrontModelStart,
-  fromSupervisor,
-  frontModelStart,
-  type Opening,
+  type ModelRecord,
   roleStart,
+  type Snapshot,
+  snapshot,
+  toFront,
 } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
-import type { ServedModels } from "./served-models.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
 const frontStart = roleStart.extend({
@@ -52,11 +51,9 @@ const frontStart = roleStart.extend({
   counts: z.string(),
   /** File with the counters of API keys that all HTTP processes share; undefined without keys. */
   keys: z.string().optional(),
-  models: z.array(frontModelStart),
+  snapshot,
   /** Name of the server in the stores of predictions. */
   server: z.string(),
-  /** Whether no other server runs predictions of the stores. */
-  hasClaim: z.boolean(),
   /** Path of the file of the `HookCell`; undefined in `sconce dev`, whose next process runs no predictions again. */
   hookCell: z.string().optional(),
   /** Calls of hooks that blocked fronts of this server. */
@@ -74,13 +71,13 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   return async (start, link) => {
     surviveStrayErrors();
     const given = frontStart.parse(start);
-    const { argv, models, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
-    const { listensLate, wasReady, server, hasClaim, hookCell, guilty, isCauseKnown } = given;
+    const { argv, snapshot: first, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
+    const { listensLate, wasReady, server, hookCell, guilty, isCauseKnown } = given;
     const source = sourceOf(argv);
-    const links = new Map<number, EngineLink>();
     const closing = Promise.withResolvers<void>();
+    const started = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<OpenFront>();
-    let isClaiming = hasClaim;
+    let { hasClaim } = first;
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
     const keyCounts =
@@ -96,19 +93,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       );
     };
     const metrics = metricsIn(counts);
-    const isStored = models.some(({ store }) => store !== undefined);
-    const optionsOf = (model: FrontModelStart, wasReady?: boolean): FrontModelOptions => {
-      const { name, tag, number, reference, home, config: own, counts: file, store, storeFault } = model;
-      const { isPreloaded, socket } = model;
+    const optionsOf = (record: ModelRecord, engine: EngineLink): FrontModelOptions => {
+      const { name, tag, reference, home, options, counts: file, store, storeFault } = record;
+      const own = { ...config, ...options };
       const version = ModelVersion.of(reference);
       if (version === undefined) throw new RangeError(`${reference} is no build`);
-      const engine = new EngineLink({
-        isPreloaded,
-        wasReady,
-        ask: (move) => link.send({ model: number, move } satisfies FromFront),
-      });
-      links.set(number, engine);
-      if (socket !== undefined) engine.ready(socket);
       return {
         name,
         tag,
@@ -124,44 +113,27 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         },
       };
     };
-    const open = async (served: ServedModels, model: FrontModelStart): Promise<Opening> => {
-      try {
-        await served.openNext(optionsOf(model));
-        return {};
-      } catch (error) {
-        return { failed: messageOf(error) };
-      }
+    const builds = new FrontBuilds({ link, optionsOf, served: opened.promise.then(({ models }) => models) });
+    const current = first.models.filter(({ stage }) => stage === "current");
+    const [model, ...others] = current.map((record) => builds.add(record).options);
+    if (model === undefined) throw new RangeError("a front has a model");
+    const follow = ({ models, isStarted, hasClaim: claims, isDone }: Snapshot): Promise<number[]> => {
+      const applied = builds.apply(models);
+      if (isStarted) started.resolve();
+      if (isDone) closing.resolve();
+      if (claims && !hasClaim) void opened.promise.then((front) => front.claim()).catch((error) => log.error(error));
+      hasClaim = claims;
+      return applied;
     };
-    const switchTo = async (served: ServedModels, model: FrontModelStart) => {
-      // This process has started since the build was opened in the others, with the list of before.
-      if (!links.has(model.number)) await open(served, model);
-      await served.switchToNext(model.name);
-    };
-    const [first, ...others] = models.map((model) => optionsOf(model, wasReady));
-    if (first === undefined) throw new RangeError("a front has a model");
-    // The engine links must exist: messages that have arrived are handled at once.
+    void follow(first);
     link.onMessage((raw) => {
-      const news = fromSupervisor.parse(raw);
-      if ("done" in news) return closing.resolve();
-      if ("claim" in news) {
-        if (!isClaiming) void opened.promise.then((front) => front.claim()).catch((error) => log.error(error));
-        isClaiming = true;
-        return;
-      }
-      if ("open" in news) return opened.promise.then(({ models }) => open(models, news.open));
-      if ("switchTo" in news) return opened.promise.then(({ models }) => switchTo(models, news.switchTo));
-      if ("earlierOf" in news) return opened.promise.then(({ models }) => models.earlierEnded(news.earlierOf));
-      if ("close" in news) return opened.promise.then(({ models }) => models.closeNext(news.close));
-      const engine = links.get(news.model);
-      if ("ask" in news) return news.ask === "idle" ? (engine?.idleMs ?? 0) : (engine?.release() ?? true);
-      if ("socket" in news) engine?.ready(news.socket);
-      else if ("isSilent" in news) engine?.silent(news.isSilent);
-      else if ("failed" in news) engine?.failed(news.failed);
-      else if ("state" in news) engine?.changed(news.state, news.isByClient);
-      else engine?.ended(news.ended);
+      const question = toFront.parse(raw);
+      if ("snapshot" in question) return follow(question.snapshot);
+      if ("idle" in question) return builds.idleMs(question.idle);
+      return "opened" in question ? builds.opened(question.opened) : builds.ended(question.ended);
     });
     const front = await openFront({
-      models: [first, ...others],
+      models: [model, ...others],
       metrics,
       config,
       listening: { port, adminPort, isShared: true },
@@ -171,13 +143,18 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       },
       wasReady,
       listensLate,
-      hasClaim,
+      hasClaim: first.hasClaim,
       owner: ownerOf(index),
-      countsStore: !isStored || index === 0,
+      countsStore: index === 0 || current.every(({ store }) => store === undefined),
       isOwn: (owner) => frontOf(owner, count) === index,
-      onSetUp: () => link.setUp(),
+      started: async () => {
+        link.setUp();
+        if (first.isStarted) return;
+        await started.promise;
+        await builds.connected();
+      },
       othersDone: () => {
-        link.send(allDone);
+        link.send({ done: true } satisfies FromFront);
         return closing.promise;
       },
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },

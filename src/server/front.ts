@@ -42,7 +42,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     const fetch = withContext(models.fetch, { accessLog: false, isForwarded: true });
     opened.use(siblings.listen(fetch, models.metrics));
   }
-  options.onSetUp?.();
+  await options.started?.();
   const { hasClaim = true } = options;
   await Promise.all(models.opened.map((model) => model.start(hasClaim)));
   const url = port.serve(

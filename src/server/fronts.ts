@@ -1,51 +1,34 @@
-/** Starts, instructs and stops the HTTP processes (fronts) of a server, in their parent process. */
+/** Starts, instructs and stops the fronts of a server, in the supervisor. */
 
+import { z } from "zod";
 import { log } from "../base/log.ts";
 import { freePort, localUrl } from "../http/listener.ts";
-import type { Reload } from "../http/server-control.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import { type HookCall, HookCell } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
-import type { EngineMove } from "./engine-link.ts";
 import type { Front } from "./front.ts";
-import { shareFiles } from "./front-files.ts";
+import type { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
-import {
-  allDone,
-  type BuildQuestion,
-  type ClaimNews,
-  type FromFront,
-  type FrontModelStart,
-  fromFront,
-  opening,
-} from "./messages.ts";
-import { Metrics } from "./metrics/metrics.ts";
-import type { ServedOptions } from "./model-engine.ts";
-import { ModelFronts } from "./model-fronts.ts";
+import { type FromFront, fromFront, opening, type ToFront } from "./messages.ts";
+import type { ModelTable } from "./model-table.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
-export interface FrontsModel extends ServedOptions {
-  /** Number of the build in the server. */
-  readonly number: number;
-  /** Path of the database of predictions; undefined for predictions in memory. */
-  readonly store: string | undefined;
-  readonly isPreloaded?: boolean;
-  readonly storeFault?: string | undefined;
-}
+/** A load or unload of a model, or a reload. */
+export type FrontRequest = Exclude<FromFront, { readonly done: true }>;
 
 export interface FrontsOptions {
-  readonly models: readonly FrontsModel[];
+  readonly table: ModelTable;
   readonly config: ServeConfig;
   readonly argv: readonly string[];
   readonly folder: RunFolder;
-  readonly count: number;
-  readonly port: number;
+  /** Files that the fronts share. */
+  readonly files: ReturnType<typeof shareFiles>;
   /** Name of the server in the stores of predictions. */
   readonly server: string;
-  /** Whether no other server runs predictions of the stores. */
-  readonly hasClaim: boolean;
+  /** Called with each request of a front. The result is the answer. */
+  readonly onRequest: (request: FrontRequest) => unknown;
 }
 
 /** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
@@ -57,35 +40,26 @@ const MAX_GUILTY = 1000;
 export class Fronts implements Front {
   readonly url: URL;
   readonly adminUrl: URL | undefined;
+  readonly #table: ModelTable;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
-  readonly #done = Promise.withResolvers<void>();
-  /** The builds that answer, in the order of the models. */
-  readonly #models: FrontsModel[];
-  readonly #files: ReturnType<typeof shareFiles>;
-  /** News of the engine processes, by number of the build. */
-  readonly #engines = new Map<number, ModelFronts>();
-  #hasClaim: boolean;
-  /** Called when an HTTP process needs the engine of a build, or when a client asks to load or unload it. */
-  onMove: (number: number, move: EngineMove) => void = () => {};
+  readonly #onRequest: FrontsOptions["onRequest"];
 
-  /** Called when a client asks for a reload. */
-  onReload: () => Promise<Reload> = async () => ({ refused: "the server is not ready" });
-
-  /** Creates the shared files, but starts no process. @throws SconceError `address_in_use` for the admin port */
-  constructor({ models, config, argv, folder, count, port, server, hasClaim }: FrontsOptions) {
-    this.#models = [...models];
-    this.#hasClaim = hasClaim;
+  /** Starts no process. @throws SconceError `address_in_use` for the admin port */
+  constructor({ table, config, argv, folder, files, server, onRequest }: FrontsOptions) {
+    this.#table = table;
+    this.#onRequest = onRequest;
+    const { hasClaim } = table;
+    const { start: shared, counters, keyCounts } = files;
+    const { count, port } = shared;
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
     const admin = adminListening(config);
     // The server that --take-over replaces still listens on the same admin port.
     const adminPort = admin && (hasClaim || admin.port === 0 ? freePort(admin) : admin.port);
     this.adminUrl = admin && adminPort !== undefined ? localUrl(admin.host, adminPort, hasTls) : undefined;
-    this.#files = shareFiles({ config, folder, count, port, models: models.length });
-    const { start, counters, keyCounts } = this.#files;
     const guilty: HookCall[] = [];
-    this.#fronts = start.sockets.map((_, index) => {
+    this.#fronts = shared.sockets.map((_, index) => {
       let starts = 0;
       let wasReady = false;
       let isCauseKnown = false;
@@ -94,26 +68,19 @@ export class Fronts implements Front {
       const front = new Supervised({
         role: "front",
         name: count === 1 ? "front process" : `front process ${index + 1}`,
-        start: (): FrontStart => {
-          // Repeats the news about engines after this function: before, no process exists, and messages are dropped.
-          queueMicrotask(() => {
-            for (const each of this.#engines.values()) each.repeat(front);
-          });
-          return {
-            ...start,
-            adminPort,
-            argv: [...argv],
-            models: this.#models.map((model, i) => this.#startOf(model, i)),
-            server,
-            hasClaim: this.#hasClaim,
-            index,
-            listensLate: !hasClaim || (starts++ > 0 && count > 1),
-            wasReady,
-            hookCell,
-            guilty,
-            isCauseKnown,
-          };
-        },
+        start: (): FrontStart => ({
+          ...shared,
+          adminPort,
+          argv: [...argv],
+          snapshot: table.snapshot(),
+          server,
+          index,
+          listensLate: !hasClaim || (starts++ > 0 && count > 1),
+          wasReady,
+          hookCell,
+          guilty,
+          isCauseKnown,
+        }),
         batchTimeoutMs: heldAfterMs(config),
         onReady: () => {
           wasReady = true;
@@ -136,51 +103,31 @@ export class Fronts implements Front {
       return front;
     });
     this.#working = new Set(this.#fronts);
-    for (const [slot, { number }] of models.entries()) this.addEngine(number, slot);
   }
 
-  #startOf(model: FrontsModel, i: number): FrontModelStart {
-    const { name, number, packaged, config, store, isPreloaded, storeFault } = model;
-    return {
-      name,
-      number,
-      tag: packaged.tag,
-      reference: packaged.byDigest,
-      home: packaged.home,
-      config,
-      store,
-      counts: this.#files.counts[i] ?? "",
-      isPreloaded,
-      storeFault,
-    };
-  }
-
-  /**
-   * Starts the HTTP processes. Resolves when all accept predictions, for which models that are loaded at the start must
-   * be loaded first.
-   */
+  /** Starts the fronts. Resolves when all accept predictions, which they do when the table says that the server has started. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
-  /** Adds the news of the engine process of a build. @param slot index of its model */
-  addEngine(number: number, slot: number): ModelFronts {
-    const row = this.#files.supervisorCounts[slot];
-    const engine = new ModelFronts({ model: number, fronts: this.#fronts, metrics: row && new Metrics([row]) });
-    this.#engines.set(number, engine);
-    return engine;
+  /**
+   * Sends the table to the fronts. Resolves when they have applied it.
+   * @returns the numbers of the draining builds that a front still needs
+   */
+  async publish(): Promise<ReadonlySet<number>> {
+    const answers = await this.#ask({ snapshot: this.#table.snapshot() });
+    return new Set(answers.flatMap((answer) => needed.parse(answer)));
   }
 
-  removeEngine(number: number): void {
-    this.#engines.delete(number);
+  /** Milliseconds since any front had an unfinished prediction of the build; 0 while one has. */
+  async idleMs(number: number): Promise<number> {
+    const answers = await this.#ask({ idle: number });
+    return Math.min(...answers.map((idleMs) => (typeof idleMs === "number" ? idleMs : Infinity)));
   }
 
-  /** Opens a build beside the build of the same name that answers. @returns why it cannot be opened in some process */
-  async openBuild(slot: number, model: FrontsModel): Promise<string | undefined> {
-    const { socket } = this.ofBuild(model.number);
-    const question = { open: { ...this.#startOf(model, slot), socket } } satisfies BuildQuestion;
-    const answers = await Promise.all(this.#fronts.map((front) => front.ask(question)));
-    for (const answer of answers) {
+  /** Waits until each front has opened the `next` build. @returns why some front could not; undefined if all could */
+  async opened(number: number): Promise<string | undefined> {
+    for (const answer of await this.#ask({ opened: number })) {
       if (answer === undefined) return "a front process is starting again; try again then";
       const { failed } = opening.parse(answer);
       if (failed !== undefined) return failed;
@@ -188,41 +135,20 @@ export class Fronts implements Front {
     return undefined;
   }
 
-  async closeBuild(name: string): Promise<void> {
-    await Promise.all(this.#fronts.map((front) => front.ask({ close: name } satisfies BuildQuestion)));
+  /** Resolves when the `earlier` build has ended its predictions in each front. */
+  async ended(number: number): Promise<void> {
+    await this.#ask({ ended: number });
   }
 
-  /** Gives new predictions to an opened build. Resolves when requests reach it. */
-  async switchBuild(slot: number, model: FrontsModel): Promise<void> {
-    // A process that starts from now on opens the new build.
-    this.#models[slot] = model;
-    const question = { switchTo: this.#startOf(model, slot) } satisfies BuildQuestion;
-    await Promise.all(this.#fronts.map((front) => front.ask(question)));
+  /** @returns the answer of each front; undefined for a front that does not run, or ends before it answers */
+  #ask(question: ToFront): Promise<unknown[]> {
+    return Promise.all(this.#fronts.map((front) => front.ask(question)));
   }
 
-  /** Resolves when the build that had a name before has ended its predictions. */
-  async earlierEnded(name: string): Promise<void> {
-    await Promise.all(this.#fronts.map((front) => front.ask({ earlierOf: name } satisfies BuildQuestion)));
-  }
-
-  /** The server that --take-over replaces has ended: its unfinished predictions run here. */
-  claim(): void {
-    this.#hasClaim = true;
-    for (const front of this.#fronts) front.send({ claim: true } satisfies ClaimNews);
-  }
-
-  #onMessage(front: Supervised, message: FromFront): Promise<Reload> | undefined {
-    if ("reload" in message) return this.onReload();
-    if ("done" in message) this.#onDone(front);
-    else this.onMove(message.model, message.move);
+  #onMessage(front: Supervised, message: FromFront): unknown {
+    if (!("done" in message)) return this.#onRequest(message);
+    this.#onDone(front);
     return undefined;
-  }
-
-  /** The HTTP processes of a build, which get the events of its engine process. */
-  ofBuild(number: number): ModelFronts {
-    const fronts = this.#engines.get(number);
-    if (fronts === undefined) throw new RangeError(`the server has no build ${number}`);
-    return fronts;
   }
 
   async stop(): Promise<void> {
@@ -233,19 +159,22 @@ export class Fronts implements Front {
     await Promise.all(this.#fronts.map(stopped));
   }
 
-  /** Kills the HTTP processes, without finishing their predictions. */
+  /** Kills the fronts, without finishing their predictions. */
   async end(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.stop(0)));
   }
 
   /**
-   * Records that an HTTP process has finished its work. All close the port only after the last one, because clients
+   * Records that a front has finished its work. All close the port only after the last one, because clients
    * read predictions of any process there.
    */
   #onDone(front: Supervised): void {
     this.#working.delete(front);
     if (this.#working.size > 0) return;
-    this.#done.resolve();
-    for (const each of this.#fronts) each.send(allDone);
+    this.#table.isDone = true;
+    void this.publish();
   }
 }
+
+/** Answer of a front to a snapshot; undefined for a front that does not run. */
+const needed = z.array(z.int()).default([]);

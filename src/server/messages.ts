@@ -1,16 +1,18 @@
-/** Messages between the parent process (supervisor) of a server and its child processes. */
+/** Messages between the supervisor of a server and its child processes. */
 import { z } from "zod";
+import { modelStates } from "../base/labels.ts";
 import type { ServeConfig } from "./config.ts";
 
-const config = z.custom<ServeConfig>((value) => typeof value === "object" && value !== null);
+const isObject = (value: unknown) => typeof value === "object" && value !== null;
 
 /** Fields of every process's start message. */
 export const roleStart = z.object({
-  /** The parent process's command line, which names the locations of the libraries. */
+  /** The supervisor's command line, which names the locations of the libraries. */
   argv: z.array(z.string()),
-  config,
+  config: z.custom<ServeConfig>(isObject),
 });
 
+/** A build as child processes find it. */
 export const modelStart = z.object({
   name: z.string(),
   /** Tag in the reference that the server was started with. */
@@ -19,93 +21,77 @@ export const modelStart = z.object({
   reference: z.string(),
   /** Folder of the store that has the build; undefined for a build inside the executable. */
   home: z.string().optional(),
-  /** Options of the server, overridden by the model's own options. */
-  config,
+  /** The model's own options, which override those of the server. */
+  options: z.custom<Partial<ServeConfig>>(isObject),
 });
 
-/** Number of a build in the server. A build that replaces another one gets a new number. */
-const model = z.int();
-
-/**
- * News about the engine process of a model: its socket, why it ended or could not be started, whether it answers, or
- * whether the model is unloaded or being loaded.
- */
-const engineNews = z.union([
-  z.object({ model, socket: z.string() }),
-  z.object({ model, ended: z.string() }),
-  z.object({ model, failed: z.string() }),
-  z.object({ model, isSilent: z.boolean() }),
-  // isByClient: a client asked for the unload.
-  z.object({ model, state: z.enum(["unloaded", "loading"]), isByClient: z.boolean() }),
-]);
-export type EngineNews = z.infer<typeof engineNews>;
-
-/** Questions about the engine process of a model. */
-const engineQuestion = z.union([
-  // Answer: milliseconds since the HTTP process last had a prediction of the model.
-  z.object({ model, ask: z.literal("idle") }),
-  // Disconnects from the engine process if no prediction of the model runs. Answer: whether it has disconnected.
-  z.object({ model, ask: z.literal("release") }),
-]);
-export type EngineQuestion = z.infer<typeof engineQuestion>;
-
-/** A model as an HTTP process opens it. */
-export const frontModelStart = modelStart.extend({
+/** A build that the server serves under a name. The supervisor alone changes it. */
+export const modelRecord = modelStart.extend({
+  /** Number of the build in the server. A build that replaces another one gets a new number. */
   number: z.int(),
   /** File with the counters of the model. */
   counts: z.string(),
   /** Path of the database of predictions; undefined to keep predictions in memory. */
   store: z.string().optional(),
   storeFault: z.string().optional(),
-  /** Whether the server loads the model at its start (default true). */
-  isPreloaded: z.boolean().optional(),
-  /** Socket of the engine process that runs for the build already. */
+  /** `current`: answers requests; `next`: is opened beside the current build; `earlier`: ends its predictions. */
+  stage: z.enum(["next", "current", "earlier"]),
+  state: z.enum(modelStates),
+  /** Why the last load failed. */
+  reason: z.string().optional(),
+  /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
+  isUnloadedByClient: z.boolean(),
+  /** Socket of the engine process; undefined while it does not run. */
   socket: z.string().optional(),
+  /** Why the previous engine process ended, to follow "the engine process". */
+  ended: z.string().optional(),
+  /** Whether the engine process has stopped answering. */
+  isSilent: z.boolean(),
 });
-export type FrontModelStart = z.infer<typeof frontModelStart>;
+export type ModelRecord = z.infer<typeof modelRecord>;
 
-/** Questions of a reload, which replaces the build of a name. */
-const buildQuestion = z.union([
-  // Opens a build beside the one that answers. Answer: `Opening`, once its engine process is connected.
-  z.object({ open: frontModelStart }),
-  // Gives new predictions to a build, which a process that has just started opens first. Answers when requests reach it.
-  z.object({ switchTo: frontModelStart }),
-  // Answers when the build that had the name before has ended its predictions, and is closed.
-  z.object({ earlierOf: z.string() }),
-  // Closes the build of a name that was opened, and has not answered requests.
-  z.object({ close: z.string() }),
+/** The state of the server. Each front gets it at its start and after each change. */
+export const snapshot = z.object({
+  /** Grows with each snapshot. */
+  version: z.int(),
+  models: z.array(modelRecord),
+  /** Whether the models that the server loads at its start are loaded, or have failed. */
+  isStarted: z.boolean(),
+  /** Whether no other server runs predictions of the stores. */
+  hasClaim: z.boolean(),
+  /** Whether the predictions of all fronts have ended, so that the fronts close the port. */
+  isDone: z.boolean(),
+});
+export type Snapshot = z.infer<typeof snapshot>;
+
+const number = z.int();
+
+/** Questions of the supervisor to a front. */
+export const toFront = z.union([
+  // Answer: the numbers of draining builds that the front still needs.
+  z.object({ snapshot }),
+  // Answer: milliseconds since the front last had a prediction of the build.
+  z.object({ idle: number }),
+  // Answer: `Opening`, when the `next` build is open or could not be opened.
+  z.object({ opened: number }),
+  // Answers when the `earlier` build has ended its predictions, and is closed.
+  z.object({ ended: number }),
 ]);
-export type BuildQuestion = z.infer<typeof buildQuestion>;
+export type ToFront = z.infer<typeof toFront>;
 
 /** Whether a build could be opened; otherwise the reason. */
 export const opening = z.object({ failed: z.string().optional() });
 export type Opening = z.infer<typeof opening>;
 
-/** Runs the unfinished predictions of the server that had the port before, and has ended. */
-const claimNews = z.object({ claim: z.literal(true) });
-export type ClaimNews = z.infer<typeof claimNews>;
-
-/** Messages of an HTTP process to its parent process. */
+/** Messages of a front to the supervisor. */
 export const fromFront = z.union([
-  z.object({ model, move: z.enum(["need", "load", "unload"]) }),
+  // Loads a model for a prediction (`need`), or loads or unloads it for a client. Answers when that is done or has failed.
+  z.object({ number, move: z.enum(["need", "load", "unload"]) }),
   // A question: replaces the builds whose tags have moved. Answer: `Reload`.
   z.object({ reload: z.literal(true) }),
+  // The predictions of a stopping front have ended.
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;
-
-/**
- * A stopping HTTP process sends this when its predictions have ended. After the last one, the parent process sends it
- * to all, and they close the port.
- */
-export const allDone = { done: true } as const;
-
-export const fromSupervisor = z.union([
-  engineNews,
-  engineQuestion,
-  buildQuestion,
-  claimNews,
-  z.object({ done: z.literal(true) }),
-]);
 
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "refusals", "pid"] as const;

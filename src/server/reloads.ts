@@ -1,61 +1,30 @@
 /** Replaces the builds of a running server: a new build starts beside the old one, and then gets its name. */
 import { messageOf } from "../base/errors.ts";
 import type { Reload } from "../http/server-control.ts";
-import type { EngineLoads } from "./engine-loads.ts";
-import type { Fronts, FrontsModel } from "./fronts.ts";
-import type { ModelEngine, ServedOptions } from "./model-engine.ts";
-import type { ModelFronts } from "./model-fronts.ts";
+import type { Fronts } from "./fronts.ts";
+import type { Build, Loadable, ModelTable, ServedOptions } from "./model-table.ts";
 
 export interface ReloadsOptions {
-  readonly models: readonly FrontsModel[];
-  readonly fronts: Fronts;
-  readonly loads: EngineLoads;
+  readonly table: ModelTable;
+  readonly fronts: Pick<Fronts, "publish" | "opened" | "ended">;
+  /** Whether servers share a queue, so that a reload is refused. */
+  readonly isQueued: boolean;
   /** Finds the builds that the references of the command line name now. */
   readonly resolveAgain: (() => Promise<readonly ServedOptions[]>) | undefined;
-  readonly engineOf: (model: FrontsModel, events: ModelFronts) => ModelEngine;
-  /** The engine processes of the models, and their news. */
-  readonly running: readonly Running[];
+  /** Creates the engine process of a build. */
+  readonly engineOf: (served: ServedOptions, slot: number) => Loadable;
   readonly log: ReloadLog;
 }
 
 /** Log of the builds that start, answer and end. */
 export type ReloadLog = { readonly [L in "info" | "error"]: (text: string) => void };
 
-interface Running {
-  readonly engine: ModelEngine;
-  readonly fronts: ModelFronts;
-}
-
-/** A build that is open in all HTTP processes, and answers no requests yet. */
-interface OpenedBuild extends Running {
-  readonly slot: number;
-  readonly model: FrontsModel;
-}
-
-interface OpenOptions {
-  readonly slot: number;
-  readonly current: FrontsModel;
-  readonly next: ServedOptions;
-  readonly earlier: number;
-  readonly kept: Running | undefined;
-}
-
 export class Reloads {
   readonly #options: ReloadsOptions;
-  /** The builds that answer, in the order of the models. */
-  readonly #models: FrontsModel[];
-  readonly #running: Running[];
   #isReloading = false;
 
   constructor(options: ReloadsOptions) {
     this.#options = options;
-    this.#models = [...options.models];
-    this.#running = [...options.running];
-  }
-
-  /** Index of the model whose build has this number; -1 for a build that another one has replaced. */
-  slotOf(number: number): number {
-    return this.#models.findIndex((model) => model.number === number);
   }
 
   /**
@@ -64,8 +33,7 @@ export class Reloads {
    */
   async reload(): Promise<Reload> {
     if (this.#isReloading) return { refused: "another reload is running; try again when it has ended" };
-    const queue = this.#models.find(({ config }) => config.queue !== undefined);
-    if (queue !== undefined)
+    if (this.#options.isQueued)
       return { refused: "servers with --queue get a new build one after the other: stop and start each server" };
     this.#isReloading = true;
     try {
@@ -78,94 +46,72 @@ export class Reloads {
   }
 
   async #reload(): Promise<Reload> {
-    const { resolveAgain, log } = this.#options;
+    const { resolveAgain, log, table } = this.#options;
     const found = (await resolveAgain?.()) ?? [];
+    const { current } = table;
     const names = (models: readonly { readonly name: string }[]) => models.map(({ name }) => name).join(", ");
-    if (names(found) !== names(this.#models))
+    if (names(found) !== names(current))
       return {
-        refused: `the models to serve are ${names(found) || "none"} now, not ${names(this.#models)}: restart the server`,
+        refused: `the models to serve are ${names(found) || "none"} now, not ${names(current)}: restart the server`,
       };
-    const opened: OpenedBuild[] = [];
-    for (const [slot, next] of found.entries()) {
-      const current = this.#models[slot];
-      const running = this.#running[slot];
-      if (current === undefined || running === undefined) continue;
-      if (current.packaged.digest === next.packaged.digest) continue;
-      log.info(`${next.name}: ${next.packaged.byDigest} starts beside ${current.packaged.byDigest}`);
-      const isKept = next.engineKey !== undefined && next.engineKey === current.engineKey;
-      const build = await this.#open({
-        slot,
-        current,
-        next,
-        earlier: opened.length,
-        kept: isKept ? running : undefined,
-      });
-      if (typeof build !== "string") {
-        opened.push(build);
-        continue;
-      }
-      log.error(`${next.name} keeps ${current.packaged.byDigest}: ${build}`);
-      await Promise.all(opened.map((each) => this.#close(each)));
-      return { failed: `${next.packaged.byDigest} cannot be served: ${build}` };
+    const opened: { readonly earlier: Build; readonly next: Build }[] = [];
+    for (const earlier of current) {
+      const served = found[earlier.options.slot];
+      if (served === undefined || served.packaged.digest === earlier.packaged.digest) continue;
+      const { byDigest } = served.packaged;
+      log.info(`${served.name}: ${byDigest} starts beside ${earlier.packaged.byDigest}`);
+      const next = this.#add(earlier, served);
+      opened.push({ earlier, next });
+      const fault = await this.#open(next, next.engine === earlier.engine);
+      if (fault === undefined) continue;
+      log.error(`${served.name} keeps ${earlier.packaged.byDigest}: ${fault}`);
+      await Promise.all(opened.map((each) => this.#remove(each.next)));
+      return { failed: `${byDigest} cannot be served: ${fault}` };
     }
-    for (const each of opened) await this.#switch(each);
-    return { switched: opened.map(({ model }) => model.packaged.byDigest) };
+    for (const { earlier, next } of opened) await this.#switch(earlier, next);
+    return { switched: opened.map(({ next }) => next.packaged.byDigest) };
   }
 
-  /**
-   * Opens a build beside the build that answers.
-   * @param options.earlier number of builds that this reload has opened before
-   * @param options.kept the engine process of the current build, if it runs the new build, too
-   * @returns why the build cannot start, or the open build
-   */
-  async #open({ slot, current, next, earlier, kept }: OpenOptions): Promise<string | OpenedBuild> {
-    const { fronts, engineOf } = this.#options;
-    const number = Math.max(...this.#models.map((model) => model.number)) + 1 + earlier;
-    const { packaged, config, engineKey } = next;
-    const model: FrontsModel = { ...current, packaged, config, engineKey, number, isPreloaded: true };
-    const events = fronts.addEngine(number, slot);
-    const engine = kept?.engine ?? engineOf(model, events);
-    const build: OpenedBuild = { slot, model, engine, fronts: events };
-    if (kept !== undefined) engine.share(events);
-    const starting =
-      kept !== undefined
-        ? undefined
-        : engine.start().then(
-            () => undefined,
-            (error: unknown) => {
-              events.failed(messageOf(error));
-              return messageOf(error);
-            },
-          );
-    const failures = await Promise.all([starting, fronts.openBuild(slot, model)]);
-    const failed = failures.find((each) => each !== undefined);
-    if (failed === undefined) return build;
-    await this.#close(build);
-    return failed;
+  /** Adds a build beside the build that answers. It keeps the engine process if this process runs it, too. */
+  #add(earlier: Build, served: ServedOptions): Build {
+    const { table, engineOf } = this.#options;
+    const { slot, engine: running, served: before } = earlier.options;
+    const isKept = served.engineKey !== undefined && served.engineKey === before.engineKey;
+    return table.add({ ...earlier.options, served, engine: isKept ? running : engineOf(served, slot) }, "next");
   }
 
-  async #close({ model, engine, fronts: events }: OpenedBuild): Promise<void> {
+  /** Opens a build in all fronts. @returns why it cannot start; undefined for an open build */
+  async #open(next: Build, isRunning: boolean): Promise<string | undefined> {
     const { fronts } = this.#options;
-    await fronts.closeBuild(model.name);
-    await engine.leave(events);
-    fronts.removeEngine(model.number);
+    next.hasRoom = true;
+    next.state = "loading";
+    void fronts.publish();
+    try {
+      if (!isRunning) await next.engine.start();
+    } catch (error) {
+      return messageOf(error);
+    }
+    next.state = "ready";
+    void fronts.publish();
+    return fronts.opened(next.number);
+  }
+
+  async #remove(build: Build): Promise<void> {
+    const { table, fronts } = this.#options;
+    await table.remove(build);
+    await fronts.publish();
   }
 
   /** Gives new predictions to an open build. The earlier build ends later, with its last prediction. */
-  async #switch({ slot, model, engine, fronts: events }: OpenedBuild): Promise<void> {
-    const { fronts, loads, log } = this.#options;
-    const current = this.#models[slot];
-    const earlier = this.#running[slot];
-    loads.replace(slot, engine, events);
-    this.#models[slot] = model;
-    this.#running[slot] = { engine, fronts: events };
-    await fronts.switchBuild(slot, model);
-    log.info(`${model.name}: ${model.packaged.byDigest} answers now`);
-    void fronts.earlierEnded(model.name).then(async () => {
-      if (current === undefined || earlier === undefined) return;
-      await earlier.engine.leave(earlier.fronts);
-      fronts.removeEngine(current.number);
-      log.info(`${model.name}: ${current.packaged.byDigest} has finished`);
+  async #switch(earlier: Build, next: Build): Promise<void> {
+    const { fronts, log } = this.#options;
+    earlier.stage = "earlier";
+    next.stage = "current";
+    await fronts.publish();
+    log.info(`${next.name}: ${next.packaged.byDigest} answers now`);
+    void fronts.ended(earlier.number).then(async () => {
+      await this.#remove(earlier);
+      log.info(`${next.name}: ${earlier.packaged.byDigest} has finished`);
     });
   }
 }

@@ -3,9 +3,14 @@ import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { openStore } from "../predictions/open-store.ts";
 import type { PredictionStore, StoreRole } from "../predictions/store.ts";
-import type { FrontsModel } from "./fronts.ts";
+import type { ServeConfig } from "./config.ts";
 
-type StoredModel = Pick<FrontsModel, "name" | "store" | "config">;
+interface StoredModel {
+  readonly name: string;
+  readonly config: ServeConfig;
+  /** Path of the database of predictions; undefined for predictions in memory. */
+  readonly store: string | undefined;
+}
 
 /**
  * Keeps the stores open until the server stops, so that no other server takes the files while HTTP processes restart.

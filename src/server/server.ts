@@ -2,6 +2,7 @@
  * Serves packaged models: starts and supervises HTTP processes and engine processes.
  */
 import { codeOf, SconceError } from "../base/errors.ts";
+import type { RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { freePort } from "../http/listener.ts";
 import type { Reload } from "../http/server-control.ts";
@@ -15,9 +16,11 @@ import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
-import { Fronts, type FrontsModel } from "./fronts.ts";
-import { ModelEngine, type ServedOptions } from "./model-engine.ts";
-import type { ModelFronts } from "./model-fronts.ts";
+import { shareFiles } from "./front-files.ts";
+import { type FrontRequest, Fronts } from "./fronts.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import { ModelEngine } from "./model-engine.ts";
+import { ModelTable, type ServedOptions } from "./model-table.ts";
 import { type ReloadLog, Reloads } from "./reloads.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 import { ServerStores } from "./server-stores.ts";
@@ -108,68 +111,73 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   // Rows of this name are those of this server while the server that it replaces still runs.
   const server = older === undefined ? "" : crypto.randomUUID();
   const isSeveral = options.models.length > 1;
-  const models = options.models.map((model, number) => ({
-    ...model,
-    number,
-    store: model.config.queue === undefined ? storePath(model.name, model.config, isSeveral) : undefined,
-  }));
-  const stores = opened.use(new ServerStores(models));
+  const stored = options.models.map(({ name, options: own }) => {
+    const all = { ...config, ...own };
+    return { name, config: all, store: all.queue === undefined ? storePath(name, all, isSeveral) : undefined };
+  });
+  const stores = opened.use(new ServerStores(stored));
   if (older === undefined) await stores.open("main");
   else await stores.check();
-  const served = models.map((model) => {
-    const storeFault = stores.faults.get(model);
-    return { ...model, storeFault, isPreloaded: loadsAtStart(config) && storeFault === undefined };
-  });
-  const hasClaim = older === undefined;
-  const fronts = new Fronts({ models: served, config, argv, folder, count, port, server, hasClaim });
-  for (const { packaged } of models) logSetUp(packaged);
-  const engineOf = (model: FrontsModel, events: ModelFronts) =>
-    new ModelEngine({
-      ...model,
-      argv,
-      source,
-      folder,
-      events,
-      socketName: `engine-${model.number}`,
-      isOneOfSeveral: isSeveral,
+  const files = shareFiles({ config, folder, count, port, models: options.models.length });
+  const table = new ModelTable();
+  table.hasClaim = older === undefined;
+  const engineOf = (served: ServedOptions, slot: number) => {
+    const row = files.supervisorCounts[slot];
+    const metrics = row && new Metrics([row]);
+    const onChange = () => void fronts.publish();
+    const onRestart = (cause: RestartCause) => metrics?.engineRestarted(cause);
+    return new ModelEngine({ served, config, argv, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
+  };
+  for (const [slot, served] of options.models.entries()) {
+    const store = stored[slot];
+    table.add({
+      served,
+      slot,
+      engine: engineOf(served, slot),
+      counts: files.counts[slot] ?? "",
+      store: store?.store,
+      storeFault: store && stores.faults.get(store),
     });
-  const engines = served.map((model) => ({
-    engine: engineOf(model, fronts.ofBuild(model.number)),
-    fronts: fronts.ofBuild(model.number),
-  }));
+    logSetUp(served.packaged);
+  }
+  const onRequest = (request: FrontRequest) => {
+    if ("reload" in request) return table.isStarted ? reloads.reload() : { refused: "the server is not ready" };
+    const build = table.get(request.number);
+    if (build === undefined) return undefined;
+    return request.move === "unload" ? loads.unload(build) : loads.load(build, request.move === "load");
+  };
+  const fronts = new Fronts({ table, config, argv, folder, files, server, onRequest });
   const loads = new EngineLoads({
-    models: config.role === "front" ? [] : engines,
+    table,
+    fronts,
     keepAliveMs: config.keepAlive === undefined ? undefined : 1000 * config.keepAlive,
     maxLoaded: config.maxLoaded,
     freeBytes: freeMemory,
   });
-  const { resolveAgain } = options;
-  const reloads = new Reloads({
-    models: served,
-    fronts,
-    loads,
-    resolveAgain,
-    engineOf,
-    running: engines,
-    log: options.reloadLog ?? log,
-  });
-  fronts.onMove = (number, move) => loads.move(reloads.slotOf(number), move);
+  const isQueued = stored.some((each) => each.config.queue !== undefined);
+  const { resolveAgain, reloadLog = log } = options;
+  const reloads = new Reloads({ table, fronts, isQueued, resolveAgain, engineOf, log: reloadLog });
   opened.defer(() => loads.stop());
-  // A server with several models starts without one that cannot be loaded.
-  const start = (i: number) => (isSeveral ? loads.load(i, true, true) : loads.start(i, true));
   try {
-    const preloaded = served.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
-    await Promise.all([fronts.start(), ...preloaded.map(start)]);
+    const preloaded = loadsAtStart(config)
+      ? table.builds.filter((build) => build.options.storeFault === undefined)
+      : [];
+    // A server with several models starts without one that cannot be loaded.
+    const loading = preloaded.map((build) => (isSeveral ? loads.load(build, true, true) : loads.start(build, true)));
+    const started = fronts.start();
+    await Promise.race([Promise.all(loading), started]);
+    table.isStarted = true;
+    await Promise.all([fronts.publish(), started]);
   } catch (error) {
     await fronts.end();
     throw error;
   }
-  fronts.onReload = () => reloads.reload();
   if (older !== undefined) {
     const inherit = async () => {
       inherited.use(await replaceServer(older, { host: config.host, port }, stores.closing));
       await stores.open("heir");
-      fronts.claim();
+      table.hasClaim = true;
+      void fronts.publish();
       log.info("The earlier server has ended");
     };
     inherit().catch((error: unknown) => {

@@ -76,7 +76,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
       const packaged = await new ModelStore(dir.path).resolve(reference);
       const all = { ...defaults(), host: "127.0.0.1", port: 0, device, ...config };
       return testServer(
-        await startServer({ models: [{ name: packaged.repository, packaged, config: all }], config: all }),
+        await startServer({ models: [{ name: packaged.repository, packaged, options: {} }], config: all }),
       );
     },
     start: (args, env = {}) =>

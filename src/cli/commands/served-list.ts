@@ -9,7 +9,7 @@ import type { Option } from "../../base/option.ts";
 import type { ModelSource } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { type ServeConfig, serveOptions } from "../../server/config.ts";
-import type { ServedOptions } from "../../server/model-engine.ts";
+import type { ServedOptions } from "../../server/model-table.ts";
 import { flagName, usage } from "../command-line/command.ts";
 import { pathGiven } from "../command-line/model-path.ts";
 import { namedModel } from "./named-model.ts";
@@ -58,12 +58,12 @@ export async function servedList(
     ({ packaged, listed: { options: own } }, i): ServedOptions => ({
       name: names[i] ?? "",
       packaged,
-      config: { ...options, ...own },
+      options: own,
     }),
   );
   const [first, ...others] = served;
   if (first === undefined) throw usage("there is no model to serve");
-  checkQueues(served);
+  checkQueues(served, options);
   return [first, ...others];
 }
 
@@ -77,8 +77,8 @@ async function listedModels(given: readonly string[], options: ServeConfig): Pro
 }
 
 /** Refuses models that share a queue, because they would run each other's predictions. @throws SconceError `usage` */
-function checkQueues(served: readonly ServedOptions[]): void {
-  for (const [queue, models] of Map.groupBy(served, ({ config }) => config.queueName)) {
+function checkQueues(served: readonly ServedOptions[], { queueName }: ServeConfig): void {
+  for (const [queue, models] of Map.groupBy(served, ({ options: own }) => own.queueName ?? queueName)) {
     if (queue === undefined || models.length === 1) continue;
     const names = models.map(({ name }) => name).join(" and ");
     throw usage(

@@ -87,7 +87,7 @@ interface PageListModel {
 export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
   // "./": a browser takes `digits:v1/demo` for a URL with the scheme `digits`.
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["./", "../"] : ["models/", ""];
-  const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
+  const kinds = { ready: "good", loading: "busy", draining: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
     ({ name, served, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
 <h2>${name}</h2><p>${served?.description ?? ""}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>

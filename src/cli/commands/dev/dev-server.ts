@@ -11,7 +11,7 @@ import { withContext } from "../../../http/with-context.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
 import type { ServeConfig } from "../../../server/config.ts";
-import type { ServedOptions } from "../../../server/model-engine.ts";
+import type { ServedOptions } from "../../../server/model-table.ts";
 import { type Server, startServer } from "../../../server/server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
@@ -115,7 +115,7 @@ export class DevServer {
       return;
     }
     const packaged = declaredModel(this.#folder.path, facts.reference);
-    const found = { name: packaged.repository, packaged, config: this.#config, engineKey: facts.engineKey };
+    const found = { name: packaged.repository, packaged, options: {}, engineKey: facts.engineKey };
     this.#found = found;
     if (this.#server === undefined) await this.#startServer(found);
     else await switchBuild(this.#server);
