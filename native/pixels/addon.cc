@@ -6,16 +6,23 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bitmap.h"
+#include "bmp.h"
+#include "decoded.h"
+#include "gif.h"
 #include "jpeg.h"
 #include "resample.h"
 #include "stored_png.h"
 
 namespace pixels {
 namespace {
+
+/** Code of the errors of a file that cannot be read. */
+const std::string kUnreadable = "unreadable_picture";
 
 /** A decoding or encoding task. Returns whether it could handle the picture. */
 using Task = std::function<bool()>;
@@ -49,6 +56,9 @@ class Work {
     work->began_ = Clock::now();
     try {
       work->done_ = work->task_();
+    } catch (const UnreadablePicture& error) {
+      work->error_ = error.what();
+      work->code_ = kUnreadable;
     } catch (const std::exception& error) {
       work->error_ = error.what();
     }
@@ -72,7 +82,9 @@ class Work {
     }
     napi_value message = nullptr;
     if (napi_create_string_utf8(env, work->error_.data(), work->error_.size(), &message) != napi_ok) return;
-    if (napi_create_error(env, nullptr, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
+    napi_value code = nullptr;
+    if (!work->code_.empty()) napi_create_string_utf8(env, work->code_.data(), work->code_.size(), &code);
+    if (napi_create_error(env, code, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
   }
 
   using Clock = std::chrono::steady_clock;
@@ -85,8 +97,9 @@ class Work {
   napi_deferred promise_ = nullptr;
   napi_async_work work_ = nullptr;
   bool done_ = false;
-  /** Message of the task's exception; empty without one. */
+  /** Message and code of the task's exception; empty without one. */
   std::string error_;
+  std::string code_;
 };
 
 int64_t number(const Napi::Object& given, const char* name) { return given.Get(name).As<Napi::Number>().Int64Value(); }
@@ -112,66 +125,139 @@ void require_length(const Napi::TypedArray& array, int64_t expected) {
   throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
 }
 
-/** Scales a picture to `width` × `height`, and writes it to the target. */
-void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Filter filter, const Target& target,
-             std::variant<uint8_t*, float*> to) {
-  const bool is_scaled = whole.width != width || whole.height != height;
-  const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
-  write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
-}
+/** The result's size and form, and the picture's form before scaling. */
+struct Layout {
+  Target target;
+  std::variant<uint8_t*, float*> to;
+  Size scaled;
+  Filter filter;
+  /** Exif orientation: 1 leaves the picture as it is. */
+  int orientation = 1;
+  /** Of a frame of an animation. */
+  std::optional<Canvas> canvas;
+};
 
 /**
- * toTensor(file, result, target) → Promise; fills `result`. Decodes a PNG in place, which overwrites `file`; copies a
- * JPEG before this returns.
+ * Places a picture on its canvas, orients it, scales it, and writes it to the target.
+ * @param has_alpha false for a file format without transparency, which saves the search for transparent pixels
  */
-Napi::Value ToTensor(const Napi::CallbackInfo& info) {
-  auto file = info[0].As<Napi::Uint8Array>();
-  const auto result = info[1].As<Napi::TypedArray>();
-  const auto given = info[2].As<Napi::Object>();
+void lay_out(const Raster& decoded, const Layout& layout, bool has_alpha) {
+  Decoded placed;
+  Decoded turned;
+  Raster whole = decoded;
+  if (layout.canvas) {
+    placed = place(whole, *layout.canvas);
+    whole = placed.raster;
+  }
+  if (layout.orientation != 1) {
+    turned = orient(whole, layout.orientation);
+    whole = turned.raster;
+  }
+  const bool opaque = !has_alpha || is_opaque(whole);
+  const auto& [width, height] = layout.scaled;
+  const bool is_scaled = whole.width != width || whole.height != height;
+  const Rows as_it_is{width, height, opaque, false, [whole](int64_t y) { return whole.row(y); }};
+  write_target(is_scaled ? resample(whole, width, height, layout.filter, opaque) : as_it_is, layout.target, layout.to);
+}
+
+Layout layout_of(const Napi::TypedArray& result, const Napi::Object& given) {
   const auto background = floats(given, "background", 3);
-  Target target{
-      .width = number(given, "width"),
-      .height = number(given, "height"),
-      .x = number(given, "x"),
-      .y = number(given, "y"),
-      .channels = channels_of(given),
-      .is_bgr = flag(given, "isBgr"),
-      .is_planar = flag(given, "isPlanar"),
-      .background = {},
-      .mean = {},
-      .std = {},
+  Layout layout{
+      .target{
+          .width = number(given, "width"),
+          .height = number(given, "height"),
+          .x = number(given, "x"),
+          .y = number(given, "y"),
+          .channels = channels_of(given),
+          .is_bgr = flag(given, "isBgr"),
+          .is_planar = flag(given, "isPlanar"),
+          .background = {},
+          .mean = {},
+          .std = {},
+      },
+      .to = {},
+      .scaled = {number(given, "scaledWidth"), number(given, "scaledHeight")},
+      .filter = static_cast<Filter>(number(given, "filter")),
+      .orientation = static_cast<int>(number(given, "orientation")),
+      .canvas = {},
   };
+  auto& target = layout.target;
   for (size_t i = 0; i < 3; ++i) target.background[i] = static_cast<uint8_t>(background[i]);
   require_length(result, target.width * target.height * target.channels);
-  std::variant<uint8_t*, float*> to;
   if (result.TypedArrayType() == napi_float32_array) {
     target.mean = floats(given, "mean", target.channels);
     target.std = floats(given, "std", target.channels);
-    to = result.As<Napi::Float32Array>().Data();
+    layout.to = result.As<Napi::Float32Array>().Data();
   } else {
-    to = result.As<Napi::Uint8Array>().Data();
+    layout.to = result.As<Napi::Uint8Array>().Data();
   }
-  const int64_t width = number(given, "scaledWidth");
-  const int64_t height = number(given, "scaledHeight");
-  if (width < 1 || height < 1) throw Napi::RangeError::New(info.Env(), "there is nothing of that size");
-  const auto filter = static_cast<Filter>(number(given, "filter"));
-  if (!flag(given, "isJpeg")) {
+  const auto& [width, height] = layout.scaled;
+  if (width < 1 || height < 1) throw Napi::RangeError::New(given.Env(), "there is nothing of that size");
+  if (given.Get("canvas").IsObject()) {
+    const auto canvas = given.Get("canvas").As<Napi::Object>();
+    layout.canvas = Canvas{
+        .size = {number(canvas, "width"), number(canvas, "height")},
+        .x = number(canvas, "x"),
+        .y = number(canvas, "y"),
+        .is_opaque = flag(canvas, "isOpaque"),
+    };
+  }
+  return layout;
+}
+
+/**
+ * toTensor(file, result, target) → Promise; fills `result`. Decodes a PNG in place, which overwrites `file`; copies any
+ * other file before this returns.
+ */
+Napi::Value ToTensor(const Napi::CallbackInfo& info) {
+  auto file = info[0].As<Napi::Uint8Array>();
+  const auto given = info[2].As<Napi::Object>();
+  const Layout layout = layout_of(info[1].As<Napi::TypedArray>(), given);
+  const auto format = given.Get("format").As<Napi::String>().Utf8Value();
+  if (format == "png") {
     return Work::start(info, [=, png = file.Data(), size = file.ByteLength()] {
-      const Raster whole = read_stored_png(png, size);
-      lay_out(whole, is_opaque(whole), width, height, filter, target, to);
+      lay_out(read_stored_png(png, size), layout, true);
       return true;
     });
   }
   // Copied, because the author's code may change or transfer the array while the task runs.
-  std::vector<uint8_t> jpeg(file.Data(), file.Data() + file.ByteLength());
-  const int64_t source_width = number(given, "sourceWidth");
-  const int64_t source_height = number(given, "sourceHeight");
-  return Work::start(info, [=, jpeg = std::move(jpeg)] {
-    const Decoded decoded = decode_jpeg(jpeg, source_width, source_height);
-    if (!decoded.memory) return false;
-    lay_out(decoded.raster, true, width, height, filter, target, to);
+  std::vector<uint8_t> bytes(file.Data(), file.Data() + file.ByteLength());
+  // The caller checked and reserved memory for this size only.
+  const Size expected{number(given, "sourceWidth"), number(given, "sourceHeight")};
+  return Work::start(info, [=, bytes = std::move(bytes)] {
+    Decoded decoded;
+    if (format == "jpeg") {
+      decoded = decode_jpeg(bytes, expected.width, expected.height);
+      if (!decoded.memory) return false;
+    } else {
+      const FileBytes read(bytes);
+      const bool is_gif = format == "gif";
+      if ((is_gif ? gif_size(read) : bmp_size(read)) != expected) throw UnreadablePicture::damaged();
+      decoded = is_gif ? read_gif(read) : read_bmp(read);
+    }
+    lay_out(decoded.raster, layout, format != "jpeg");
     return true;
   });
+}
+
+/** sizeOf(file) → { format, width, height } of a BMP or GIF, or undefined for any other file. Throws for a file that cannot be read. */
+Napi::Value SizeOf(const Napi::CallbackInfo& info) {
+  const auto file = info[0].As<Napi::Uint8Array>();
+  const FileBytes bytes({file.Data(), file.ByteLength()});
+  const bool is_one_gif = is_gif(bytes);
+  if (!is_one_gif && !is_bmp(bytes)) return info.Env().Undefined();
+  try {
+    const auto [width, height] = is_one_gif ? gif_size(bytes) : bmp_size(bytes);
+    auto size = Napi::Object::New(info.Env());
+    size["format"] = Napi::String::New(info.Env(), is_one_gif ? "gif" : "bmp");
+    size["width"] = Napi::Number::New(info.Env(), static_cast<double>(width));
+    size["height"] = Napi::Number::New(info.Env(), static_cast<double>(height));
+    return size;
+  } catch (const UnreadablePicture& fault) {
+    auto error = Napi::Error::New(info.Env(), fault.what());
+    error.Value()["code"] = Napi::String::New(info.Env(), kUnreadable);
+    throw error;
+  }
 }
 
 /**
@@ -227,6 +313,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
     exports.Set(name, function);
   };
   add("toTensor", guarded<ToTensor>);
+  add("sizeOf", guarded<SizeOf>);
   add("toBitmap", guarded<ToBitmap>);
   return exports;
 }

@@ -99,11 +99,9 @@ Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t hei
   if (turbo.header(decoder.get(), file.data(), file.size()) != 0) return {};
   // The caller checked and reserved memory for this size only.
   if (turbo.get(decoder.get(), kWidth) != width || turbo.get(decoder.get(), kHeight) != height) return {};
-  const size_t row_bytes = static_cast<size_t>(width) * 4;
-  std::unique_ptr<uint8_t[]> memory(new uint8_t[row_bytes * height]);
-  if (turbo.decompress(decoder.get(), file.data(), file.size(), memory.get(), 0, kRgba) != 0) return {};
-  const Raster raster{width, height, memory.get(), row_bytes};
-  return {std::move(memory), raster};
+  Decoded whole = Decoded::of({width, height});
+  if (turbo.decompress(decoder.get(), file.data(), file.size(), whole.memory.get(), 0, kRgba) != 0) return {};
+  return whole;
 }
 
 }  // namespace pixels

@@ -1,18 +1,11 @@
 // Decodes JPEG files with libjpeg-turbo.
 #pragma once
 
-#include <memory>
 #include <vector>
 
-#include "raster.h"
+#include "decoded.h"
 
 namespace pixels {
-
-/** Decoded pixels, 8-bit RGBA. `memory` is null if the file was not decoded. */
-struct Decoded {
-  std::unique_ptr<uint8_t[]> memory;
-  Raster raster;
-};
 
 /**
  * Decodes with libjpeg's defaults: exact transform, smooth chroma upsampling.

@@ -10,7 +10,9 @@ export interface PixelsOptions {
   readonly seed: number;
 }
 
-const sources = ["bitmap", "jpeg", "resample", "stored_png", "target"].map((name) => `native/pixels/${name}.cc`);
+const sources = ["bitmap", "bmp", "decoded", "gif", "jpeg", "resample", "stored_png", "target"].map(
+  (name) => `native/pixels/${name}.cc`,
+);
 const platform = process.arch === "arm64" ? "linux-arm64" : "linux-x64";
 const library = join(root, `node_modules/@julusian/jpeg-turbo/prebuilds/jpeg-turbo-${platform}/libturbojpeg.so.0`);
 /** Bytes at the start of each input that give the sizes of pictures: `kHead` of test/fuzz/pixels.cc. */
@@ -40,6 +42,11 @@ export async function fuzzPixels({ folder, seconds, seed }: PixelsOptions): Prom
       await Bun.write(join(corpus, `${kind}-${i}`), Buffer.concat([head, file]));
     }
   }
+  for (const [i, [kind, file]] of (await writtenFiles()).entries()) {
+    const head = Buffer.alloc(HEAD_BYTES);
+    head.writeUInt16BE(kind, 0);
+    await Bun.write(join(corpus, `written-${i}`), Buffer.concat([head, file]));
+  }
   const limits = [`-max_total_time=${seconds}`, `-seed=${seed}`, "-timeout=30", "-rss_limit_mb=2048", "-max_len=20000"];
   return run([program, ...limits, "-print_final_stats=1", `-artifact_prefix=${folder}/pixels-`, corpus]).then(
     () => true,
@@ -67,6 +74,15 @@ async function filesOf(width: number, height: number): Promise<Uint8Array[]> {
   const bitmap = Buffer.concat([head, pixels]);
   const png = await new Bun.Image(bitmap).png({ compressionLevel: 0 }).bytes();
   return [png, await new Bun.Image(bitmap).jpeg({ quality: 80 }).bytes(), pixels, pixels];
+}
+
+/** The BMP and GIF files of the tests, each with its kind. */
+async function writtenFiles(): Promise<[kind: number, file: Uint8Array][]> {
+  const written: Record<string, { file: string }> = await Bun.file(join(root, "test/data/pictures.json")).json();
+  return Object.entries(written).flatMap(([name, { file }]): [number, Uint8Array][] => {
+    const kind = ["bmp", "gif"].indexOf(name.split(" ", 1)[0] ?? "");
+    return kind < 0 ? [] : [[4 + kind, Uint8Array.fromBase64(file)]];
+  });
 }
 
 async function run(command: string[]): Promise<void> {

@@ -1,69 +1,57 @@
-/** Reads a JPEG's markers without decoding (ITU-T T.81, annex B; Exif 2.32, 4.6). */
+/** Reads a JPEG's markers without decoding (ITU-T T.81, annex B). */
 import { Turn } from "../base/turn.ts";
 import type { Size } from "./placement.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 
 const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
-const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
-const ORIENTATION = 0x0112;
+const [SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
 /** Bytes and markers that `walkScans` visits before it looks at the clock. */
 const STEPS_AT_ONCE = 65_536;
 
+export interface Segment {
+  readonly marker: number;
+  readonly content: Buffer;
+}
+
 /**
- * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours, not rotated
- * by Exif. Undefined for any other file. @throws TooManyRecords
+ * The segments in front of the first scan. Ends at a byte that is no marker, and at a marker without a segment.
+ * @throws TooManyRecords
  */
-export function plainSize(jpeg: Uint8Array): Size | undefined {
-  if (!isJpeg(jpeg)) return undefined;
-  const view = new DataView(jpeg.buffer, jpeg.byteOffset, jpeg.length);
-  let size: Size | undefined;
+export function* segmentsOf(jpeg: Buffer): Generator<Segment> {
   for (let at = 2, count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
     if (count === MAX_RECORDS) throw new TooManyRecords("segments");
     const marker = jpeg[at + 1] ?? 0;
-    if (marker === SOS) return size;
     if (marker === 0xff) {
       at += 1;
       continue;
     }
-    if (isStandalone(marker)) return undefined;
+    if (marker === SOS || isStandalone(marker)) return;
     const end = endOfSegment(jpeg, at);
-    if (marker === APP1 && isRotated(view, at + 4, end)) return undefined;
-    if (marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC) {
-      if (marker > SOF2 || size !== undefined || at + 10 > jpeg.length) return undefined;
-      const [bits, height, width, colours] = [
-        jpeg[at + 4],
-        view.getUint16(at + 5),
-        view.getUint16(at + 7),
-        jpeg[at + 9],
-      ];
-      if (bits !== 8 || (colours !== 1 && colours !== 3) || width === 0 || height === 0) return undefined;
-      size = { width, height };
-    }
+    yield { marker, content: jpeg.subarray(at + 4, end) };
     at = end;
   }
-  return undefined;
+}
+
+/**
+ * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours. Undefined for
+ * any other file. @throws TooManyRecords
+ */
+export function plainSize(jpeg: Uint8Array): Size | undefined {
+  if (!isJpeg(jpeg)) return undefined;
+  let size: Size | undefined;
+  for (const { marker, content } of segmentsOf(bufferOf(jpeg))) {
+    const isFrame = marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC;
+    if (!isFrame) continue;
+    if (marker > SOF2 || size !== undefined || content.length < 6) return undefined;
+    const [bits, height, width, colours] = [content[0], content.readUInt16BE(1), content.readUInt16BE(3), content[5]];
+    if (bits !== 8 || (colours !== 1 && colours !== 3) || width === 0 || height === 0) return undefined;
+    size = { width, height };
+  }
+  return size;
 }
 
 export function isJpeg(file: Uint8Array): boolean {
   return file[0] === 0xff && file[1] === SOI;
-}
-
-/** Whether the segment has Exif data that rotates or mirrors the picture, or that is unreadable. */
-function isRotated(view: DataView, begin: number, end: number): boolean {
-  const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
-  if (!isExif) return false;
-  const tiff = begin + 6;
-  const last = Math.min(end, view.byteLength);
-  if (tiff + 8 > last) return true;
-  const isLittleEndian = view.getUint16(tiff) === 0x4949;
-  const directory = tiff + view.getUint32(tiff + 4, isLittleEndian);
-  if (directory + 2 > last) return true;
-  const entries = view.getUint16(directory, isLittleEndian);
-  if (directory + 2 + 12 * entries > last) return true;
-  for (let at = directory + 2; at < directory + 2 + 12 * entries; at += 12) {
-    if (view.getUint16(at, isLittleEndian) === ORIENTATION) return view.getUint16(at + 8, isLittleEndian) !== 1;
-  }
-  return false;
 }
 
 /**

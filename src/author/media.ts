@@ -5,6 +5,7 @@ import { ModelFile } from "./file.ts";
 import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
+import { type Orientation, orientationOf } from "./orientation.ts";
 import {
   type channelCounts,
   type colourOrders,
@@ -84,10 +85,12 @@ export interface EncodeOptions {
   quality?: number;
 }
 
+/** Width and height are those of the oriented picture. */
 interface Header extends Size {
   readonly format: string;
-  /** Whether the file is an ordinary JPEG, which the native addon decodes without `Bun.Image`. */
-  readonly isPlain?: boolean;
+  /** Format of a file that the native addon decodes without `Bun.Image`: a GIF, a BMP, or an ordinary JPEG. */
+  readonly ownFormat?: "jpeg" | "gif" | "bmp";
+  readonly orientation: Orientation;
 }
 
 /**
@@ -102,7 +105,7 @@ const white: Rgb = [255, 255, 255];
 
 /**
  * An image file: JPEG, PNG, WebP, GIF or BMP. The content decides the format, not the media type. The content of an animation is
- * its first picture. The EXIF orientation is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
+ * its first picture. The orientation in Exif or XMP is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
  * as in Pillow.
  */
 export class Image extends ModelFile {
@@ -142,9 +145,12 @@ export class Image extends ModelFile {
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
       const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();
+      const stored = isTransposed(source.orientation) ? transposed(source) : source;
       const wanted = {
-        sourceWidth: source.width,
-        sourceHeight: source.height,
+        sourceWidth: stored.width,
+        sourceHeight: stored.height,
+        orientation: source.orientation,
+        canvas: undefined,
         scaledWidth: scaled.width,
         scaledHeight: scaled.height,
         filter: filters.indexOf(filter),
@@ -158,13 +164,17 @@ export class Image extends ModelFile {
         mean,
         std,
       };
-      const waitedMs = source.isPlain === true && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }));
+      const { ownFormat: format } = source;
+      const waitedMs =
+        format !== undefined && (await this.#read(() => toTensor(this.bytes, result, { ...wanted, format })));
       if (waitedMs !== false) {
         this.waited(waitedMs);
         return result;
       }
-      const png = await this.#decode(source);
-      this.waited((await toTensor(png, result, { ...wanted, isJpeg: false })) || 0);
+      const frame = firstFrame(this.bytes);
+      const png = await this.#decode(frame?.file ?? this.bytes, source);
+      const { canvas } = frame ?? {};
+      this.waited((await this.#read(() => toTensor(png, result, { ...wanted, canvas, format: "png" }))) || 0);
       // Frees the memory at once, so that the next image can reuse it. Garbage collection would free it later, and
       // return it to the system.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
@@ -213,11 +223,6 @@ export class Image extends ModelFile {
     return new Image({ bytes, mediaType: `image/${format}` });
   }
 
-  /** The bytes that Bun decodes: the file, or the first frame of an animated WebP. */
-  get #picture(): Uint8Array {
-    return firstFrame(this.bytes);
-  }
-
   async #header(): Promise<Header> {
     try {
       this.#knownHeader ??= await this.#readHeader();
@@ -231,25 +236,46 @@ export class Image extends ModelFile {
 
   async #readHeader(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
-    const plain = plainSize(this.bytes);
     // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
     if (isJpeg(this.bytes) && !hasEnd(this.bytes)) throw this.#damaged();
-    // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.
-    const header: Header = plain
-      ? { ...plain, format: "jpeg", isPlain: true }
-      : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
-    if (!readable.includes(header.format)) throw this.#unreadable();
+    const orientation = orientationOf(this.bytes);
+    const stored = await this.#storedHeader();
+    if (!readable.includes(stored.format)) throw this.#unreadable();
+    const header: Header = { ...stored, ...(isTransposed(orientation) ? transposed(stored) : {}), orientation };
     this.#checkPixels(header, "");
     if (header.format === "jpeg") await this.#checkScans(header);
     return header;
   }
 
+  /** Format and size of the picture before it is oriented. */
+  async #storedHeader(): Promise<Omit<Header, "orientation">> {
+    const plain = plainSize(this.bytes);
+    if (plain !== undefined) return { ...plain, format: "jpeg", ownFormat: "jpeg" };
+    const { sizeOf } = await pixelsAddon();
+    const own = await this.#read(() => sizeOf(this.bytes));
+    if (own !== undefined) return { ...own, ownFormat: own.format };
+    const canvas = firstFrame(this.bytes)?.canvas;
+    if (canvas !== undefined) return { width: canvas.width, height: canvas.height, format: "webp" };
+    // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.
+    return this.#pipeline(this.bytes, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
+  }
+
   /** Decodes to an uncompressed PNG. */
-  #decode(source: Size): Promise<Uint8Array> {
+  #decode(bytes: Uint8Array, source: Size): Promise<Uint8Array> {
     const run = (image: Bun.Image) => image.png({ compressionLevel: 0 }).bytes();
     // Limits the pixels to the size in the header, for which memory is reserved: a hostile file may contain a larger
     // picture.
-    return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
+    return this.#pipeline(bytes, run, { maxPixels: source.width * source.height });
+  }
+
+  /** Calls the native addon, and names this file in the errors about it. */
+  async #read<T>(call: () => T | Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      if (codeOf(error) !== "unreadable_picture") throw error;
+      throw new SconceError("file_invalid", `${this.label} is ${messageOf(error)}`, { cause: error });
+    }
   }
 
   async #pipeline<T>(
@@ -258,7 +284,7 @@ export class Image extends ModelFile {
     { maxPixels = this.limits.maxPixels } = {},
   ): Promise<T> {
     try {
-      return await run(new Bun.Image(bytes, { maxPixels }));
+      return await run(new Bun.Image(bytes, { maxPixels, autoOrient: false }));
     } catch (error) {
       const code = codeOf(error);
       if (code === "ERR_IMAGE_DECODE_FAILED") throw this.#damaged(error);
@@ -314,6 +340,15 @@ function checkedBytes(label: string, ...pictures: readonly Size[]): number {
     "file_too_large",
     `${label} needs ${bytes} bytes of memory while it has ${sizes} pixels; this server has ${Math.floor(maxTaskBytes)} for one image (--max-memory)`,
   );
+}
+
+/** Whether an orientation exchanges width and height. */
+function isTransposed(orientation: Orientation): boolean {
+  return orientation >= 5;
+}
+
+function transposed({ width, height }: Size): Size {
+  return { width: height, height: width };
 }
 
 function bytesOf({ width, height }: Size): number {

@@ -6,15 +6,21 @@
 
 import { messageOf, SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
+import type { Orientation } from "./orientation.ts";
+import type { Size } from "./placement.ts";
+import type { Canvas } from "./webp.ts";
 
 /** Resampling filters. The index of a name is its filter code in native/pixels/resample.h. */
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
 
 export interface Target {
-  readonly isJpeg: boolean;
-  /** Expected size of a JPEG; a JPEG of another size is not decoded. */
+  readonly format: "jpeg" | "png" | "gif" | "bmp";
+  /** Expected size of the file's picture, except of a PNG. A file of another size is not decoded. */
   readonly sourceWidth: number;
   readonly sourceHeight: number;
+  readonly orientation: Orientation;
+  /** Of the frame of an animation. */
+  readonly canvas: Canvas | undefined;
   readonly scaledWidth: number;
   readonly scaledHeight: number;
   /** Index in `filters`. */
@@ -46,13 +52,17 @@ export interface Bitmap {
 interface PixelsAddon {
   /**
    * Decodes, scales and arranges a picture.
-   * @param file a JPEG, which is copied before the call returns; or an uncompressed PNG of `Bun.Image`, which is
-   * overwritten
+   * @param file a JPEG, GIF or BMP, which is copied before the call returns; or an uncompressed PNG of `Bun.Image`,
+   * which is overwritten
    * @param result gets `width * height * channels` values
    * @returns milliseconds that the work waited for a thread and the result waited for the event loop; false for a JPEG
    * that this decoder does not support
+   * @throws an error with the code `unreadable_picture` for a GIF or BMP that cannot be read; its message continues
+   * "The file is …"
    */
   toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<number | false>;
+  /** Format and size of a GIF or BMP; undefined for any other file. @throws as `toTensor` */
+  sizeOf(file: Uint8Array): (Size & { readonly format: "gif" | "bmp" }) | undefined;
   /**
    * Wraps raw pixels in a bitmap file for `Bun.Image`. The pixels are copied before the call returns.
    * @param file gets the bitmap file; has `bitmapBytes` bytes
@@ -90,5 +100,5 @@ async function load(): Promise<PixelsAddon> {
 function isPixelsAddon(value: unknown): value is PixelsAddon {
   if (typeof value !== "object" || value === null) return false;
   const members = new Map<string, unknown>(Object.entries(value));
-  return ["toTensor", "toBitmap"].every((name) => typeof members.get(name) === "function");
+  return ["toTensor", "sizeOf", "toBitmap"].every((name) => typeof members.get(name) === "function");
 }

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "bitmap.h"
+#include "bmp.h"
+#include "decoded.h"
+#include "gif.h"
 #include "jpeg.h"
 #include "resample.h"
 #include "stored_png.h"
@@ -82,6 +85,23 @@ void jpeg(Head& head, const std::vector<uint8_t>& file) {
   if (decoded.memory) write(decoded.raster, true, head);
 }
 
+/** Decodes a GIF or BMP of at most a million pixels, places it on a canvas, and turns it. */
+template <pixels::Size (*size_of)(const pixels::FileBytes&), pixels::Decoded (*read)(const pixels::FileBytes&)>
+void file_of_own_reader(Head& head, const std::vector<uint8_t>& bytes) {
+  try {
+    const pixels::FileBytes file(bytes);
+    const auto [width, height] = size_of(file);
+    if (width * height > 1'000'000) return;
+    const auto decoded = read(file);
+    const pixels::Canvas canvas{{head.number(1, 90), head.number(1, 90)}, head.number(0, 20), head.number(0, 20), head.number(0, 1) == 1};
+    const auto turned = pixels::orient(decoded.raster, static_cast<int>(head.number(2, 8)));
+    const auto placed = pixels::place(turned.raster, canvas);
+    write(placed.raster, pixels::is_opaque(placed.raster), head);
+  } catch (const pixels::UnreadablePicture&) {
+    // The reader refuses the file, which is no fault.
+  }
+}
+
 void raw(Head& head, std::vector<uint8_t> rgba) {
   const int64_t width = head.number(1, 100);
   const int64_t height = head.number(1, 100);
@@ -108,11 +128,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < kHead) return 0;
   Head head(data, kHead);
   const std::vector<uint8_t> file(data + kHead, data + size);
-  switch (head.number(0, 3)) {
+  switch (head.number(0, 5)) {
     case 0: stored_png(head, file); break;
     case 1: jpeg(head, file); break;
     case 2: raw(head, file); break;
-    default: bitmap(head, file); break;
+    case 3: bitmap(head, file); break;
+    case 4: file_of_own_reader<pixels::bmp_size, pixels::read_bmp>(head, file); break;
+    default: file_of_own_reader<pixels::gif_size, pixels::read_gif>(head, file); break;
   }
   return 0;
 }
