@@ -171,7 +171,7 @@ const rooms: Readonly<Record<string, Room>> = {
 };
 
 /** Most lines of the addon in C++, in `native/`. */
-const maxNativeLines = 7230;
+const maxNativeLines = 7260;
 
 interface Import {
   readonly from: string;

@@ -3,16 +3,16 @@ import { describe, expect, test } from "bun:test";
 import { inflateSync } from "node:zlib";
 import { z } from "zod";
 import { Image } from "../src/author/media.ts";
+import { filters } from "../src/author/pixels.ts";
 import { failureOf } from "./helpers/failure.ts";
 
 const bytes = z.base64().transform((text) => Uint8Array.fromBase64(text));
-const fileSchema = z.object({
-  file: bytes,
-  size: z.tuple([z.int(), z.int()]).optional(),
-  pixels: bytes.transform((packed) => inflateSync(packed)).optional(),
-});
-const written = z
-  .record(z.string(), fileSchema)
+const size = z.tuple([z.int(), z.int()]);
+const pixels = bytes.transform((packed) => new Uint8Array(inflateSync(packed)));
+const fileSchema = z.object({ file: bytes, size: size.optional(), pixels: pixels.optional() });
+const resizedSchema = z.object({ file: bytes, name: z.string(), filter: z.enum(filters), size, pixels });
+const { files: written, resized } = z
+  .object({ files: z.record(z.string(), fileSchema), resized: z.array(resizedSchema) })
   .parse(await Bun.file(new URL("data/pictures.json", import.meta.url)).json());
 
 const imageOf = (file: Uint8Array) => new Image({ bytes: file, mediaType: "application/octet-stream" });
@@ -31,8 +31,13 @@ describe.each(["bmp", "gif", "png", "webp", "jpeg"])("%s", (format) => {
     expect(await imageOf(file).size()).toEqual({ width, height });
     const read = await imageOf(file).pixels({ channels: 4 });
     expect([read.width, read.height]).toEqual([width, height]);
-    expect(seen(read.data)).toEqual(seen(new Uint8Array(pixels)));
+    expect(seen(read.data)).toEqual(seen(pixels));
   });
+});
+
+test.each(resized)("$name", async ({ file, filter, size: [width, height], pixels }) => {
+  const read = await imageOf(file).pixels({ width, height, filter, channels: 4 });
+  expect(seen(read.data)).toEqual(seen(pixels));
 });
 
 describe("a variant that is not supported is refused by its name", () => {

@@ -78,8 +78,10 @@ async function filesOf(width: number, height: number): Promise<Uint8Array[]> {
 
 /** The BMP and GIF files of the tests, each with its kind. */
 async function writtenFiles(): Promise<[kind: number, file: Uint8Array][]> {
-  const written: Record<string, { file: string }> = await Bun.file(join(root, "test/data/pictures.json")).json();
-  return Object.entries(written).flatMap(([name, { file }]): [number, Uint8Array][] => {
+  const written: { files: Record<string, { file: string }> } = await Bun.file(
+    join(root, "test/data/pictures.json"),
+  ).json();
+  return Object.entries(written.files).flatMap(([name, { file }]): [number, Uint8Array][] => {
     const kind = ["bmp", "gif"].indexOf(name.split(" ", 1)[0] ?? "");
     return kind < 0 ? [] : [[4 + kind, Uint8Array.fromBase64(file)]];
   });

@@ -28,7 +28,7 @@ export type { Fit, Size } from "./placement.ts";
 export type Channels = (typeof channelCounts)[number];
 export type Layout = (typeof layouts)[number];
 export type Rgb = readonly [red: number, green: number, blue: number];
-/** Filters by Pillow's names. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
+/** Filters by Pillow's names. Results equal those of Pillow 13. */
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {

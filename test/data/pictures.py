@@ -366,4 +366,26 @@ add("jpeg XMP and Exif without orientation", jpeg(b"Exif\0\0" + b"II*\0\x08\0\0\
 add("jpeg Exif in two segments", jpeg(b"Exif\0\0" + exif(6)[:14], b"Exif\0\0" + exif(6)[14:]))
 add("jpeg Exif of two marks", jpeg(b"Exif\0\0Exif\0\0" + exif(6)))
 
-print(json.dumps(files))
+# Sizes in which Pillow 13 scales horizontally or vertically first, and pixels between two of nearest neighbours.
+resized = []
+filters = {"nearest": Image.NEAREST, "box": Image.BOX, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
+for i in range(100):
+    name = list(filters)[i % 5]
+    width, height, to_width, to_height = (int(each) for each in random.integers(1, 36, 4))
+    if i % 2 and height > 9 and width > 2:
+        # Around the number of lost rows and columns at which the order changes.
+        to_width = int(random.integers(max(1, width - height // 2 + 2), width))
+        to_height = max(1, height - 2 * (width - to_width) + int(random.integers(-1, 2)))
+    image = Image.fromarray(picture(width, height, 3 + i % 3 // 2))
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    pixels = image.resize((to_width, to_height), filters[name]).convert("RGBA").tobytes()
+    resized.append({
+        "file": base64.b64encode(out.getvalue()).decode(),
+        "name": f"{width} x {height} to {to_width} x {to_height}, {name}",
+        "filter": name,
+        "size": [to_width, to_height],
+        "pixels": base64.b64encode(zlib.compress(pixels)).decode(),
+    })
+
+print(json.dumps({"files": files, "resized": resized}))
