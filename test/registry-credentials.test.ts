@@ -163,6 +163,10 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     /** Number of requests for which a token is valid. */
     readonly uses?: number;
     readonly mayHave?: (asked: Asked) => boolean;
+    /** Number of the first tokens that the registry does not know. */
+    readonly unknown?: number;
+    /** Scope in the registry's challenge. Default: `x`. */
+    readonly scope?: string;
   }
 
   /**
@@ -181,11 +185,13 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
         const one = { authorization: request.headers.get("authorization"), query };
         asked.push(one);
         if (options.mayHave?.(one) === false) return Response.json({ details: "incorrect" }, { status: 401 });
-        left.set(`token-${asked.length}`, options.uses ?? Infinity);
+        const isKnown = asked.length > (options.unknown ?? 0);
+        left.set(`token-${asked.length}`, isKnown ? (options.uses ?? Infinity) : 0);
         return Response.json({ token: `token-${asked.length}`, expires_in: 60 });
       },
     });
-    const challenge = `Basic realm="no", Bearer realm="${tokens.url}token?a=b",service="a \\"service\\"",scope="x"`;
+    const service = `service="a \\"service\\"",scope="${options.scope ?? "x"}"`;
+    const challenge = `Basic realm="no", Bearer realm="${tokens.url}token?a=b",${service}`;
     const demand = ({ headers }: SeenRequest): Trick | undefined => {
       const token = headers.authorization?.replace(/^Bearer /, "") ?? "";
       const uses = left.get(token) ?? 0;
@@ -211,8 +217,8 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     await pullFrom(new ModelStore(dir.join("token")), `${server.proxy.host}/team/digits:v1`, { env });
     const query = { a: "b", service: 'a "service"' };
     expect(server.asked).toEqual([
-      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull,push" } },
-      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull" } },
+      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull,push x" } },
+      { authorization: `Basic ${auth}`, query: { ...query, scope: "repository:team/digits:pull x" } },
     ]);
   });
 
@@ -232,11 +238,28 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     expect(server.asked.length).toBeGreaterThan(0);
   });
 
+  test("gets the scopes that the registry names, too: that of its own repository for a mirrored one, and all actions", async () => {
+    await pushTo(store, "digits:v1", `${registry.host}/mirror/digits:v1`);
+    const scope = "repository:mirror/digits:delete repository:upstream/digits:pull";
+    await using server = await tokenServer({ scope });
+    await pullFrom(new ModelStore(dir.join("mirror")), `${server.proxy.host}/mirror/digits:v1`);
+    expect(server.asked.map(({ query }) => query.scope)).toEqual([
+      "repository:mirror/digits:pull,delete repository:upstream/digits:pull",
+    ]);
+  });
+
+  test("gives a second token if the registry does not know the first one yet", async () => {
+    await pushTo(store, "digits:v1", `${registry.host}/late/digits:v1`);
+    await using server = await tokenServer({ unknown: 1 });
+    await pullFrom(new ModelStore(dir.join("late")), `${server.proxy.host}/late/digits:v1`);
+    expect(server.asked.length).toBe(2);
+  });
+
   test("that gives invalid tokens is not asked again and again", async () => {
     await using server = await tokenServer({ uses: 0 });
     const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.proxy.host}/team/digits:v1`));
-    expect(message).toContain("registry_denied: ");
-    expect(server.asked.length).toBe(1);
+    expect(message).toContain("(401, also with a second new token)");
+    expect(server.asked.length).toBe(2);
   });
 
   test("without TLS gets no credentials of a registry with TLS", async () => {

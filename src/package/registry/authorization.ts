@@ -66,6 +66,11 @@ export class Authorization {
     await this.#renewal;
   }
 
+  /** Whether the header has a token. A registry may refuse a new token for a moment, until all its hosts know it. */
+  get hasToken(): boolean {
+    return this.#header?.startsWith("Bearer ") === true;
+  }
+
   /** The error for a request that the registry refused. Its message suggests a fix, such as `docker login`. */
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
@@ -97,7 +102,9 @@ export class Authorization {
     const { host, repository, actions, send } = this.#options;
     const url = this.#tokenServer(parameters.realm);
     if (parameters.service !== undefined) url.searchParams.set("service", parameters.service);
-    url.searchParams.append("scope", `repository:${repository}:${actions}`);
+    for (const scope of scopesOf(`repository:${repository}:${actions}`, parameters.scope ?? "")) {
+      url.searchParams.append("scope", scope);
+    }
     const answer = await send(url, { headers: found ? { Authorization: basicHeader(found) } : {} });
     if (answer.status === 401 || answer.status === 403) {
       await answer.body?.cancel();
@@ -123,6 +130,20 @@ export class Authorization {
       `${host} names ${oneLine(JSON.stringify(realm ?? ""))} as its token server; expected an https URL`,
     );
   }
+}
+
+/**
+ * The scopes of a token: the own one, and those that the registry's challenge names. Registries in front of another one
+ * name its repository. Actions for the same resource are joined.
+ */
+function scopesOf(own: string, challenge: string): string[] {
+  const actions = new Map<string, Set<string>>();
+  for (const scope of [own, ...challenge.split(/\s+/).filter((each) => each !== "")]) {
+    const end = scope.lastIndexOf(":");
+    const [resource, given] = end < 0 ? [scope, []] : [scope.slice(0, end), scope.slice(end + 1).split(",")];
+    actions.set(resource, new Set([...(actions.get(resource) ?? []), ...given]));
+  }
+  return Array.from(actions, ([resource, all]) => (all.size === 0 ? resource : `${resource}:${[...all].join(",")}`));
 }
 
 function basicHeader({ username, password }: Credentials): string {

@@ -1,4 +1,5 @@
 /** A client for one repository of a registry, with login, redirects and retries (OCI distribution spec 1.1). */
+import { setTimeout as sleep } from "node:timers/promises";
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import type { Resolver } from "../../machine/network/name-resolver.ts";
 import { AllowedHosts } from "./allowed-hosts.ts";
@@ -56,7 +57,8 @@ export interface RegistryAnswer {
   fault(): Promise<RegistryFault>;
 }
 
-const maxLogins = 2;
+/** Logins for one request: with an old token, with a new one, and with another new one after a pause. */
+const maxLogins = 3;
 
 export class Registry {
   readonly remote: RemoteReference;
@@ -137,19 +139,28 @@ export class Registry {
     throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
   }
 
-  /** Sends a request, and logs in and repeats it if the registry answers 401. */
+  /**
+   * Sends a request, and logs in and repeats it if the registry answers 401. If it refuses a new token, tries another
+   * one after a pause.
+   */
   async #exchange(request: RegistryRequest, signal: AbortSignal): Promise<Exchange> {
+    /** The header of the last login; the registry has not accepted it yet. */
+    let unproven: string | undefined;
     for (let logins = 0; ; logins += 1) {
       const authorization = this.#authorization.header;
       const exchange = await this.#open(request, authorization, signal);
       const { response, url } = exchange;
-      if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
+      if (response.status !== 401 || url.origin !== this.#base.origin) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // The registry refuses the header that the login made, and no concurrent request has replaced this header.
-      const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
-      if (isRefused) throw this.#authorization.denied(fault.text);
+      const isRefused = unproven !== undefined && authorization === unproven;
+      const { hasToken } = this.#authorization;
+      if (logins === maxLogins || (isRefused && (!hasToken || logins === maxLogins - 1))) {
+        throw this.#authorization.denied(hasToken ? `${fault.text}, also with a second new token` : fault.text);
+      }
+      if (isRefused) await sleep(this.#retryDelayMs, undefined, { signal });
       await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);
+      unproven = this.#authorization.header;
     }
   }
 
