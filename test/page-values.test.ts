@@ -1,9 +1,8 @@
-/** Code of the model's page, tested without a browser: texts of numbers, pauses, parts of outputs, and events. */
-import { describe, expect, spyOn, test } from "bun:test";
+/** Code of the model's page, tested without a browser: texts of numbers, parts of outputs, and events. */
+import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/schemas/json-schema.ts";
-import { blocksOf } from "../src/http/page/client/event-blocks.ts";
-import { pause } from "../src/http/page/client/pause.ts";
+import { blocksOf } from "../src/http/page/client/events.ts";
 import { alignedTexts, grownBy, type Json } from "../src/http/page/client/value.ts";
 import { image, z } from "../src/index.ts";
 
@@ -14,15 +13,6 @@ test.each([
   ["very small ones with an exponent", [1e-7, 2e-5], ["1.000e-7", "2.000e-5"]],
 ])("numbers are aligned: %s", (_, values, texts) => {
   expect(alignedTexts(values)).toEqual(texts);
-});
-
-test("a pause removes its abort listener, however the pause ends", async () => {
-  const { signal } = new AbortController();
-  const added = spyOn(signal, "addEventListener");
-  const removed = spyOn(signal, "removeEventListener");
-  for (let i = 0; i < 3; i++) await pause(0, signal);
-  expect(removed.mock.calls.map(([, listener]) => listener)).toEqual(added.mock.calls.map(([, listener]) => listener));
-  await expect(pause(60_000, AbortSignal.abort(new Error("over")))).rejects.toThrow("over");
 });
 
 describe("parts of an output", () => {

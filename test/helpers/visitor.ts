@@ -42,7 +42,7 @@ export class Visitor implements AsyncDisposable {
   }
 
   /** Resolves once the page shows this status of the run. */
-  comesTo(status: "Done" | "Done in part" | "Failed" | "Canceled" | "Refused"): Promise<void> {
+  comesTo(status: "Done" | "Failed" | "Canceled" | "Refused"): Promise<void> {
     return this.until(`document.querySelector(".status span").textContent === "${status}"`);
   }
 
@@ -58,13 +58,12 @@ export class Visitor implements AsyncDisposable {
     await this.browser.evaluate(`${button}.click()`);
   }
 
-  /**
-   * Adds an optional field to the form, and waits until the field has the focus. @param pointer JSON pointer of the
-   * field
-   */
-  async add(name: string, pointer: string): Promise<void> {
-    await this.click(`+ ${name}`);
-    await this.until(`document.activeElement.id === "field${pointer}"`);
+  /** Shows the form's optional fields, and focuses one of them. @param pointer JSON pointer of the field */
+  async reveal(pointer: string): Promise<void> {
+    const field = `document.getElementById("field${pointer}")`;
+    await this.until(`${field} !== null`);
+    await this.browser.evaluate(`${field}.closest("details").open = true`);
+    await this.browser.evaluate(`${field}.focus()`);
   }
 
   run(): Promise<void> {

@@ -21,7 +21,7 @@ export function serverTests(given: () => Servers): void {
   const runUntil = async (url: string) => {
     const { visitor } = given();
     await visitor.write("/0/say", "hello to the page");
-    await visitor.add("Before", "/0/before");
+    await visitor.reveal("/0/before");
     await visitor.browser.view.type(url);
     await visitor.run();
     await visitor.says("said hello to the page");
@@ -45,8 +45,8 @@ export function serverTests(given: () => Servers): void {
     const { visitor, kinds } = given();
     await using held = hold();
     await visitor.open(kinds.url);
-    await visitor.click("Duplicate");
-    await visitor.add("Before", "/0/before");
+    await visitor.click("Add an input");
+    await visitor.reveal("/0/before");
     await visitor.browser.view.type(held.url("first"));
     await visitor.write("/1/said", "I am the second");
     await visitor.run();

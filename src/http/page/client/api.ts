@@ -1,8 +1,7 @@
 /** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { askForKey, keyHeaders } from "./api-key.ts";
-import { pause } from "./pause.ts";
-import { type RunEvent, runEvents } from "./run-events.ts";
+import { askForKey, keyHeaders } from "./api-key.tsx";
+import { eventsIn, type StreamEvent } from "./events.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -107,8 +106,11 @@ export function readRun(id: string, signal: AbortSignal): Promise<Run> {
   return request(pathOf(id), { signal });
 }
 
-export function eventsOf(id: string, signal: AbortSignal): AsyncGenerator<RunEvent, void> {
-  return runEvents(`${pathOf(id)}/events`, signal);
+/** Yields the events of a run until the stream ends. Yields none if the server refuses the request. @throws if the connection fails */
+export async function* eventsOf(id: string, signal: AbortSignal): AsyncGenerator<StreamEvent, void> {
+  const headers = { Accept: "text/event-stream", ...keyHeaders() };
+  const { ok, body } = await fetch(`${pathOf(id)}/events`, { headers, cache: "no-store", signal });
+  if (ok && body !== null) yield* eventsIn(body);
 }
 
 export function cancelRun(id: string): Promise<Run> {
@@ -117,10 +119,6 @@ export function cancelRun(id: string): Promise<Run> {
 
 function pathOf(id: string): string {
   return `demo/${encodeURIComponent(id)}`;
-}
-
-export function readReadiness(): Promise<unknown> {
-  return request("health/ready");
 }
 
 async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
@@ -141,6 +139,12 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
   throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
 }
 
+export interface Persistence {
+  readonly signal: AbortSignal;
+  /** Called after each attempt, with undefined if the server was available. */
+  readonly onUnavailable: (unavailable: Unavailable | undefined) => void;
+}
+
 /** Repeats an action until the server is available. @throws other errors of the action */
 export async function persistently<T>(action: () => Promise<T>, { signal, onUnavailable }: Persistence): Promise<T> {
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
@@ -156,8 +160,7 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onUnav
   }
 }
 
-export interface Persistence {
-  readonly signal: AbortSignal;
-  /** Called after each attempt, with undefined if the server was available. */
-  readonly onUnavailable: (unavailable: Unavailable | undefined) => void;
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms));
+  signal.throwIfAborted();
 }

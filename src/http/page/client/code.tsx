@@ -1,7 +1,6 @@
 /** Shows the request as code in several languages, with a button that copies it. */
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { hasKey } from "./api-key.ts";
+import { hasKey } from "./api-key.tsx";
 import { CopyButton } from "./copy-button.tsx";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
@@ -16,7 +15,13 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         <h2 id="code-title">From a program</h2>
         <fieldset class="tabs" aria-label="Language">
           {languages.map((each) => (
-            <button type="button" key={each} aria-pressed={each === language} onClick={() => setLanguage(each)}>
+            <button
+              type="button"
+              class="quiet small"
+              key={each}
+              aria-pressed={each === language}
+              onClick={() => setLanguage(each)}
+            >
               {each}
             </button>
           ))}
@@ -24,9 +29,7 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
       </header>
       <section class="snippet" aria-label={`The request in ${language}`}>
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
-        <pre tabIndex={0}>
-          <Highlighted code={text} />
-        </pre>
+        <pre tabIndex={0}>{text}</pre>
       </section>
       <div class="under">
         <p class="about">
@@ -37,34 +40,5 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         </CopyButton>
       </div>
     </section>
-  );
-}
-
-/** Finds strings, numbers and keywords of all three languages, to colour them. */
-const tokens =
-  /(?<text>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|`(?:[^`\\]|\\.)*`)|(?<number>\b\d[\d.]*\b)|(?<word>\b(?:import|from|const|await|async|return|def|with|as|open|curl|true|false|null|True|False|None)\b)/g;
-
-/** Maximum length of code that is shown in colours. */
-const MAX_LENGTH = 100_000;
-
-function Highlighted({ code }: { readonly code: string }) {
-  if (code.length > MAX_LENGTH) return <>{code}</>;
-  const parts: ComponentChildren[] = [];
-  let end = 0;
-  for (const match of code.matchAll(tokens)) {
-    const [kind] = Object.entries(match.groups ?? {}).find(([, found]) => found !== undefined) ?? ["text"];
-    parts.push(
-      code.slice(end, match.index),
-      <span key={match.index} class={`code-${kind}`}>
-        {match[0]}
-      </span>,
-    );
-    end = match.index + match[0].length;
-  }
-  return (
-    <>
-      {parts}
-      {code.slice(end)}
-    </>
   );
 }

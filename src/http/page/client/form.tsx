@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Fault, Model } from "./api.ts";
 import { Field, Members } from "./field.tsx";
 import { Faults, faultsAt } from "./labelled.tsx";
-import { initialOf, kindOf } from "./schema.ts";
+import { kindOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
 /** One input of the form. `key` identifies it to Preact while other inputs are added or removed. */
@@ -29,14 +29,21 @@ export function draftOf(value: Value): Draft {
   return { key: nextKey++, value };
 }
 
-export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel, onReset }: FormProps) {
+export function Form({
+  model: { input: schema },
+  drafts,
+  faults,
+  isBusy,
+  onChange,
+  onRun,
+  onCancel,
+  onReset,
+}: FormProps) {
   const form = useRef<HTMLFormElement>(null);
-  const schema = model.input;
   useEffect(() => {
     if (faults.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   }, [faults]);
-  const change = (index: number, value: Value) =>
-    onChange(drafts.map((draft, i) => (i === index ? { ...draft, value } : draft)));
+  const unplaced = faults.filter((fault) => drafts.every((_, i) => faultsAt([fault], `/${i}`).length === 0));
   return (
     <form
       ref={form}
@@ -50,38 +57,24 @@ export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel,
       }}
     >
       {drafts.map(({ key, value }, i) => {
-        const at = { schema, value, pointer: `/${i}`, faults, onChange: (changed: Value) => change(i, changed) };
+        const change = (changed: Value) => onChange(drafts.with(i, { key, value: changed }));
+        const at = { schema, value, pointer: `/${i}`, faults, onChange: change };
         return (
           <section class="panel" key={key} aria-labelledby={`input-${key}`}>
             <header class="panel-head">
               <h2 id={`input-${key}`}>{drafts.length > 1 ? `Input ${i + 1}` : "Input"}</h2>
-              <span class="actions">
-                <button
-                  type="button"
-                  class="small"
-                  onClick={() => onChange(drafts.toSpliced(i + 1, 0, draftOf(value)))}
-                >
-                  Duplicate
+              {drafts.length > 1 && (
+                <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
+                  Remove
                 </button>
-                {drafts.length > 1 && (
-                  <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
-                    Remove
-                  </button>
-                )}
-              </span>
+              )}
             </header>
             {kindOf(schema).name === "object" ? <Members {...at} /> : <Field {...at} label="Value" />}
           </section>
         );
       })}
-      <Faults
-        id="inputs"
-        pointer=""
-        faults={faults.filter(({ pointer }) =>
-          drafts.every((_, i) => faultsAt([{ pointer, detail: "" }], `/${i}`).length === 0),
-        )}
-      />
-      <div class="run-bar">
+      <Faults pointer="" faults={unplaced} />
+      <div class="actions run-bar">
         {isBusy ? (
           <button type="button" class="large" onClick={onCancel}>
             Cancel
@@ -91,7 +84,7 @@ export function Form({ model, drafts, faults, isBusy, onChange, onRun, onCancel,
             Run
           </button>
         )}
-        <button type="button" onClick={() => onChange([...drafts, draftOf(initialOf(schema))])}>
+        <button type="button" onClick={() => onChange([...drafts, draftOf(drafts.at(-1)?.value)])}>
           Add an input
         </button>
         <button type="button" class="quiet" onClick={onReset}>

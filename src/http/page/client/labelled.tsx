@@ -12,15 +12,16 @@ export interface FieldProps {
   readonly value: Value;
   /** All faults of the request body. The field shows the faults at or below its pointer. */
   readonly faults: readonly Fault[];
+  /** Whether the value may be left out, and has no default. */
+  readonly isOptional?: boolean;
   readonly onChange: (value: Value) => void;
 }
 
 /** HTML attributes that connect a control with its label, its description and its faults. */
-export function controlOf({ pointer, schema, faults }: Pick<FieldProps, "pointer" | "schema" | "faults">) {
+export function controlOf({ pointer, faults }: Pick<FieldProps, "pointer" | "faults">) {
   const id = `field${pointer}`;
   const isFaulty = faultsAt(faults, pointer).length > 0;
-  const about = [...(schema.description ? [`${id}-about`] : []), ...(isFaulty ? [`${id}-faults`] : [])].join(" ");
-  return { id, "aria-invalid": isFaulty, ...(about === "" ? {} : { "aria-describedby": about }) };
+  return { id, "aria-invalid": isFaulty, "aria-describedby": `${id}-about ${id}-faults` };
 }
 
 /** The faults whose pointer is the given pointer, or lies below it. */
@@ -35,36 +36,29 @@ interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults"
 }
 
 /** A control with its label above it, and the description and faults of its value below it. */
-export function Labelled({ label, children, description, ...at }: LabelledProps) {
-  const id = `field${at.pointer}`;
+export function Labelled({ label, children, description, schema, pointer, faults }: LabelledProps) {
   return (
     <div class="field">
-      <label for={id}>{label}</label>
+      <label for={`field${pointer}`}>{label}</label>
       {children}
-      <About id={id} text={description ?? at.schema.description} />
-      <Faults id={id} faults={faultsAt(at.faults, at.pointer)} pointer={at.pointer} />
+      <About pointer={pointer} text={description ?? schema.description} />
+      <Faults pointer={pointer} faults={faultsAt(faults, pointer)} />
     </div>
   );
 }
 
-export function About({ id, text }: { readonly id: string; readonly text?: string | undefined }) {
+export function About({ pointer, text }: { readonly pointer: string; readonly text: string | undefined }) {
   return text ? (
-    <p class="about" id={`${id}-about`}>
+    <p class="about" id={`field${pointer}-about`}>
       {text}
     </p>
   ) : null;
 }
 
-interface FaultsProps {
-  readonly id: string;
-  readonly pointer: string;
-  readonly faults: readonly Fault[];
-}
-
-export function Faults({ id, pointer, faults }: FaultsProps) {
+export function Faults({ pointer, faults }: Pick<FieldProps, "pointer" | "faults">) {
   if (faults.length === 0) return null;
   return (
-    <ul class="faults" id={`${id}-faults`}>
+    <ul class="faults" id={`field${pointer}-faults`}>
       {faults.slice(0, 5).map((fault) => (
         <li key={fault.pointer + fault.detail}>
           {fault.pointer !== pointer && <code>{fault.pointer.slice(pointer.length)}</code>} {fault.detail}

@@ -1,76 +1,89 @@
-/** Shows a file as a picture, a sound or a video, with its name, media type, dimensions, size, and a link to save it. */
+/** Shows a file as a picture, a sound or a video, with its name, media type, dimensions and size. */
+import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { mediaTypeOf, sizeOf, sizeText } from "./value.ts";
+import { mediaTypeOf, sizeText } from "./value.ts";
 
 interface MediaProps {
   readonly url: string;
   readonly label: string;
   readonly isPicture: boolean;
+  /** A picture to lay over this picture. A slider sets how much of each is visible. */
+  readonly before?: string | undefined;
   /** File name, if the user chose the file. */
   readonly name?: string | undefined;
-}
-
-export function Media({ url, label, isPicture, name }: MediaProps) {
-  const type = mediaTypeOf(url) ?? "";
-  const [shown, setShown] = useState<{ readonly url: string; readonly dimensions: string }>();
-  const dimensions = shown?.url === url ? shown.dimensions : undefined;
-  return (
-    <>
-      {isPicture ? (
-        <Picture key={url} url={url} label={label} onShown={(text) => setShown({ url, dimensions: text })} />
-      ) : type.startsWith("audio/") ? (
-        // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
-        <audio src={url} controls aria-label={label} />
-      ) : (
-        // biome-ignore lint/a11y/useMediaCaption: there are none for what a model made
-        type.startsWith("video/") && <video class="picture" src={url} controls aria-label={label} />
-      )}
-      <FileFacts url={url} name={name} dimensions={dimensions} />
-    </>
-  );
-}
-
-/** A line of facts about a file: `coffee.jpg · image/jpeg · 512 × 512 · 34.1 kB`. */
-export function FileFacts({
-  url,
-  name,
-  dimensions,
-}: Pick<MediaProps, "url" | "name"> & { readonly dimensions?: string | undefined }) {
-  const type = mediaTypeOf(url);
-  const facts = [name, type, dimensions, type === undefined ? undefined : sizeText(sizeOf(url))].filter(Boolean);
-  return facts.length === 0 ? null : <p class="file-name">{facts.join(" · ")}</p>;
+  /** Name of the file, without its ending, that a link saves; undefined shows no link. */
+  readonly saveAs?: string;
 }
 
 /** Pictures with fewer pixels on their longer side are enlarged without smoothing. */
 const SMALL_PIXELS = 160;
 
-interface PictureProps extends Omit<MediaProps, "isPicture" | "name"> {
-  readonly onShown?: (dimensions: string) => void;
-}
-
-export function Picture({ url, label, onShown }: PictureProps) {
-  const [isSmall, setSmall] = useState(false);
+/** Needs a new `key` for another URL. */
+export function Media({ url, label, isPicture, before, name, saveAs }: MediaProps) {
+  const [size, setSize] = useState<readonly [width: number, height: number]>();
   const [isBroken, setBroken] = useState(false);
-  if (isBroken) return <p class="no-picture">This file cannot be shown as an image.</p>;
-  return (
+  const type = mediaTypeOf(url) ?? "";
+  const facts = [name, type, size?.join(" × "), type && sizeText(url)].filter(Boolean).join(" · ");
+  const picture = (
     <img
-      class={`picture ${isSmall ? "small-picture" : ""}`}
+      class={`picture ${size && Math.max(...size) < SMALL_PIXELS ? "small-picture" : ""}`}
       src={url}
       alt={label}
-      onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) => {
-        setSmall(Math.max(naturalWidth, naturalHeight) < SMALL_PIXELS);
-        onShown?.(`${naturalWidth} × ${naturalHeight}`);
-      }}
+      onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) => setSize([naturalWidth, naturalHeight])}
       onError={() => setBroken(true)}
     />
   );
+  return (
+    <div class="media">
+      {isPicture && isBroken && <p class="notice bad">This file cannot be shown as an image.</p>}
+      {isPicture && !isBroken && (before === undefined ? picture : <Compare {...{ picture, before, label }} />)}
+      {/* biome-ignore lint/a11y/useMediaCaption: there are none for what a model made */}
+      {type.startsWith("audio/") && <audio src={url} controls aria-label={label} />}
+      {/* biome-ignore lint/a11y/useMediaCaption: there are none for what a model made */}
+      {type.startsWith("video/") && <video class="picture" src={url} controls aria-label={label} />}
+      <p class="about">
+        {facts}{" "}
+        {saveAs !== undefined && (
+          <a href={url} download={`${saveAs}.${extensionOf(type)}`}>
+            Save
+          </a>
+        )}
+      </p>
+    </div>
+  );
 }
 
-export function Download({ url, name }: { readonly url: string; readonly name: string }) {
+interface CompareProps {
+  readonly picture: VNode;
+  readonly before: string;
+  readonly label: string;
+}
+
+function Compare({ picture, before, label }: CompareProps) {
+  const [percent, setPercent] = useState(50);
   return (
-    <a class="download" href={url} download={`${name}.${extensionOf(mediaTypeOf(url) ?? "")}`}>
-      Save
-    </a>
+    <figure class="compare">
+      <div class="layers">
+        {picture}
+        <img
+          class="picture"
+          src={before}
+          alt="The input"
+          style={{ clipPath: `inset(0 ${100 - percent}% 0 0)`, height: "100%" }}
+        />
+        <div class="divider" style={{ left: `${percent}%` }} />
+        <input
+          type="range"
+          value={percent}
+          aria-label={`How much of the input is seen over ${label}`}
+          onInput={(event) => setPercent(event.currentTarget.valueAsNumber)}
+        />
+      </div>
+      <figcaption>
+        <span>Input</span>
+        <span>Output</span>
+      </figcaption>
+    </figure>
   );
 }
 

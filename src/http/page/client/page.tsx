@@ -1,15 +1,15 @@
 /** The page of a model: the form, the result, and the request as code. */
-import { render } from "preact";
+import { type ComponentChildren, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Model, type Persistence, persistently, readExamples, readModel } from "./api.ts";
+import { type Model, type Persistence, persistently, readExamples, readModel, type Unavailable } from "./api.ts";
+import { OtherKey } from "./api-key.tsx";
+import { takeDroppedFiles } from "./choose-file.tsx";
 import { Code } from "./code.tsx";
 import { Examples } from "./examples.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
-import { OtherKey } from "./other-key.tsx";
 import { Result } from "./result.tsx";
+import { idle, Runner } from "./run.ts";
 import { initialOf } from "./schema.ts";
-import { useConnection } from "./use-connection.ts";
-import { useRun } from "./use-run.ts";
 import type { Value } from "./value.ts";
 
 interface PageProps {
@@ -18,26 +18,34 @@ interface PageProps {
 }
 
 function Page({ model, examples }: PageProps) {
-  const initial = useMemo(() => initialOf(model.input, examples[0]), [model, examples]);
-  const { unavailable, onUnavailable, newer } = useConnection(model);
-  const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
-  const control = useRun({ part: model.part, onUnavailable });
-  const { open } = control;
+  const draftsOf = (example: Value) => [draftOf(initialOf(model.input, example))];
+  const [drafts, setDrafts] = useState<readonly Draft[]>(() => draftsOf(examples[0]));
+  const [state, setState] = useState(idle);
+  const [unavailable, setUnavailable] = useState<Unavailable>();
+  const [current, setCurrent] = useState(model);
+  const runner = useMemo(
+    () => new Runner({ part: model.part, onChange: setState, onUnavailable: setUnavailable }),
+    [model],
+  );
   useEffect(() => {
     const openLink = () => {
       const id = new URLSearchParams(location.hash.slice(1)).get("id");
-      if (id !== null) open(id);
+      if (id !== null) runner.open(id);
     };
     openLink();
     addEventListener("hashchange", openLink);
     return () => removeEventListener("hashchange", openLink);
-  }, [open]);
-
-  const { refusal, run, failures, inputs: sent } = control;
+  }, [runner]);
+  const { refusal, run, inputs: sent, isBusy } = state;
+  useEffect(() => {
+    // The server may have another build of the model after each run.
+    if (!isBusy) readModel().then(setCurrent, () => {});
+  }, [isBusy]);
   const faults = useMemo(
     () =>
-      refusal?.faults ?? failures.map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
-    [refusal, failures],
+      refusal?.faults ??
+      (run?.errors ?? []).map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
+    [refusal, run?.errors],
   );
   // The run was opened by a link, so the page does not know its inputs. The form is hidden, because the result belongs to other inputs than the
   // form shows.
@@ -58,9 +66,9 @@ function Page({ model, examples }: PageProps) {
         {unavailable !== undefined && (
           <p class="notice">{unavailable.message} This page continues when the server is back; nothing is lost.</p>
         )}
-        {newer !== undefined && (
+        {current.digest !== model.digest && (
           <div class="notice">
-            The server has another build of this model now: {newer.tag}.{" "}
+            The server has another build of this model now: {current.tag}.{" "}
             <button type="button" class="small" onClick={() => location.reload()}>
               Reload the page
             </button>
@@ -68,41 +76,47 @@ function Page({ model, examples }: PageProps) {
         )}
       </div>
       <main>
-        <div class="column inputs">
+        <div class="column">
           {isForeign ? (
             <section class="panel" aria-labelledby="input-title">
               <header class="panel-head">
                 <h2 id="input-title">Input</h2>
               </header>
               <p class="about">This result was opened by its link. This page does not have its input.</p>
-              <button type="button" class="small own" onClick={control.reset}>
+              <button type="button" class="small" onClick={() => runner.reset()}>
                 Try an input of your own
               </button>
             </section>
           ) : (
             <>
-              <Examples
-                examples={examples}
-                onChoose={(example) => setDrafts([draftOf(initialOf(model.input, example))])}
-              />
+              <Examples examples={examples} onChoose={(example) => setDrafts(draftsOf(example))} />
               <Form
-                {...{ model, drafts }}
-                faults={faults}
-                isBusy={control.isBusy}
+                {...{ model, drafts, faults, isBusy }}
                 onChange={setDrafts}
-                onRun={() => control.start(values)}
-                onCancel={control.cancel}
-                onReset={() => setDrafts([draftOf(initial)])}
+                onRun={() => runner.start(values)}
+                onCancel={() => runner.cancel()}
+                onReset={() => setDrafts(draftsOf(examples[0]))}
               />
             </>
           )}
         </div>
-        <div class="column results">
-          <Result model={model} state={control} />
+        <div class="results">
+          <Result model={model} state={state} />
         </div>
-        <div class="column more">{!isForeign && <Code inputs={values} />}</div>
+        {!isForeign && <Code inputs={values} />}
       </main>
     </>
+  );
+}
+
+/** Shows a message in place of the page. */
+function say(children: ComponentChildren): void {
+  render(
+    <main class="waiting">
+      <h1>{document.title}</h1>
+      {children}
+    </main>,
+    document.body,
   );
 }
 
@@ -110,15 +124,13 @@ async function begin(): Promise<void> {
   const { signal } = new AbortController();
   const onUnavailable: Persistence["onUnavailable"] = (unavailable) => {
     if (unavailable === undefined) return;
-    render(
-      <main class="waiting">
-        <h1>{document.title}</h1>
+    say(
+      <>
         <p class="lead" role="status">
           {unavailable.message} This page opens when the server is ready.
         </p>
         <progress aria-label="Waiting for the server" />
-      </main>,
-      document.body,
+      </>,
     );
   };
   try {
@@ -127,17 +139,16 @@ async function begin(): Promise<void> {
     document.title = model.name;
     render(<Page model={model} examples={examples} />, document.body);
   } catch (error) {
-    render(
-      <main class="waiting">
-        <h1>{document.title}</h1>
+    say(
+      <>
         <p class="notice bad" role="alert">
           {error instanceof Error ? error.message : String(error)}
         </p>
         <OtherKey onChange={begin} />
-      </main>,
-      document.body,
+      </>,
     );
   }
 }
 
+takeDroppedFiles();
 begin();

@@ -3,56 +3,54 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { writeWav } from "../../../author/audio/wav.ts";
 import { Clock } from "./clock.tsx";
 
-export type RecorderKind = "camera" | "microphone";
-
 interface RecorderProps {
-  readonly kind: RecorderKind;
+  readonly kind: "camera" | "microphone";
   /** Called with undefined if the user closed the recorder without a recording. */
   readonly onDone: (file: Blob | undefined) => void;
 }
 
 export function Recorder({ kind, onDone }: RecorderProps) {
+  const isCamera = kind === "camera";
   const video = useRef<HTMLVideoElement>(null);
   const recorder = useRef<MediaRecorder>(null);
-  const [stream, setStream] = useState<MediaStream>();
+  const [isReady, setReady] = useState(false);
   const [problem, setProblem] = useState<string>();
-  const [hasPicture, setReady] = useState(false);
-  const isReady = stream !== undefined && (kind === "microphone" || hasPicture);
   useEffect(() => {
-    let opened: MediaStream | undefined;
-    let isUnmounted = false;
-    const stop = () => {
-      for (const track of opened?.getTracks() ?? []) track.stop();
-    };
-    navigator.mediaDevices.getUserMedia(kind === "camera" ? { video: true } : { audio: true }).then(
+    const opening = navigator.mediaDevices.getUserMedia(isCamera ? { video: true } : { audio: true });
+    let isOver = false;
+    opening.then(
       (stream) => {
-        opened = stream;
-        if (isUnmounted) return stop();
-        setStream(stream);
+        if (isOver) return;
+        // The camera is ready once it has a picture.
         if (video.current) video.current.srcObject = stream;
+        if (isCamera) return;
+        recorder.current = new MediaRecorder(stream);
+        recorder.current.start();
+        setReady(true);
       },
       (error: unknown) => setProblem(reasonOf(error, kind)),
     );
     return () => {
-      isUnmounted = true;
-      stop();
+      isOver = true;
+      opening.then(
+        (stream) => {
+          for (const track of stream.getTracks()) track.stop();
+        },
+        () => {},
+      );
     };
-  }, [kind]);
-  useEffect(() => {
-    if (stream === undefined || kind === "camera") return;
-    recorder.current = new MediaRecorder(stream);
-    recorder.current.start();
-  }, [stream, kind]);
+  }, [kind, isCamera]);
   const finish = async () => {
     try {
-      onDone(kind === "camera" ? await pictureOf(video.current) : await soundOf(recorder.current));
+      onDone(await (isCamera ? pictureOf(video.current) : soundOf(recorder.current)));
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
   };
+  const state = isReady ? (isCamera ? "" : "Recording …") : `Asking for the ${kind} …`;
   return (
     <div class="recorder">
-      {kind === "camera" && problem === undefined && (
+      {isCamera && problem === undefined && (
         <video
           ref={video}
           class={isReady ? "" : "unseen"}
@@ -64,15 +62,12 @@ export function Recorder({ kind, onDone }: RecorderProps) {
         />
       )}
       <p>
-        <span role="status">
-          {problem ?? (isReady ? (kind === "camera" ? "" : "Recording …") : `Asking for the ${kind} …`)}
-        </span>{" "}
-        {problem === undefined && stream !== undefined && kind === "microphone" && <Clock />}
+        <span role="status">{problem ?? state}</span> {problem === undefined && isReady && !isCamera && <Clock />}
       </p>
       <div class="actions">
         {problem === undefined && (
           <button type="button" class="small primary" disabled={!isReady} onClick={finish}>
-            {kind === "camera" ? "Take the picture" : "Stop"}
+            {isCamera ? "Take the picture" : "Stop"}
           </button>
         )}
         <button type="button" class="small" onClick={() => onDone(undefined)}>
@@ -83,22 +78,10 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   );
 }
 
-function reasonOf(error: unknown, kind: RecorderKind): string {
-  const name = error instanceof Error ? error.name : "";
-  if (name === "NotFoundError" || name === "OverconstrainedError") return `This device has no ${kind}.`;
-  if (name === "NotAllowedError") return `The browser does not let this page use the ${kind}.`;
-  if (name === "NotReadableError") return `The ${kind} is used by another program.`;
-  return error instanceof Error ? error.message : String(error);
-}
-
-async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined> {
-  if (recorder?.state !== "recording") return undefined;
-  const recorded = new Promise<Blob>((resolve) => {
-    recorder.ondataavailable = ({ data }) => resolve(data);
-  });
-  // The whole recording comes in one event, because start() was called without an interval.
-  recorder.stop();
-  return wavOf(await recorded);
+function reasonOf(error: unknown, kind: RecorderProps["kind"]): string {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  if (name === "NotFoundError") return `This device has no ${kind}.`;
+  return name === "NotAllowedError" ? `The browser does not let this page use the ${kind}.` : message;
 }
 
 function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
@@ -109,11 +92,17 @@ function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
   return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? undefined), "image/jpeg", 0.92));
 }
 
-/** Converts a recording to WAV, which every model can read: 16 bits, the first channel, at the AudioContext's sample rate. */
-async function wavOf(recorded: Blob): Promise<Blob> {
+/** Ends a recording, and converts it to WAV, which every model can read: 16 bits, the first channel, at the AudioContext's sample rate. */
+async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined> {
+  if (recorder?.state !== "recording") return undefined;
+  const recorded = new Promise<Blob>((resolve) => {
+    recorder.ondataavailable = ({ data }) => resolve(data);
+  });
+  // The whole recording comes in one event, because start() was called without an interval.
+  recorder.stop();
   const context = new AudioContext();
   try {
-    const sound = await context.decodeAudioData(await recorded.arrayBuffer()).catch(() => {
+    const sound = await context.decodeAudioData(await (await recorded).arrayBuffer()).catch(() => {
       throw new Error("The recording is empty: close this and record again.");
     });
     const wav = writeWav(sound.getChannelData(0), { rate: sound.sampleRate, channels: 1, encoding: "pcm16" });

@@ -1,71 +1,66 @@
 /** Shows the result of a run (a demo prediction): its status, logs and faults, and the outputs of each input. */
 import { useEffect, useRef } from "preact/hooks";
-import { hasEnded, type Model, type Run } from "./api.ts";
+import { hasEnded, type Model, type Refusal, type Run } from "./api.ts";
+import { OtherKey } from "./api-key.tsx";
 import { Clock } from "./clock.tsx";
 import { CopyButton } from "./copy-button.tsx";
-import { OtherKey } from "./other-key.tsx";
 import { Output } from "./output.tsx";
-import type { RunState } from "./use-run.ts";
-import { isObject, type Json, pictureIn } from "./value.ts";
+import type { RunState } from "./run.ts";
+import { firstText, isObject, isPicture, type Json, type Value } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
-  const { run, inputs, refusal, isBusy, places, failures } = state;
+  const { run, inputs, refusal, isBusy } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     // Scrolls to the result when a run begins: on a narrow screen, it may be out of sight below a long form.
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);
-  const isWhole = run?.outputs !== undefined;
-  const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
-  const grown = isWhole ? [] : (run?.grown ?? []);
-  const shown = Array.from({ length: Math.max(outputs.length, grown.length) }, (_, i) => outputs[i] ?? null);
-  // Without `inputs`, their number is unknown: the run was opened by a link.
-  const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
-  const count = (inputs?.length ?? shown.length) + failures.length;
+  const { outputs: whole, partial_outputs: partial = [], grown = [], demo_outputs: demo = [] } = run ?? {};
+  const outputs: readonly (Json | undefined)[] = whole ?? partial;
+  const parts = whole === undefined ? grown : [];
+  const count = Math.max(inputs?.length ?? 0, outputs.length, parts.length);
+  const done = whole === undefined ? outputs.filter((each) => each !== undefined && each !== null).length : count;
   return (
     <section ref={panel} class="panel result" aria-labelledby="result-title">
       <header class="panel-head">
         <h2 id="result-title">Result</h2>
         <Status state={state} />
       </header>
-      {isBusy && <Progress logs={run?.logs ?? ""} done={done} />}
+      {isBusy && <progress aria-label="Progress" {...(done > 0 && { value: done / count })} />}
       {refusal !== undefined && (
         <p class="notice bad" role="alert">
-          {refusal.status === 404 && run === undefined && inputs === undefined
-            ? "The server no longer has this result."
-            : refusal.status === 404
-              ? "The server no longer has this run: it was restarted, or the run is too old. Run it again."
-              : refusal.status === 422
-                ? "Some fields need another value. Each shows its fault."
-                : refusal.message}
+          {textOf(refusal, state)}
         </p>
       )}
       {refusal?.status === 403 && <OtherKey />}
-      {failures.length > 0 && <Failures failures={failures} />}
-      {run?.status === "failed" && !isCanceled(run) && run.errors === undefined && (
-        <p class="notice bad" role="alert">
-          {run.error_message}
-        </p>
+      {run?.status === "failed" && !isCanceled(run) && (
+        <div class="notice bad" role="alert">
+          {run.errors === undefined
+            ? run.error_message
+            : run.errors.map(({ index, message }) => (
+                <p key={index}>
+                  Input {index + 1}: {message}
+                </p>
+              ))}
+        </div>
       )}
-      {shown.map(
-        (output, i) =>
-          (isWhole || output !== null || grown[i] !== undefined) && (
-            <article key={i} class="item" aria-label={count > 1 ? `Input ${(places[i] ?? i) + 1}` : undefined}>
-              {count > 1 && <h3>Input {(places[i] ?? i) + 1}</h3>}
-              {isWhole || output !== null ? (
-                <ItemOutputs
-                  model={model}
-                  output={output}
-                  shown={run?.demo_outputs?.[i] ?? output}
-                  picture={pictureIn(inputs?.[i])}
-                />
-              ) : (
-                <Output value={grown[i] ?? null} schema={model.part} label="Output so far" picture={undefined} />
-              )}
-            </article>
-          ),
-      )}
+      {Array.from({ length: count }, (_, i) => {
+        const [output, part] = [outputs[i] ?? (whole && null), parts[i]];
+        const isOutput = output !== undefined && (output !== null || whole !== undefined);
+        if (!isOutput && part === undefined) return null;
+        const picture = firstText(inputs?.[i], isPicture);
+        return (
+          <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
+            {count > 1 && <h3>Input {i + 1}</h3>}
+            {isOutput ? (
+              <ItemOutputs {...{ model, output, picture }} shown={demo[i] ?? output} />
+            ) : (
+              <Output value={part ?? null} schema={model.part} label="Output so far" />
+            )}
+          </article>
+        );
+      })}
       {run === undefined && refusal === undefined && !isBusy && (
         <p class="empty">The result appears here. The form has an example: run it.</p>
       )}
@@ -97,64 +92,47 @@ interface ItemOutputsProps {
 }
 
 function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
-  const { output: schema, demoOutput: demoSchema } = model;
-  const part = (value: Json, of: typeof schema, label: string) => (
-    <Output value={value} schema={of} label={label} picture={picture} />
-  );
-  if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
+  const isSame = (one: Value, other: Value) => JSON.stringify(one) === JSON.stringify(other);
+  const whole = <Output value={output} schema={model.output} label="Output" picture={picture} />;
+  if (isSame(output, shown)) return whole;
   // Shows only members of the demo output that differ from the same members of the output.
   const known = isObject(output) ? output : {};
   const more = isObject(shown)
-    ? Object.fromEntries(
-        Object.entries(shown).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(known[name])),
-      )
+    ? Object.fromEntries(Object.entries(shown).filter(([name, value]) => !isSame(value, known[name])))
     : shown;
   return (
     <div class="both">
-      {part(more, demoSchema, "Demo output")}
-      {part(output, schema, "Output")}
+      <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />
+      {whole}
     </div>
   );
 }
 
-function Failures({ failures }: Pick<RunState, "failures">) {
-  return (
-    <div class="notice bad" role="alert">
-      <p>{failures.length === 1 ? "An input failed." : `${failures.length} inputs failed.`}</p>
-      <ul>
-        {failures.map(({ index, message }) => (
-          <li key={index}>
-            <strong>Input {index + 1}:</strong> {message}
-          </li>
-        ))}
-      </ul>
-    </div>
-  );
+/** Why the server refused to create or read a run, for people. */
+function textOf({ status, message }: Refusal, { run, inputs }: RunState): string {
+  if (status === 422) return "Some fields need another value. Each shows its fault.";
+  if (status !== 404) return message;
+  return run === undefined && inputs === undefined
+    ? "The server no longer has this result."
+    : "The server no longer has this run: it was restarted, or the run is too old. Run it again.";
 }
 
-export function isCanceled({ status, error_message }: Run): boolean {
+function isCanceled({ status, error_message }: Run): boolean {
   return status === "failed" && error_message === "Canceled";
 }
 
-function Status({ state: { run, isBusy, refusal, failures } }: { readonly state: RunState }) {
-  const text = isBusy
-    ? run?.status === "running"
-      ? "Running"
-      : "Waiting for its turn"
+function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState }) {
+  const [text, kind] = isBusy
+    ? [run?.status === "running" ? "Running" : "Waiting for its turn", "busy"]
     : refusal !== undefined
-      ? "Refused"
+      ? ["Refused", "bad"]
       : run === undefined
-        ? ""
+        ? ["", ""]
         : run.status === "success"
-          ? failures.length > 0
-            ? "Done in part"
-            : "Done"
-          : isCanceled(run)
-            ? "Canceled"
-            : "Failed";
-  const kind = text.startsWith("Done") ? "good" : isBusy ? "busy" : "bad";
+          ? ["Done", "good"]
+          : [isCanceled(run) ? "Canceled" : "Failed", "bad"];
   return (
-    <p class={`status ${text === "" ? "" : kind}`}>
+    <p class={`status ${kind}`}>
       <span role="status">{text}</span>
       {isBusy ? <Clock /> : run !== undefined && refusal === undefined && <span class="took">{tookOf(run)}</span>}
     </p>
@@ -166,13 +144,3 @@ function tookOf({ created_at, finished_at }: Run): string {
   const ms = Date.parse(finished_at) - Date.parse(created_at);
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
-
-/** A progress bar. Its value is the last percentage in the logs, such as `40%`, else the share of inputs that are done. */
-function Progress({ logs, done }: { readonly logs: string; readonly done: number }) {
-  const percent = [...logs.slice(-MAX_LINE).matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
-  const share = percent === undefined ? done : Number(percent) / 100;
-  return <progress aria-label="Progress" {...(share > 0 && { value: share })} />;
-}
-
-/** Number of characters at the end of the logs in which a percentage is searched. */
-const MAX_LINE = 10_000;

@@ -8,19 +8,19 @@ export interface Choice {
 }
 
 export type Kind =
-  | { readonly name: "text" | "switch" | "number" | "object" | "json" | "array" }
+  | { readonly name: "text" | "switch" | "number" | "object" | "json" }
   | { readonly name: "file"; readonly file: FileMark }
   | { readonly name: "choice"; readonly choices: readonly Choice[] }
   | { readonly name: "list"; readonly items: SchemaNode };
 
 /** The kind of form field for a schema. Ignores null: a nullable number gets a number field. */
 export function kindOf(schema: SchemaNode): Kind {
-  const options = optionsOf(schema);
-  const choices = choicesOf(schema);
+  const options = schema.options.filter(({ types }) => !(types.size === 1 && types.has("null")));
+  const choices = choicesOf(options, schema.enumNames);
   if (choices.length > 0) return { name: "choice", choices };
-  if (isArray(schema)) return { name: "array" };
   const [only, ...others] = options;
   if (only === undefined || others.length > 0) return { name: "json" };
+  const { file, hasItems, items, fields } = only;
   switch ([...only.types][0]) {
     case "boolean":
       return { name: "switch" };
@@ -28,40 +28,28 @@ export function kindOf(schema: SchemaNode): Kind {
     case "integer":
       return { name: "number" };
     case "string":
-      return only.file === undefined ? { name: "text" } : { name: "file", file: only.file };
+      return file === undefined ? { name: "text" } : { name: "file", file };
     case "array":
-      return only.hasItems ? { name: "list", items: only.items } : { name: "json" };
+      // Numbers, and lists of lists, are edited as JSON.
+      return hasItems && !isNumeric(items) ? { name: "list", items } : { name: "json" };
     case "object":
-      return only.fields.size === 0 ? { name: "json" } : { name: "object" };
+      return { name: fields.size === 0 ? "json" : "object" };
     default:
       return { name: "json" };
   }
 }
 
-function optionsOf({ options }: SchemaNode): readonly SchemaNode[] {
-  return options.filter(({ types }) => !(types.size === 1 && types.has("null")));
+function isNumeric({ types }: SchemaNode): boolean {
+  return types.has("number") || types.has("integer") || types.has("array");
 }
 
-/** Whether the schema accepts nested lists of numbers, and nothing else except a data URI with the bytes of the numbers. */
-function isArray(schema: SchemaNode): boolean {
-  const isNumeric = ({ types, hasItems, items }: SchemaNode): boolean =>
-    types.has("array") && hasItems && (items.types.has("number") || items.types.has("integer") || isNumeric(items));
-  const options = optionsOf(schema);
-  return options.some(isNumeric) && options.every((each) => isNumeric(each) || each.takesArrayBytes);
-}
-
-function choicesOf(schema: SchemaNode): Choice[] {
-  const options = optionsOf(schema);
-  const { enumNames } = schema;
+function choicesOf(options: readonly SchemaNode[], names: readonly string[]): Choice[] {
   if (options.some(({ values }) => values.length === 0)) return [];
-  const choices = options.flatMap(({ values, title }) =>
-    values.map((value) => ({ value, label: (values.length === 1 ? title : undefined) ?? textOf(value) })),
-  );
-  return choices.map(({ value, label }, i) => ({ value, label: enumNames[i] ?? label }));
-}
-
-function textOf(value: Json): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  const choices = options.flatMap(({ values, title }) => values.map((value) => ({ value, values, title })));
+  return choices.map(({ value, values, title }, i) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return { value, label: names[i] ?? (values.length === 1 ? title : undefined) ?? text };
+  });
 }
 
 /** The initial value of a field: the example, else the default, else a small value that the schema accepts; undefined if there is none. */

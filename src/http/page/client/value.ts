@@ -52,7 +52,7 @@ export function titleOf(name: string): string {
 }
 
 /** The first text in a value that passes the test; undefined without one. */
-function firstText(value: Value, test: (text: string) => boolean): string | undefined {
+export function firstText(value: Value, test: (text: string) => boolean): string | undefined {
   if (typeof value === "string") return test(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;
   for (const each of Object.values(value)) {
@@ -62,27 +62,8 @@ function firstText(value: Value, test: (text: string) => boolean): string | unde
   return undefined;
 }
 
-/** The URL of the first picture in a value; undefined without a picture. */
-export function pictureIn(value: Value): string | undefined {
-  return firstText(value, isPicture);
-}
-
-/** The data URI of the first file in a value; undefined without a file. */
-export function fileIn(value: Value): string | undefined {
-  return firstText(value, (text) => text.startsWith("data:"));
-}
-
-/**
- * A short text for a value: the text itself, or the first text or number among the members of an object, a number with its name. Undefined without
- * one.
- */
-export function plainIn(value: Value): string | undefined {
-  if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
-  for (const [name, each] of Object.entries(value)) {
-    if (typeof each === "number") return `${titleOf(name)}: ${numberText(each)}`;
-    if (typeof each === "string" && !each.startsWith("data:")) return each;
-  }
-  return undefined;
+export function isFile(text: string): boolean {
+  return text.startsWith("data:");
 }
 
 export function isPicture(text: string): boolean {
@@ -94,16 +75,12 @@ export function mediaTypeOf(url: string): string | undefined {
   return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
 }
 
-/** Formats a number of bytes, such as `1.2 MB`. */
-export function sizeText(bytes: number): string {
+/** Size of the content of a base64 data URI, such as `1.2 MB`. */
+export function sizeText(dataUri: string): string {
+  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
+  const bytes = Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
   if (bytes < 1000) return `${bytes} B`;
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-/** Size in bytes of the content of a base64 data URI. */
-export function sizeOf(dataUri: string): number {
-  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
-  return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
 }
 
 /** Formats the numbers of a list with the same number of decimals, so that they align. Shares that add up to 1 become percentages. */
