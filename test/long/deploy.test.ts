@@ -165,6 +165,11 @@ test("servers have existing options, enough time to finish their work, and probe
   }
 });
 
+test("callers in the cluster may use the names of the service: no file limits the host names", async () => {
+  const files = await Promise.all(filesOf("kubernetes/**/*.yaml").map(read));
+  expect(files.filter((text) => text.includes("SCONCE_ALLOWED_HOSTS"))).toEqual([]);
+});
+
 test("every query is valid PromQL with metrics of the server", async () => {
   const files = ["kubernetes/components/keda/scaled-object.yaml", "grafana/*.json", "prometheus/*.yaml"];
   const texts = files.flatMap(filesOf).map(read);
