@@ -1,11 +1,10 @@
 /** The command `sconce` and its subcommands. */
 import { version } from "../../package.json";
 import { programName } from "../machine/processes/program-name.ts";
-import { modelStore } from "../package/model-source.ts";
 import { rolesFor } from "../server/roles.ts";
 import type { Commands } from "./command-line/command.ts";
 import { runProgram } from "./command-line/program.ts";
-import { folderSource } from "./commands/dev/folder-source.ts";
+import { storeOrFolder } from "./commands/dev/folder-source.ts";
 
 export const commands: Commands = {
   serve: {
@@ -89,7 +88,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       commands,
       version: () => version,
       roles: {
-        ...rolesFor((argv) => folderSource(argv) ?? modelStore),
+        ...rolesFor(storeOrFolder),
         declare: async (start, link) => (await import("./commands/dev/declare-role.ts")).declareRole(start, link),
       },
     },

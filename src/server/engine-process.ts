@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
-import type { Role } from "../machine/processes/link.ts";
+import type { Link } from "../machine/processes/link.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -10,12 +10,12 @@ import { stampsSchema } from "../package/store/verification.ts";
 import { logFacts, type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
 import { logShrink } from "./engine-link.ts";
-import { modelStart, roleStart } from "./messages.ts";
+import { modelStart, serverConfig } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
 const engineStart = modelStart.extend({
-  ...roleStart.shape,
+  config: serverConfig,
   /** Whether the server has other models, so that log lines name the model. */
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
@@ -25,49 +25,42 @@ const engineStart = modelStart.extend({
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
-/**
- * Returns the code of an engine process.
- * @param sourceOf returns the model store and libraries that a command line names
- */
-export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
-  return async (start, link) => {
-    surviveStrayErrors();
-    const { argv, name, isOneOfSeveral, reference, home, options, socket, verified, ...given } =
-      engineStart.parse(start);
-    const config = { ...given.config, ...options };
-    if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
-    const source = sourceOf(argv);
-    await source.prepareLibraries();
-    const packaged = await source.resolve(reference, { home });
-    if (verified !== undefined) await source.verify(packaged, verified);
-    const model = await openPackaged(packaged, config.param);
-    using fetcher = fetcherFor(config);
-    const warm = await warmModel({
-      ...packagedSetUp(packaged, config),
-      model,
-      fetcher,
-      onShrink: logShrink,
-    });
-    const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;
-    logFacts(facts);
-    const { maxBatchSize, ...info } = facts;
-    const server = new EngineServer({
-      ...model.tensors,
-      runners,
-      maxBatchSize,
-      maxPaddedBytes: maxPaddedBytesOf(config),
-      maxQueueDelayMs,
-      latencyTarget,
-      onShrink: logShrink,
-      info,
-    });
-    server.listen(socket);
-    link.onAsk(() => server.runningForMs);
-    link.ready();
-    await link.stopping;
-    await server.close();
-    await tearDown(model);
-  };
+/** The code of an engine process. @param source finds the model and the libraries */
+export async function runEngine(source: ModelSource, start: unknown, link: Link): Promise<void> {
+  surviveStrayErrors();
+  const { name, isOneOfSeveral, reference, home, options, socket, verified, ...given } = engineStart.parse(start);
+  const config = { ...given.config, ...options };
+  if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
+  await source.prepareLibraries();
+  const packaged = await source.resolve(reference, { home });
+  if (verified !== undefined) await source.verify(packaged, verified);
+  const model = await openPackaged(packaged, config.param);
+  using fetcher = fetcherFor(config);
+  const warm = await warmModel({
+    ...packagedSetUp(packaged, config),
+    model,
+    fetcher,
+    onShrink: logShrink,
+  });
+  const { runners, facts, maxQueueDelayMs, latencyTarget } = warm;
+  logFacts(facts);
+  const { maxBatchSize, ...info } = facts;
+  const server = new EngineServer({
+    ...model.tensors,
+    runners,
+    maxBatchSize,
+    maxPaddedBytes: maxPaddedBytesOf(config),
+    maxQueueDelayMs,
+    latencyTarget,
+    onShrink: logShrink,
+    info,
+  });
+  server.listen(socket);
+  link.onAsk(() => server.runningForMs);
+  link.ready();
+  await link.stopping;
+  await server.close();
+  await tearDown(model);
 }
 
 /** The set-up options of a packaged model with the operator's settings. */

@@ -6,7 +6,7 @@ import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { keyNumbers } from "../http/access/api-keys.ts";
 import { reload } from "../http/server-control.ts";
-import type { Role } from "../machine/processes/link.ts";
+import type { Link } from "../machine/processes/link.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { HookCell, hookCall } from "../pipeline/hook-cell.ts";
@@ -22,8 +22,8 @@ import {
   counterNames,
   type FromFront,
   type ModelRecord,
-  roleStart,
   type Snapshot,
+  serverConfig,
   snapshot,
   toFront,
 } from "./messages.ts";
@@ -31,7 +31,8 @@ import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
-const frontStart = roleStart.extend({
+const frontStart = z.object({
+  config: serverConfig,
   port: z.int(),
   /** Admin port that all HTTP processes share; undefined without one. */
   adminPort: z.int().optional(),
@@ -63,117 +64,110 @@ const frontStart = roleStart.extend({
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
-/**
- * Returns the code of an HTTP process.
- * @param sourceOf returns the model store and libraries that a command line names
- */
-export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
-  return async (start, link) => {
-    surviveStrayErrors();
-    const given = frontStart.parse(start);
-    const { argv, snapshot: first, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
-    const { listensLate, wasReady, server, hookCell, guilty, isCauseKnown } = given;
-    const source = sourceOf(argv);
-    const closing = Promise.withResolvers<void>();
-    const started = Promise.withResolvers<void>();
-    const opened = Promise.withResolvers<OpenFront>();
-    let { hasClaim } = first;
-    const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
-    const indices = Array.from({ length: count }, (_, i) => i);
-    const keyCounts =
-      keys === undefined ? undefined : new SharedCounters({ path: keys, names: keyNumbers, rows: count });
-    const pids = indices.map((row) => shared.counter("pid", row));
-    pids[index]?.set(process.pid);
-    const metricsIn = (path: string) => {
-      // The last row belongs to the parent process.
-      const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
-      return new Metrics(
-        [...indices, count].map((row) => counted.row(row)),
-        index,
-      );
-    };
-    const metrics = metricsIn(counts);
-    const optionsOf = (record: ModelRecord, engine: EngineLink): FrontModelOptions => {
-      const { name, tag, reference, home, options, counts: file, store, storeFault } = record;
-      const own = { ...config, ...options };
-      const version = ModelVersion.of(reference);
-      if (version === undefined) throw new RangeError(`${reference} is no build`);
-      return {
-        name,
-        tag,
-        version,
-        config: own,
-        resolve: () => source.resolve(reference, { home, weights: config.role !== "front" }),
-        metrics: file === counts ? metrics : metricsIn(file),
-        engine: config.role === "front" ? undefined : engine,
-        run: config.role === "front" ? undefined : (tools) => engine.open(tools),
-        openStore: async (memory) => {
-          if (storeFault !== undefined) throw new SconceError("predictions_unusable", storeFault);
-          return openStore(store, own, "member", { memory, server });
-        },
-      };
-    };
-    const builds = new FrontBuilds({ link, optionsOf, served: opened.promise.then(({ models }) => models) });
-    const current = first.models.filter(({ stage }) => stage === "current");
-    const [model, ...others] = current.map((record) => builds.add(record).options);
-    if (model === undefined) throw new RangeError("a front has a model");
-    const follow = ({ models, isStarted, hasClaim: claims, isDone }: Snapshot): Promise<number[]> => {
-      const applied = builds.apply(models);
-      if (isStarted) started.resolve();
-      if (isDone) closing.resolve();
-      if (claims && !hasClaim) void opened.promise.then((front) => front.claim()).catch((error) => log.error(error));
-      hasClaim = claims;
-      return applied;
-    };
-    void follow(first);
-    link.onMessage((raw) => {
-      const question = toFront.parse(raw);
-      if ("snapshot" in question) return follow(question.snapshot);
-      if ("idle" in question) return builds.idleMs(question.idle);
-      return "opened" in question ? builds.opened(question.opened) : builds.ended(question.ended);
-    });
-    const front = await openFront({
-      models: [model, ...others],
-      metrics,
-      config,
-      listening: { port, adminPort, isShared: true },
-      control: {
-        drain: () => process.kill(process.ppid, "SIGTERM"),
-        reload: async () => reload.parse(await link.ask({ reload: true } satisfies FromFront)),
-      },
-      wasReady,
-      listensLate,
-      hasClaim: first.hasClaim,
-      owner: ownerOf(index),
-      countsStore: index === 0 || current.every(({ store }) => store === undefined),
-      isOwn: (owner) => frontOf(owner, count) === index,
-      started: async () => {
-        link.setUp();
-        if (first.isStarted) return;
-        await started.promise;
-        await builds.connected();
-      },
-      othersDone: () => {
-        link.send({ done: true } satisfies FromFront);
-        return closing.promise;
-      },
-      siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
-      ...sharedCounts(shared, { row: index, count }),
-      ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
-      // The process id is 0 while an HTTP process restarts.
-      processes: () => ({
-        supervisor: process.ppid,
-        ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
-      }),
-      hookCell: hookCell === undefined ? undefined : new HookCell(hookCell),
-      guilty,
-      isCauseKnown,
-    });
-    opened.resolve(front);
-    link.ready();
-    await link.stopping;
-    await front.stop();
+/** The code of a front. @param source finds the models */
+export async function runFront(source: ModelSource, start: unknown, link: Link): Promise<void> {
+  surviveStrayErrors();
+  const given = frontStart.parse(start);
+  const { snapshot: first, config, port, adminPort, index, count, sockets, counters, counts, keys } = given;
+  const { listensLate, wasReady, server, hookCell, guilty, isCauseKnown } = given;
+  const closing = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  const opened = Promise.withResolvers<OpenFront>();
+  let { hasClaim } = first;
+  const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
+  const indices = Array.from({ length: count }, (_, i) => i);
+  const keyCounts = keys === undefined ? undefined : new SharedCounters({ path: keys, names: keyNumbers, rows: count });
+  const pids = indices.map((row) => shared.counter("pid", row));
+  pids[index]?.set(process.pid);
+  const metricsIn = (path: string) => {
+    // The last row belongs to the parent process.
+    const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
+    return new Metrics(
+      [...indices, count].map((row) => counted.row(row)),
+      index,
+    );
   };
+  const metrics = metricsIn(counts);
+  const optionsOf = (record: ModelRecord, engine: EngineLink): FrontModelOptions => {
+    const { name, tag, reference, home, options, counts: file, store, storeFault } = record;
+    const own = { ...config, ...options };
+    const version = ModelVersion.of(reference);
+    if (version === undefined) throw new RangeError(`${reference} is no build`);
+    return {
+      name,
+      tag,
+      version,
+      config: own,
+      resolve: () => source.resolve(reference, { home, weights: config.role !== "front" }),
+      metrics: file === counts ? metrics : metricsIn(file),
+      engine: config.role === "front" ? undefined : engine,
+      run: config.role === "front" ? undefined : (tools) => engine.open(tools),
+      openStore: async (memory) => {
+        if (storeFault !== undefined) throw new SconceError("predictions_unusable", storeFault);
+        return openStore(store, own, "member", { memory, server });
+      },
+    };
+  };
+  const builds = new FrontBuilds({ link, optionsOf, served: opened.promise.then(({ models }) => models) });
+  const current = first.models.filter(({ stage }) => stage === "current");
+  const [model, ...others] = current.map((record) => builds.add(record).options);
+  if (model === undefined) throw new RangeError("a front has a model");
+  const follow = ({ models, isStarted, hasClaim: claims, isDone }: Snapshot): Promise<number[]> => {
+    const applied = builds.apply(models);
+    if (isStarted) started.resolve();
+    if (isDone) closing.resolve();
+    if (claims && !hasClaim) void opened.promise.then((front) => front.claim()).catch((error) => log.error(error));
+    hasClaim = claims;
+    return applied;
+  };
+  void follow(first);
+  link.onMessage((raw) => {
+    const question = toFront.parse(raw);
+    if ("snapshot" in question) return follow(question.snapshot);
+    if ("idle" in question) return builds.idleMs(question.idle);
+    return "opened" in question ? builds.opened(question.opened) : builds.ended(question.ended);
+  });
+  const front = await openFront({
+    models: [model, ...others],
+    metrics,
+    config,
+    listening: { port, adminPort, isShared: true },
+    control: {
+      drain: () => process.kill(process.ppid, "SIGTERM"),
+      reload: async () => reload.parse(await link.ask({ reload: true } satisfies FromFront)),
+    },
+    wasReady,
+    listensLate,
+    hasClaim: first.hasClaim,
+    owner: ownerOf(index),
+    countsStore: index === 0 || current.every(({ store }) => store === undefined),
+    isOwn: (owner) => frontOf(owner, count) === index,
+    started: async () => {
+      link.setUp();
+      if (first.isStarted) return;
+      await started.promise;
+      await builds.connected();
+    },
+    othersDone: () => {
+      link.send({ done: true } satisfies FromFront);
+      return closing.promise;
+    },
+    siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
+    ...sharedCounts(shared, { row: index, count }),
+    ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
+    // The process id is 0 while an HTTP process restarts.
+    processes: () => ({
+      supervisor: process.ppid,
+      ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
+    }),
+    hookCell: hookCell === undefined ? undefined : new HookCell(hookCell),
+    guilty,
+    isCauseKnown,
+  });
+  opened.resolve(front);
+  link.ready();
+  await link.stopping;
+  await front.stop();
 }
 
 /** Counters of unfinished work and of memory: this process's values, with the sums of the other HTTP processes. */

@@ -21,7 +21,6 @@ export type FrontRequest = Exclude<FromFront, { readonly done: true }>;
 export interface FrontsOptions {
   readonly table: ModelTable;
   readonly config: ServeConfig;
-  readonly argv: readonly string[];
   readonly folder: RunFolder;
   /** Files that the fronts share. */
   readonly files: ReturnType<typeof shareFiles>;
@@ -46,7 +45,7 @@ export class Fronts implements Front {
   readonly #onRequest: FrontsOptions["onRequest"];
 
   /** Starts no process. @throws SconceError `address_in_use` for the admin port */
-  constructor({ table, config, argv, folder, files, server, onRequest }: FrontsOptions) {
+  constructor({ table, config, folder, files, server, onRequest }: FrontsOptions) {
     this.#table = table;
     this.#onRequest = onRequest;
     const { hasClaim } = table;
@@ -71,7 +70,6 @@ export class Fronts implements Front {
         start: (): FrontStart => ({
           ...shared,
           adminPort,
-          argv: [...argv],
           snapshot: table.snapshot(),
           server,
           index,

@@ -5,12 +5,8 @@ import type { ServeConfig } from "./config.ts";
 
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
 
-/** Fields of every process's start message. */
-export const roleStart = z.object({
-  /** The supervisor's command line, which names the locations of the libraries. */
-  argv: z.array(z.string()),
-  config: z.custom<ServeConfig>(isObject),
-});
+/** Options of the server, in every process's start message. */
+export const serverConfig = z.custom<ServeConfig>(isObject);
 
 /** A build as child processes find it. */
 export const modelStart = z.object({

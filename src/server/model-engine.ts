@@ -15,8 +15,6 @@ export interface ModelEngineOptions {
   readonly served: ServedOptions;
   /** Options of the server. */
   readonly config: ServeConfig;
-  /** The command line with which the child process finds the model and its libraries. */
-  readonly argv: readonly string[];
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;
   /** Whether the server has other models, so that log lines must name the model. */
@@ -91,7 +89,7 @@ export class ModelEngine implements Loadable {
   }
 
   #start(socket: string): EngineStart {
-    const { argv, config, served, isOneOfSeveral } = this.#options;
-    return { argv: [...argv], config, ...startOf(served), isOneOfSeveral, socket, verified: this.#verified };
+    const { config, served, isOneOfSeveral } = this.#options;
+    return { config, ...startOf(served), isOneOfSeveral, socket, verified: this.#verified };
   }
 }

@@ -34,8 +34,6 @@ export interface ServerOptions {
   /** The first model answers paths without a model name. */
   readonly models: readonly [ServedOptions, ...ServedOptions[]];
   readonly config: ServeConfig;
-  /** The command line with which child processes find the model and its libraries. */
-  readonly argv?: readonly string[];
   /** Finds the builds that the references of the command line name now, for a reload; undefined if none can change. */
   readonly resolveAgain?: (() => Promise<readonly ServedOptions[]>) | undefined;
   readonly reloadLog?: ReloadLog;
@@ -101,7 +99,7 @@ export function frontsOf({ fronts }: Pick<ServeConfig, "fronts">, cores = availa
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Server> {
-  const { config, argv = [], source } = options;
+  const { config, source } = options;
   const place = takePlace(config);
   const { port, older } = place;
   // Gets the lock of the port after the end of the server that this one replaces.
@@ -126,7 +124,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     const metrics = row && new Metrics([row]);
     const onChange = () => void fronts.publish();
     const onRestart = (cause: RestartCause) => metrics?.engineRestarted(cause);
-    return new ModelEngine({ served, config, argv, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
+    return new ModelEngine({ served, config, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
   };
   for (const [slot, served] of options.models.entries()) {
     const store = stored[slot];
@@ -146,7 +144,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     if (build === undefined) return undefined;
     return request.move === "unload" ? loads.unload(build) : loads.load(build, request.move === "load");
   };
-  const fronts = new Fronts({ table, config, argv, folder, files, server, onRequest });
+  const fronts = new Fronts({ table, config, folder, files, server, onRequest });
   const loads = new EngineLoads({
     table,
     fronts,

@@ -65,8 +65,7 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
         logReload(await server?.reload());
         notifyManager("READY=1");
       });
-      const argv = process.argv.slice(2);
-      server = await startServer({ models, config, argv, source, resolveAgain: find });
+      server = await startServer({ models, config, source, resolveAgain: find });
       notifyManager(`MAINPID=${process.pid}`, "READY=1");
     },
   });

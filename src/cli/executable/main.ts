@@ -13,12 +13,18 @@ import { runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
-import { cacheOptions, externalOptions, prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
+import {
+  cacheOptions,
+  externalOptions,
+  type LibraryOptions,
+  prepareLibraries,
+  unpackLibraries,
+} from "./prepare-libraries.ts";
 
 /** Runs a command. `argv` has no program name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
-  const source = sourceOf(contents, argv);
+  const source = sourceOf(contents, librariesOf(argv));
   const commands: Commands = {
     serve: {
       description: "Serve the model over HTTP",
@@ -41,7 +47,7 @@ export async function main(contents: Contents, argv: readonly string[]): Promise
       commands,
       default: "serve",
       version: async () => versionText(contents, await source.resolve(undefined)),
-      roles: rolesFor((given) => sourceOf(contents, given)),
+      roles: rolesFor(source),
     },
     argv,
   );
@@ -51,9 +57,16 @@ function versionText({ torch }: Contents, { reference, digest }: PackagedModel):
   return `sconce ${version}\nmodel ${reference} ${digest}\ntorch ${torch}`;
 }
 
-function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
+/** Where the command line says that libraries are. Child processes, which get no command line, read it in the environment. */
+function librariesOf(argv: readonly string[]): LibraryOptions {
   const { cacheDir } = peekOptions(argv, cacheOptions);
   const { libtorch } = peekOptions(argv, externalOptions);
+  if (cacheDir !== undefined) process.env.SCONCE_CACHE_DIR = cacheDir;
+  if (libtorch !== undefined) process.env.SCONCE_LIBTORCH = libtorch;
+  return { cacheDir, libtorch };
+}
+
+function sourceOf(contents: Contents, options: LibraryOptions): ModelSource {
   return {
     reference: undefined,
     libraryOptions: optionsOf(contents),
@@ -67,8 +80,8 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
     // Does not verify embedded files, which are as trusted as the program itself.
     verify: async (model, known) =>
       model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
-    unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
-    prepareLibraries: () => prepareLibraries(contents, { cacheDir, libtorch }),
+    unpackLibraries: () => unpackLibraries(contents, options),
+    prepareLibraries: () => prepareLibraries(contents, options),
   };
 }
 

@@ -15,7 +15,7 @@ import type { ServedOptions } from "../../../server/model-table.ts";
 import { type Server, startServer } from "../../../server/server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
-import { declaredModel, folderArgv } from "./folder-source.ts";
+import { declaredModel } from "./folder-source.ts";
 
 /** Maximum seconds for a call of the model's code during loading. A shorter --timeout replaces it. */
 const MOST_LOAD_S = 60;
@@ -135,7 +135,6 @@ export class DevServer {
       this.#server = await startServer({
         models: [first],
         config: this.#config,
-        argv: folderArgv(this.#folder.path),
         resolveAgain: async () => (this.#found === undefined ? [] : [this.#found]),
         reloadLog: quiet,
       });

@@ -1,7 +1,7 @@
 /**
  * Serves a folder without packaging. The bundle is in a temporary folder; all other files stay in the author's folder.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SconceError } from "../../../base/errors.ts";
 import { type ModelSource, modelStore } from "../../../package/model-source.ts";
@@ -16,28 +16,28 @@ interface Declared {
   readonly layers: readonly PackagedLayer[];
 }
 
-/** Arguments for server processes that read the model's declaration from `folder`. */
-export function folderArgv(folder: string): string[] {
-  return ["dev", folder];
-}
-
-/** The model source of a process with the command line `dev FOLDER`. @returns undefined for other commands */
-export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
-  if (command !== "dev" || folder === undefined) return undefined;
-  const resolve = async (reference = "") => declaredModel(folder, reference);
-  return { ...modelStore, resolve, verify: async () => ({}) };
-}
+/** Finds models for the processes of a server: in a store, or in the folder in which `sconce dev` declares them. */
+export const storeOrFolder: ModelSource = {
+  ...modelStore,
+  async resolve(reference = "", options = {}) {
+    const { home } = options;
+    const isDeclared = home !== undefined && existsSync(declarationOf(home, reference));
+    return isDeclared ? declaredModel(home, reference) : modelStore.resolve(reference, options);
+  },
+};
 
 /** Writes a model's declaration to a file in the folder. @returns the reference for `declaredModel` */
 export function writeDeclared(folder: string, declared: Declared): string {
-  writeFileSync(join(folder, fileOf(declared.digest)), JSON.stringify(declared));
-  return `${declared.repository}@${declared.digest}`;
+  const reference = `${declared.repository}@${declared.digest}`;
+  writeFileSync(declarationOf(folder, reference), JSON.stringify(declared));
+  return reference;
 }
 
 export function declaredModel(folder: string, reference: string): PackagedModel {
-  const file = join(folder, fileOf(reference.slice(reference.lastIndexOf("@") + 1)));
   // The file needs no validation, because this program wrote it.
-  const { repository, digest, config, layers }: Declared = JSON.parse(readFileSync(file, "utf8"));
+  const { repository, digest, config, layers }: Declared = JSON.parse(
+    readFileSync(declarationOf(folder, reference), "utf8"),
+  );
   const bundle = layers[0];
   if (bundle === undefined) throw new SconceError("model_not_found", `${reference} has no code`);
   const size = layers.reduce((sum, layer) => sum + layer.size, 0);
@@ -57,9 +57,12 @@ export function declaredModel(folder: string, reference: string): PackagedModel 
     manifest: { ...manifest, layers: [] },
     config,
     layers,
+    home: folder,
   });
 }
 
-function fileOf(digest: string): string {
-  return `${digest.slice("sha256:".length, "sha256:".length + 12)}.json`;
+/** The file with the declaration of a build, `repository@sha256:…`. */
+function declarationOf(folder: string, reference: string): string {
+  const [, digest = ""] = reference.split("@sha256:");
+  return join(folder, `${digest.slice(0, 12)}.json`);
 }
