@@ -121,8 +121,8 @@ const rooms: Readonly<Record<string, Room>> = {
   http: {
     imports: "base author machine pipeline predictions http/access http/apis http/openapi http/page",
     doors: `
-      access/api-key access/api-keys access/key-file apis/api apis/apis app listener metrics openapi/short-example
-      options record-json request routes/health routes/models served-model server-control siblings uploads
+      access/api-key access/api-keys access/key-file app listener metrics openapi/short-example options page/page
+      problem record-json request routes/health routes/models served-model server-control siblings uploads
       with-context`,
     maxLines: 12_030,
   },
@@ -132,7 +132,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "http/apis": {
     imports: "http",
-    doors: "api apis openai/requests v2/starting v2/statistics v2/tensors v2/v2",
+    doors: "apis openai/requests v2/statistics v2/tensors",
   },
   "http/openapi": {
     imports: "http http/apis",

@@ -77,8 +77,9 @@ describe("starting", () => {
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
     expect((await client.fetch("/health/live")).status).toBe(200);
     for (const path of ["/health/ready", "/", "/docs", "/nothing", "/predictions/abc", "/metrics"]) {
-      const response = await client.fetch(path);
+      const response = await client.fetch(path, { headers: { "X-Request-Id": "early" } });
       expect(response.headers.has("retry-after")).toBe(true);
+      expect(response.headers.get("x-request-id")).toBe("early");
       const problem = await problemOf(response);
       expect(problem).toMatchObject({ status: 503, type: "urn:sconce:problem:not_ready" });
       expect(problem.detail).toBe("the model is being set up");

@@ -2,9 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { RequestContext } from "../src/http/request.ts";
-import { createStartingApp, Lifecycle } from "../src/http/routes/health.ts";
 import { STATUS_HEADER } from "../src/http/siblings.ts";
-import { withContext } from "../src/http/with-context.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -64,12 +62,6 @@ describe("X-Request-Id", () => {
     );
     expect(made.filter((id) => !/^[\w-]{20}$/.test(id))).toEqual([]);
     expect(new Set(made).size).toBe(3);
-  });
-
-  test("is also returned while the model runs its setup", async () => {
-    const fetch = withContext(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
-    const response = await fetch(new Request("http://x/predictions", { headers: { "X-Request-Id": "early" } }));
-    expect([response.status, response.headers.get("x-request-id")]).toEqual([503, "early"]);
   });
 });
 

@@ -1,53 +1,41 @@
-/** Creates the Hono app that serves one model, and the checks of requests that all apps share. */
+/** Creates the Hono app of a front: the checks of all requests, and the routes of all models. */
 import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
 import { isLogged, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
-import type { Predictions } from "../predictions/predictions.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
 import { requireKey } from "./access/require-key.ts";
-import { addControlRoutes, separatePorts } from "./admin.ts";
-import type { BrokenModel, NamedModel } from "./apis/api.ts";
+import { addControlRoutes, type ControlOptions, separatePorts } from "./admin.ts";
 import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
-import { LargeAnswers } from "./large-answers.ts";
+import { modelFinder } from "./find-model.ts";
 import type { MetricsText, RequestMetrics } from "./metrics.ts";
 import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { describedModels } from "./openapi/model-routes.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
-import type { HttpOptions } from "./options.ts";
-import { addPageRoutes } from "./page/page.ts";
+import { addPageRoutes, isForPage } from "./page/page.ts";
 import { type Problem, ProblemError, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
-import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
+import { contextOf, modelOf, perModel, RequestContext } from "./request.ts";
 import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
-import type { Lifecycle } from "./routes/health.ts";
-import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
+import { addHealthRoutes, addMetricsRoute, refuseUntilReady } from "./routes/health.ts";
+import { addModelsRoute, unknownName } from "./routes/models.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
-import type { ServedModel } from "./served-model.ts";
-import type { ServerControl } from "./server-control.ts";
+import type { ServedModel, ServedNames } from "./served-model.ts";
 
-export interface AppOptions extends Omit<PredictionRoutes, "large">, GuardOptions {
-  readonly model: ServedModel;
+export interface AppOptions extends PredictionRoutes, ControlOptions {
+  readonly names: ServedNames;
+  readonly keys: ApiKeys | undefined;
+  /** Counts the requests that no model answers. */
   readonly metrics: RequestMetrics;
-  /** The metrics of all models, for GET /metrics. */
+  /** The metrics of the server and of all models, for GET /metrics. */
   readonly allMetrics: MetricsText;
-  /** The models that requests to the OpenAI API may name; by default only this model. */
-  readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
-  /** Names of all models, for the OpenAPI document of a server with several models; undefined with one model. */
-  readonly modelNames?: readonly string[] | undefined;
-  /** Relative URL to which GET / redirects browsers. */
-  readonly home?: string;
-  readonly lifecycle: Lifecycle;
-  /** Whether the predictions are in the queue, where every front finds them. Default: each front has its own predictions. */
-  readonly isQueued?: boolean;
-  /** Whether a client has unloaded the model. Default: false. */
-  readonly isUnloadedByClient?: (() => boolean) | undefined;
+  /** Whether the predictions are in the queue, where every front finds them. Otherwise each front has its own predictions. */
+  readonly isQueued: boolean;
   readonly version: string;
-  readonly control: ServerControl;
   /** Called with internal errors and with faults of the store of predictions, whose details the client does not get. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
@@ -67,44 +55,25 @@ const exposeHeaders = [
 /** Seconds that browsers may cache the answer to a CORS preflight. Chromium allows at most two hours. */
 const PREFLIGHT_S = 7200;
 
-export function createApp(options: AppOptions): OpenAPIHono {
-  const { model, metrics, lifecycle, siblings, version, config, onInternalError } = options;
-  const app = new OpenAPIHono({ getPath: pathsBelow(options.basePath) });
-  guard(app, options);
-  const hasAdminPort = config.adminPort !== undefined;
-  const hasMoves = options.keys !== undefined && !hasAdminPort && config.api.includes("v2");
-  const schemas = modelSchemas(model);
-  const hasKeys = options.keys !== undefined;
-  const { modelNames: names } = options;
-  const apis = [
-    ...(names === undefined ? [] : [describedModels({ names, hasKeys, hasMoves })]),
-    ...describedApis(model, { apis: config.api, hasKeys }),
-  ];
-  describeRoutes(app, {
-    schemas,
-    example: model.shortExample,
-    hasKeys,
-    hasWebhooks: config.webhookSecret.length > 0,
-    hasPage: config.api.includes("page"),
-    apis,
-  });
+/** Answers a request, after it has found the model of the request. */
+export type App = (request: Request, context: RequestContext) => Response | Promise<Response>;
+
+export function createApp(options: AppOptions): App {
+  const { names, metrics, lifecycle, siblings, config, keys, onInternalError } = options;
+  const hasKeys = keys !== undefined;
+  const app = new Hono({ getPath: (_, found) => pathFor(found?.env) });
+  addChecks(app, options);
   // Every front reads the queue, so no front forwards a request to another.
-  const forwarding = options.isQueued ? undefined : siblings;
-  const predictionRoutes: PredictionRoutes = {
-    ...options,
-    siblings: forwarding,
-    large: new LargeAnswers(options.memory),
-  };
+  const predictionRoutes = { ...options, siblings: options.isQueued ? undefined : siblings };
   addPredictionRoutes(app, predictionRoutes);
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
   addFavicon(app);
-  if (config.api.includes("docs")) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
-  // The page needs no API key. On a server with keys, it therefore does not show the model's name and description.
-  const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
-  if (config.api.includes("page")) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
-  app.get("/", (c) =>
-    c.json({
+  if (config.api.includes("docs")) addDocsRoutes(app, hasKeys);
+  if (config.api.includes("page")) addPageRoutes(app, { names, hasKeys, lifecycle });
+  app.get("/", (c) => {
+    const model = modelOf(c);
+    return c.json({
       name: model.name,
       tag: model.tag,
       digest: model.digest,
@@ -114,42 +83,46 @@ export function createApp(options: AppOptions): OpenAPIHono {
       output_schema: model.outputSchema,
       ...(model.partSchema === undefined ? {} : { part_schema: model.partSchema }),
       demo_output_schema: model.demoOutputSchema,
-    }),
-  );
-  app.get("/examples", (c) => c.json(model.examples));
+    });
+  });
+  app.get("/examples", (c) => c.json(modelOf(c).examples));
+  addModelsRoute(app, names, config);
   addMetricsRoute(app, options.allMetrics, siblings);
-  const { onHold = () => {}, peerOf = () => undefined } = options;
-  if (hasAdminPort) addControlRoutes(app, { ...options, onHold });
-  if (config.api.includes("docs"))
-    app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
-  const refused = (c: Context, problem: Problem) => {
-    metrics.rejected(refusalOf(problem));
+  if (config.adminPort !== undefined) addControlRoutes(app, options);
+  if (config.api.includes("docs")) addDocument(app, options);
+  const refused = (c: Context, error: unknown): Problem => {
+    const problem = problemOf(error);
+    const context = contextOf(c);
+    if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, context);
+    (context.served?.metrics ?? metrics).rejected(refusalOf(problem));
     logRefusal(c, problem);
     return problem;
   };
-  const refusedBy = (c: Context, error: unknown) => {
-    const problem = problemOf(error);
-    if (problem.code === "internal" || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
-    return refused(c, problem);
-  };
-  const apiError = addApis(app, config.api, { ...options, onHold, peerOf, refused: refusedBy });
+  const apiError = addApis(app, { ...options, hasKeys, refused });
   app.notFound((c) => {
+    const { path } = contextOf(c);
+    if (path.startsWith("/models/")) throw unknownName(names, path.slice("/models/".length));
+    // All paths of a model that cannot answer have its error.
+    modelOf(c);
     throw new ProblemError(unknownRoute(app, c));
   });
   app.onError((error, c) => {
-    const problem = refusedBy(c, error);
+    const problem = refused(c, error);
     return apiError(c, problem, error) ?? problemResponse(c, problem);
   });
-  return app;
+  const find = modelFinder({ config, keys, names });
+  return (request, context) => {
+    find(request, context);
+    return app.fetch(request, context);
+  };
 }
 
-export interface GuardOptions {
-  readonly config: HttpOptions;
-  readonly keys?: ApiKeys | undefined;
+function pathFor(env: unknown): string {
+  return env instanceof RequestContext ? env.path : "/";
 }
 
-/** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port and API key. */
-export function guard(app: Pick<OpenAPIHono, "use">, { config, keys }: GuardOptions): void {
+/** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port, API key and state. */
+function addChecks(app: Hono, { config, keys, lifecycle }: AppOptions): void {
   const { corsOrigin } = config;
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
@@ -160,6 +133,7 @@ export function guard(app: Pick<OpenAPIHono, "use">, { config, keys }: GuardOpti
   const checks = [refuseOtherHosts(config, keys), refuseForeignOrigins(corsOrigin)];
   if (config.adminPort !== undefined) checks.push(separatePorts);
   if (keys !== undefined) checks.push(requireKey(keys));
+  checks.push(refuseUntilReady(lifecycle, (c) => config.api.includes("page") && isForPage(c)));
   // One middleware for all checks: each further middleware costs every request some promises.
   app.use((c, next) => {
     for (const check of checks) check(c);
@@ -167,11 +141,43 @@ export function guard(app: Pick<OpenAPIHono, "use">, { config, keys }: GuardOpti
   });
 }
 
+/** Adds GET /openapi.json. The document of a model is made at the first request for it. */
+function addDocument(app: Hono, options: AppOptions): void {
+  const documentsOf = perModel(() => new Map<string, string>());
+  app.get("/openapi.json", (c) => {
+    const documents = documentsOf(c);
+    const { modelPath } = contextOf(c);
+    const text = documents.get(modelPath) ?? JSON.stringify(documentFor(modelOf(c), modelPath, options));
+    documents.set(modelPath, text);
+    return c.body(text, 200, { "Content-Type": "application/json" });
+  });
+}
+
+function documentFor(model: ServedModel, modelPath: string, { names, config, keys, version }: AppOptions) {
+  const hasKeys = keys !== undefined;
+  const hasMoves = hasKeys && config.adminPort === undefined && config.api.includes("v2");
+  const apis = [
+    ...(modelPath === "" ? [describedModels({ names: names.list.map(({ name }) => name), hasKeys, hasMoves })] : []),
+    ...describedApis(model, { apis: config.api, hasKeys }),
+  ];
+  const described = new OpenAPIHono();
+  describeRoutes(described, {
+    schemas: modelSchemas(model),
+    example: model.shortExample,
+    hasKeys,
+    hasWebhooks: config.webhookSecret.length > 0,
+    hasPage: config.api.includes("page"),
+    apis,
+  });
+  const basePath = `${config.basePath}${modelPath}`;
+  return described.getOpenAPI31Document(documentOf(model, { version, basePath, hasKeys, apis }));
+}
+
 /**
  * Logs a refused request: as a warning for overload (429) and unavailability (503), which concern the operator, else at `debug`. Refused health
  * probes are logged at `debug`, since they repeat.
  */
-export function logRefusal(c: Context, problem: Problem): void {
+function logRefusal(c: Context, problem: Problem): void {
   const status = problemStatus(problem);
   const context = contextOf(c);
   const { path } = context;
@@ -191,8 +197,9 @@ function nothingAt(path: string, hasDocs = false): Problem {
 }
 
 /** The error for a path or method without a route: 405 with `Allow` if the path has other methods, else 404. */
-function unknownRoute(app: OpenAPIHono, c: Context): Problem {
-  const { method, path } = c.req;
+function unknownRoute(app: Hono, c: Context): Problem {
+  const { method } = c.req;
+  const { path } = contextOf(c);
   const methods = new Set(app.routes.map((route) => route.method));
   // Hono lists middleware as a route for all methods.
   methods.delete(METHOD_NAME_ALL);

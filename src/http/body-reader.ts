@@ -27,16 +27,19 @@ export interface BodyLimits {
   readonly uploads: Uploads;
   /** The body's APIs take smaller bodies than `maxBytes`, because the event loop parses their JSON. */
   readonly isMessage?: boolean | undefined;
-  /** Has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type. */
-  readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
 /**
  * Reads a body as JSON text without parsing it, and converts a form to JSON. Counts its memory against --max-memory: before reading if the length is
  * known, else with each chunk.
+ * @param decoder has the schema of the inputs, which gives the types of form fields. Without it, form fields may have any type
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
-export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
+export async function readBody(
+  request: Request,
+  limits: BodyLimits,
+  decoder?: Pick<InputDecoder, "expected">,
+): Promise<ReadBody> {
   const boundary = checkMediaType(request.headers);
   const { chunks, bytes, charge } = await receive(request, limits);
   try {
@@ -47,7 +50,7 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
     }
     using formMemory = limits.memory.add("bodies", 0);
     const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
-    const body = await inputsOfForm(parts, boundary, limits.decoder?.expected ?? anything, (added) => {
+    const body = await inputsOfForm(parts, boundary, decoder?.expected ?? anything, (added) => {
       formMemory.mustGrow(added);
     });
     const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);

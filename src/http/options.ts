@@ -19,6 +19,8 @@ export interface TlsPaths {
 }
 
 export interface HttpOptions {
+  /** Path before all routes; empty without one. Some proxies remove it from requests, and others keep it. */
+  readonly basePath: string;
   readonly host: string;
   readonly allowedHosts: readonly string[] | undefined;
   readonly corsOrigin: readonly string[] | undefined;

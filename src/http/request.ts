@@ -8,6 +8,8 @@ import type { Origin } from "../predictions/predictions.ts";
 import type { Status } from "../predictions/record.ts";
 import type { ApiKey } from "./access/api-key.ts";
 import type { RequestMetrics } from "./metrics.ts";
+import { ProblemError } from "./problem.ts";
+import type { ServedModel, ServedName } from "./served-model.ts";
 
 /** Valid `X-Request-Id`: 1 to 128 printable ASCII characters. */
 const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
@@ -24,10 +26,10 @@ export class RequestContext implements Origin {
   isSampled: boolean | undefined;
   tracestate: string | undefined;
   readonly isHead: boolean;
-  /** The path that a model's router matches, without the prefix. */
+  /** The path that the router matches: without --base-path, and without the name of a model. */
   path = "/";
-  /** The start of the request's path that the router of a model does not see, such as `/models/digits`. Undefined means --base-path. */
-  prefix: string | undefined = undefined;
+  /** The name in the path, or the first name of the server. Undefined if the server does not have the name in the path. */
+  served: ServedName | undefined = undefined;
   /** `/models/NAME` if the path names a model, else empty. */
   modelPath = "";
   /** Counts the answer in the metrics of the request's model. If undefined, the server's metrics count it. */
@@ -111,20 +113,25 @@ export function fieldsOf(
   return new LogFields({ ...more, request_id: origin?.requestId, trace_id: origin?.traceId, span_id: origin?.spanId });
 }
 
-type GetPath = (request: Request, options?: { readonly env?: unknown }) => string;
+/** The model of the request. @throws ProblemError why the model cannot answer */
+export function modelOf(c: Context): ServedModel {
+  const model = contextOf(c).served?.model;
+  if (model === undefined) throw new ProblemError({ code: "not_found", detail: "there is no model of this name" });
+  if (model instanceof ProblemError) throw model;
+  return model;
+}
 
-/**
- * Creates Hono's `getPath`: the path that the router matches, without a prefix and without a slash at the end.
- * @param basePath a prefix that some proxies remove and others keep, such as `/models/digits`; empty without a prefix
- */
-export function pathsBelow(basePath: string): GetPath {
-  return (request, options) => {
-    const given = pathOf(request);
-    const context = options?.env instanceof RequestContext ? options.env : undefined;
-    const prefix = context?.prefix ?? basePath;
-    const path = prefix === "" ? given : withoutPrefix(given, prefix);
-    if (context !== undefined) context.path = path;
-    return path;
+/** Makes a value for each model, at the first request for the model. */
+export function perModel<T>(make: (model: ServedModel) => T): (c: Context) => T {
+  const made = new WeakMap<ServedModel, { readonly value: T }>();
+  return (c) => {
+    const model = modelOf(c);
+    let known = made.get(model);
+    if (known === undefined) {
+      known = { value: make(model) };
+      made.set(model, known);
+    }
+    return known.value;
   };
 }
 

@@ -4,9 +4,9 @@ import { unreadyReasons } from "../base/labels.ts";
 import type { Family, Labels } from "../http/metrics.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { Replica } from "../predictions/redis/replica.ts";
-import { batchSizeOf } from "./front-app.ts";
 import type { FrontModel } from "./front-model.ts";
 import type { Gauges } from "./metrics/metrics.ts";
+import { batchSizeOf } from "./served-model.ts";
 
 export function gaugesOf(front: FrontModel): Gauges {
   const { options, build, shared } = front;

@@ -1,11 +1,5 @@
-/**
- * The ports of an HTTP process. Until its models are ready, the ports answer health checks, and other requests with
- * 503.
- */
-
+/** The ports of a front. Both have the same app. */
 import { type Fetch, Listener, type ListenOptions, type Peer } from "../http/listener.ts";
-import { createStartingApp, type Lifecycle } from "../http/routes/health.ts";
-import { withContext } from "../http/with-context.ts";
 import type { ServeConfig } from "./config.ts";
 import type { FrontOptions } from "./front-options.ts";
 
@@ -22,41 +16,26 @@ export function adminListening(
 export class FrontPort implements AsyncDisposable {
   readonly #options: Pick<FrontOptions, "config" | "listening">;
   readonly #opened = new AsyncDisposableStack();
-  readonly #starting: Fetch;
-  readonly #adminStarting: Fetch;
   #listener: Listener | undefined;
   #admin: Listener | undefined;
 
-  constructor({ config, listening, models: [model] }: FrontOptions, lifecycle: Lifecycle) {
+  constructor({ config, listening }: FrontOptions) {
     this.#options = { config, ...(listening && { listening }) };
-    const { basePath, accessLog, api } = config;
-    const name = config.apiKeys === undefined ? model.name : "sconce";
-    const clients = config.role === "worker" ? {} : { api, ...(api.includes("page") ? { name } : {}) };
-    const app = createStartingApp(lifecycle, { basePath, ...clients });
-    this.#starting = withContext(app.fetch, { accessLog, peerOf: this.peerOf });
-    const admin = createStartingApp(lifecycle, { basePath });
-    this.#adminStarting = withContext(admin.fetch, { accessLog, isAdmin: true, peerOf: this.adminPeerOf });
-  }
-
-  /** Opens the ports. @throws SconceError `address_in_use` */
-  open(): Listener {
-    const { config, listening } = this.#options;
-    const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
-    listener.warnOfCertificate();
-    const admin = adminListening(config, listening);
-    if (admin !== undefined) this.#admin = this.#opened.adopt(new Listener(admin, this.#adminStarting), close);
-    this.#listener = listener;
-    return listener;
   }
 
   /**
-   * Answers all requests with these functions from now on. Opens the ports if they are closed.
+   * Opens the ports, unless they are open.
    * @returns the server's URL
+   * @throws SconceError `address_in_use`
    */
-  serve(fetch: Fetch, adminFetch: Fetch): URL {
-    const listener = this.#listener ?? this.open();
-    listener.fetch = fetch;
-    if (this.#admin !== undefined) this.#admin.fetch = adminFetch;
+  open(fetch: Fetch, adminFetch: Fetch): URL {
+    if (this.#listener !== undefined) return this.#listener.url;
+    const { config, listening } = this.#options;
+    const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, fetch), close);
+    listener.warnOfCertificate();
+    const admin = adminListening(config, listening);
+    if (admin !== undefined) this.#admin = this.#opened.adopt(new Listener(admin, adminFetch), close);
+    this.#listener = listener;
     return listener.url;
   }
 

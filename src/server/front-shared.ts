@@ -31,16 +31,15 @@ export interface FrontShared {
 }
 
 /**
- * Opens the shared parts, the port first.
+ * Opens the shared parts, except the port.
  * @param opened gets the parts, and closes them when it is disposed
- * @throws SconceError `address_in_use`, or `usage` for a faulty file of API keys or a wrong variable of OpenTelemetry
+ * @throws SconceError `usage` for a faulty file of API keys or a wrong variable of OpenTelemetry
  */
 export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
   const { config, metrics = new Metrics() } = options;
   const lifecycle = new Lifecycle();
   if (options.wasReady) lifecycle.phase = "restarting";
-  const port = opened.use(new FrontPort(options, lifecycle));
-  if (options.listensLate !== true) port.open();
+  const port = opened.use(new FrontPort(options));
   const memory = new MemoryAccount({
     maxBytes: maxMemoryOf(config),
     ...(options.memory && { siblings: options.memory }),

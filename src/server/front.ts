@@ -1,10 +1,14 @@
 /** An HTTP process (front): opens the port, sets up the models, accepts predictions, and drains when it stops. */
+import { version } from "../../package.json";
+import { log } from "../base/log.ts";
+import { logLimit } from "../base/log-limit.ts";
 import { until } from "../base/until.ts";
+import { type App, createApp } from "../http/app.ts";
 import { withContext } from "../http/with-context.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { FrontOptions } from "./front-options.ts";
 import type { FrontPort } from "./front-port.ts";
-import { openShared } from "./front-shared.ts";
+import { type FrontShared, openShared } from "./front-shared.ts";
 import { ServedModels } from "./served-models.ts";
 
 /**
@@ -36,20 +40,24 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   await using opened = new AsyncDisposableStack();
   const shared = await openShared(options, opened);
   const { lifecycle, port, siblings, metrics, tracing } = shared;
-  const models = await ServedModels.open(shared, opened);
+  const models = new ServedModels(shared);
+  const app = appOf(shared, models);
+  const counting = { metrics, tracing, accessLog };
+  const answers = [
+    withContext(app, { ...counting, peerOf: port.peerOf }),
+    withContext(app, { ...counting, isAdmin: true, peerOf: port.adminPeerOf }),
+  ] as const;
+  if (options.listensLate !== true) port.open(...answers);
+  await models.open(opened);
   lifecycle.hindrance = () => models.hindrance;
   if (siblings !== undefined) {
-    const fetch = withContext(models.fetch, { accessLog: false, isForwarded: true });
-    opened.use(siblings.listen(fetch, models.metrics));
+    opened.use(siblings.listen(withContext(app, { accessLog: false, isForwarded: true }), models.metrics));
   }
   await options.started?.();
   const { hasClaim = true } = options;
   await Promise.all(models.opened.map((model) => model.start(hasClaim)));
-  const url = port.serve(
-    withContext(models.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
-    withContext(models.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
-  );
   lifecycle.phase = "ready";
+  const url = port.open(...answers);
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
@@ -67,6 +75,24 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     models,
     claim: async () => void (await Promise.all(models.opened.map((model) => model.claim()))),
   };
+}
+
+function appOf(shared: FrontShared, names: ServedModels): App {
+  const { options, port } = shared;
+  const { config, control } = options;
+  return createApp({
+    ...shared,
+    names,
+    config,
+    control,
+    version,
+    allMetrics: names.metrics,
+    isQueued: config.queue !== undefined,
+    onInternalError: (error, context) =>
+      logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
+    onHold: port.hold,
+    peerOf: port.peerOf,
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Refuses requests without a valid API key, except to some open paths, and requests that their key does not permit. */
 import type { Context } from "hono";
 import { changesServer, INDEX } from "../admin.ts";
-import { prefersHtml } from "../page/page.ts";
+import { isForPage } from "../page/page.ts";
 import { ProblemError } from "../problem.ts";
 import { type Check, contextOf } from "../request.ts";
 import type { ApiKeys } from "./api-keys.ts";
@@ -36,9 +36,8 @@ export function requireKey(keys: ApiKeys): Check {
  * at these paths.
  */
 function isOpen(c: Context, path: string): boolean {
-  if (openPath.test(path)) return true;
   // The routes choose HTML or JSON by prefersHtml(), too, so a request for JSON always needs a key.
-  return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
+  return openPath.test(path) || isForPage(c);
 }
 
 function permissionFor(method: string, path: string): Permission {

@@ -25,10 +25,10 @@ import { type ClientOptions, RequestClient } from "../client.ts";
 import type { HttpOptions } from "../options.ts";
 import { ProblemError } from "../problem.ts";
 import { contextOf } from "../request.ts";
+import type { ServedModel } from "../served-model.ts";
 import type { Uploads } from "../uploads.ts";
 
 export interface WaitedOptions extends ClientOptions {
-  readonly predictions: Predictions;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
   readonly config: HttpOptions;
@@ -61,11 +61,13 @@ const MAX_WAIT_MS = 2 ** 31 - 1;
 
 export class WaitedPredictions {
   readonly #options: WaitedOptions;
+  readonly #predictions: Predictions;
   readonly #limits: BodyLimits;
 
-  constructor(options: WaitedOptions) {
+  constructor(options: WaitedOptions, { predictions }: Pick<ServedModel, "predictions">) {
     const { memory, uploads, config } = options;
     this.#options = options;
+    this.#predictions = predictions;
     this.#limits = { maxBytes: config.maxBodyBytes, memory, uploads };
   }
 
@@ -75,17 +77,11 @@ export class WaitedPredictions {
    * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408, 413 or 415
    */
   async read(c: Context, { isMessage }: Pick<BodyLimits, "isMessage">): Promise<ReadBytes> {
-    const { predictions } = this.#options;
     const limits = { ...this.#limits, isMessage };
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
     // A body above the limit gets 413 later, so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-    if (bytes <= maxBytesOf(limits)) predictions.admit({ ...this.#asked(c), bytes });
+    if (bytes <= maxBytesOf(limits)) this.#predictions.admit({ ...this.#asked(c), bytes });
     return readBytes(c.req.raw, limits);
-  }
-
-  /** Reads a message even if the queue is full, since the request may not start a prediction. */
-  async readMessage(raw: Request): Promise<ReadBytes> {
-    return readBytes(raw, { ...this.#limits, isMessage: true });
   }
 
   /**
@@ -102,7 +98,7 @@ export class WaitedPredictions {
     }
     const asked = { ...this.#asked(c), bytes: Math.max(bytes, length), timeoutMs };
     const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
-    const record = await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin });
+    const record = await this.#predictions.create({ ...asked, kind: "prediction", body, charge, origin });
     Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
     return endOf(record);
   }
@@ -121,6 +117,11 @@ export class WaitedPredictions {
     const client = new RequestClient(c.req.raw, this.#options, contextOf(c));
     return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
   }
+}
+
+/** Reads a message even if the queue is full, since the request may not start a prediction. */
+export function readMessage(raw: Request, { memory, uploads, config }: WaitedOptions): Promise<ReadBytes> {
+  return readBytes(raw, { maxBytes: config.maxBodyBytes, memory, uploads, isMessage: true });
 }
 
 /**

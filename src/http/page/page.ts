@@ -6,9 +6,10 @@ import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
-import type { ModelState } from "../../base/labels.ts";
 import { ImmutableAssets } from "../assets.ts";
-import { urlOf } from "../request.ts";
+import { contextOf, modelOf, urlOf } from "../request.ts";
+import type { Lifecycle } from "../routes/health.ts";
+import type { ServedName, ServedNames } from "../served-model.ts";
 
 const assets = new ImmutableAssets({
   page: "/demo",
@@ -41,34 +42,39 @@ const start = html`<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">`;
 
-export interface PageModel {
-  readonly name: string;
-  readonly description: string;
-  /** Whether the model is loaded. Until then only browsers get the page, with status 503, and the page waits for the model. */
-  readonly isReady: boolean;
-  /** Relative URL to which GET / redirects browsers; by default the page of the model. */
-  readonly home?: string | undefined;
+export interface PageOptions {
+  readonly names: ServedNames;
+  /** Whether the server has API keys. The page needs none, so it then does not show the name and the description of the model. */
+  readonly hasKeys: boolean;
+  readonly lifecycle: Lifecycle;
 }
 
-export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isReady, home = "demo" }: PageModel): void {
+/** Adds GET /demo, and the redirect of browsers from GET / to it. Until the server is ready, the page has status 503, and waits. */
+export function addPageRoutes(app: Pick<Hono, "get">, { names, hasKeys, lifecycle }: PageOptions): void {
   app.get("/", (c, next) => {
     c.header("Vary", "Accept");
-    return prefersHtml(c) ? Promise.resolve(c.redirect(below(c, home))) : next();
+    // The names of the models are on a page that needs a key.
+    const hasList = contextOf(c).modelPath === "" && names.list.length > 1 && !hasKeys;
+    return prefersHtml(c) ? Promise.resolve(c.redirect(below(c, hasList ? "models" : "demo"))) : next();
   });
   app.get("/demo", async (c, next) => {
+    const isReady = lifecycle.pending === undefined;
     if (!isReady && !prefersHtml(c)) return next();
+    const name = contextOf(c).served?.name;
+    const description = isReady ? modelOf(c).description : "";
     // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
     if (!isReady) c.header("Retry-After", "1");
+    const shown = hasKeys || name === undefined ? "sconce" : name;
     const page = html`${start}
-<meta name="description" content="${description}">
-<title>${name}</title>
+<meta name="description" content="${hasKeys ? "" : description}">
+<title>${shown}</title>
 <link rel="icon" href="favicon.ico">
 <link rel="stylesheet" href="${folder}/page.css">
 <script type="module" src="${folder}/page.js"></script>
 </head>
-<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${name}.</noscript></body>
+<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${shown}.</noscript></body>
 </html>
 `;
     return c.html(page, isReady ? 200 : 503, headers);
@@ -76,21 +82,14 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   assets.addRoute(app);
 }
 
-interface PageListModel {
-  readonly name: string;
-  readonly state: ModelState;
-  readonly reason: string | undefined;
-  readonly served: Pick<PageModel, "description"> | undefined;
-}
-
 /** The page that lists the models of a server. It has the style of the models' pages, and no script. */
-export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
+export async function listPage(c: Context, models: readonly ServedName[]): Promise<Response> {
   // "./": a browser takes `digits:v1/demo` for a URL with the scheme `digits`.
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["./", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", draining: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
-    ({ name, served, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
-<h2>${name}</h2><p>${served?.description ?? ""}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
+    ({ name, model, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
+<h2>${name}</h2><p>${descriptionOf(model)}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
 </a></li>`,
   );
   const page = html`${start}
@@ -104,6 +103,10 @@ export async function listPage(c: Context, models: readonly PageListModel[]): Pr
   return c.html(page, 200, headers);
 }
 
+export function descriptionOf(model: ServedName["model"]): string {
+  return "description" in model ? model.description : "";
+}
+
 /** Headers of answers with HTML. @param policy the Content-Security-Policy */
 export function securityHeaders(policy: string) {
   return { "Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff" };
@@ -113,6 +116,12 @@ export function securityHeaders(policy: string) {
 function below(c: Context, page: string): string {
   const [, last = ""] = /([^/]*)$/.exec(new URL(urlOf(c.req.raw)).pathname) ?? [];
   return last === "" ? page : `${last}/${page}`;
+}
+
+/** Whether a browser asks for the page of a model, or for the redirect to it. */
+export function isForPage(c: Context): boolean {
+  const { path } = contextOf(c);
+  return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 
 /** Whether the client prefers HTML to JSON. Browsers do. Programs that accept every type do not. */

@@ -1,10 +1,11 @@
 /** The routes of the interactive documentation (Swagger UI, with files from this program) and of the icon. */
 import { swaggerUI } from "@hono/swagger-ui";
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Hono } from "hono";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
 import { ImmutableAssets } from "../assets.ts";
 import { securityHeaders } from "../page/page.ts";
+import { modelOf } from "../request.ts";
 
 const assets = new ImmutableAssets({
   page: "/docs",
@@ -65,13 +66,14 @@ function policyOf(page: string): string {
   ].join("; ");
 }
 
-/** Adds GET /docs. `name` is the model's name; undefined on a server with API keys, where the page asks the user for a key. */
-export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
+/** Adds GET /docs. On a server with API keys, the page asks the user for a key, and does not show the model's name. */
+export function addDocsRoutes(app: Pick<Hono, "get">, hasKeys: boolean): void {
   app.get("/docs", async (c, next) => {
+    const { name } = modelOf(c);
     // Redirects /docs/ to /docs: the page's links are relative to /docs, so that they work behind a proxy with a path prefix.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
     const made = await swaggerUI({
-      title: name === undefined ? "sconce" : `${name} · sconce`,
+      title: hasKeys ? "sconce" : `${name} · sconce`,
       url: "openapi.json",
       baseUrl: "docs/assets",
       version: await assets.digest(),
@@ -79,7 +81,7 @@ export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void 
       tryItOutEnabled: true,
       deepLinking: true,
       onComplete,
-      ...(name === undefined ? { requestInterceptor, responseInterceptor } : {}),
+      ...(hasKeys ? { requestInterceptor, responseInterceptor } : {}),
     })(c, next);
     const page = await (made ?? new Response()).text();
     return c.html(page, 200, securityHeaders(policyOf(page)));
@@ -87,7 +89,7 @@ export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void 
   assets.addRoute(app);
 }
 
-export function addFavicon(app: OpenAPIHono): void {
+export function addFavicon(app: Pick<Hono, "get">): void {
   // Browsers always request this icon. Without a route, metrics would count the requests as errors.
   app.get("/favicon.ico", (c) =>
     c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),

@@ -1,11 +1,9 @@
-import { Hono } from "hono";
+/** The state of the server and of each model, and the routes of health checks and metrics. */
+import type { Context, Hono } from "hono";
 import type { Refusal, Unready } from "../../base/labels.ts";
-import { addStartingV2 } from "../apis/v2/starting.ts";
 import type { MetricsText } from "../metrics.ts";
-import type { ApiName } from "../options.ts";
-import { addPageRoutes } from "../page/page.ts";
-import { ProblemError, problemOf, problemResponse } from "../problem.ts";
-import { pathsBelow } from "../request.ts";
+import { ProblemError } from "../problem.ts";
+import { type Check, contextOf, modelOf } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
@@ -36,19 +34,44 @@ export class Lifecycle {
     this.#phase = phase;
   }
 
+  /** The phase before the server is ready; undefined afterwards. */
+  get pending(): "starting" | "restarting" | undefined {
+    return this.phase === "starting" || this.phase === "restarting" ? this.phase : undefined;
+  }
+
   /** Why the server is not ready; undefined if it is ready. */
   get unready(): Unready | undefined {
     return this.phase === "ready" ? this.hindrance() : this.phase;
   }
 }
 
+/** Why the model in the path is not ready, or the server if the path names no model. Undefined if it is ready. */
+export function unreadyOf(c: Context, lifecycle: Lifecycle): Unready | undefined {
+  const { modelPath, served } = contextOf(c);
+  if (modelPath === "" || served === undefined) return lifecycle.unready;
+  // Throws the fault of a broken model.
+  if (lifecycle.pending === undefined) modelOf(c);
+  return served.unready;
+}
+
 export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
   app.get("/health/live", (c) => c.json({ status: "live" }));
   app.get("/health/ready", (c) => {
-    const { unready } = lifecycle;
+    const unready = unreadyOf(c, lifecycle);
     if (unready === undefined) return c.json({ status: "ready" });
     throw notReady(unready);
   });
+}
+
+/** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
+const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
+
+/** Refuses requests until the server is ready. @param isPage whether the request is for a page that waits for the model */
+export function refuseUntilReady(lifecycle: Lifecycle, isPage: (c: Context) => boolean): Check {
+  return (c) => {
+    const { pending } = lifecycle;
+    if (pending !== undefined && !startingPath.test(contextOf(c).path) && !isPage(c)) throw notReady(pending);
+  };
 }
 
 export function addMetricsRoute(app: Pick<Hono, "get">, metrics: MetricsText, siblings: Siblings | undefined): void {
@@ -56,26 +79,6 @@ export function addMetricsRoute(app: Pick<Hono, "get">, metrics: MetricsText, si
     const text = metrics.text((await siblings?.metrics()) ?? []);
     return c.body(text, 200, { "Content-Type": prometheusType });
   });
-}
-
-export interface StartingOptions {
-  /** Name of the model, for a page that waits for the model. Without a name, browsers get the same 503 as other clients. */
-  readonly name?: string | undefined;
-  readonly basePath?: string;
-  /** Served APIs of other servers, whose clients expect another format of errors. */
-  readonly api?: readonly ApiName[];
-}
-
-/** The app until the model is loaded: health checks, a page that waits for the model, and 503 for other requests. */
-export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "", api = [] }: StartingOptions = {}): Hono {
-  const app = new Hono({ getPath: pathsBelow(basePath) });
-  const unready = lifecycle.unready ?? "starting";
-  addHealthRoutes(app, lifecycle);
-  if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
-  if (api.includes("v2")) addStartingV2(app, reasons[unready].detail);
-  app.notFound((c) => problemResponse(c, notReady(unready).problem));
-  app.onError((error, c) => problemResponse(c, problemOf(error)));
-  return app;
 }
 
 interface Reason {
@@ -96,6 +99,6 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   draining: { detail: "the server is stopping", refusal: "drain" },
 };
 
-function notReady(unready: Unready): ProblemError {
+export function notReady(unready: Unready): ProblemError {
   return new ProblemError({ code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
 }

@@ -1,6 +1,5 @@
 /** The routes of files in outputs: decode the data URI of an output and answer its bytes. */
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import { getExtension } from "hono/utils/mime";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -10,11 +9,11 @@ import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
-import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
+import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
 import { type OutputFile, OutputFileCache } from "../output-file-cache.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
 import { type Family, families, recordPath } from "../record-json.ts";
-import { contextOf, urlOf } from "../request.ts";
+import { contextOf, modelOf, perModel, urlOf } from "../request.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
@@ -30,10 +29,10 @@ const fileHeaders = {
 };
 
 export function addOutputFileRoutes(
-  app: OpenAPIHono,
-  { predictions, siblings, memory, large }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory" | "large">,
+  app: Hono,
+  { siblings, memory }: Pick<PredictionRoutes, "siblings" | "memory">,
 ): void {
-  const cache = new OutputFileCache(memory);
+  const filesOf = perModel(() => ({ cache: new OutputFileCache(memory), large: new LargeAnswers(memory) }));
   for (const family of families) {
     const { path, kind, lists } = family;
     for (const list of lists) {
@@ -43,7 +42,8 @@ export function addOutputFileRoutes(
         const id = context.ownId(c.req.param("id"));
         const forwarded = await siblings?.forward(id, raw, context);
         if (forwarded !== undefined) return forwarded;
-        using watched = await predictions.watch(kind, id, () => {});
+        const { cache, large } = filesOf(c);
+        using watched = await modelOf(c).predictions.watch(kind, id, () => {});
         const record = watched?.record;
         if (watched === undefined || record === undefined) throw unknownPrediction();
         context.model = record.model;

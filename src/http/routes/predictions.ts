@@ -1,38 +1,30 @@
 /** The routes of predictions and demo predictions. Translates between HTTP and the interface `Predictions`. */
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { InputDecoder } from "../../pipeline/inputs/input-decoder.ts";
+import type { Context, Hono } from "hono";
 import { memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
-import type { AskedPrediction, Predictions, Watched, Watcher } from "../../predictions/predictions.ts";
+import type { AskedPrediction, Watched, Watcher } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import { announcedBytes, readBody } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
-import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
+import { bodyOf, LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
 import type { HttpOptions } from "../options.ts";
 import { unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
-import { contextOf, type RequestContext } from "../request.ts";
+import { contextOf, modelOf, perModel, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
 import type { Uploads } from "../uploads.ts";
 
 export interface PredictionRoutes {
-  readonly predictions: Predictions;
-  /** Forwards requests to the server's other HTTP processes, since each prediction belongs to one process. */
+  /** Forwards requests to the server's other fronts, since each prediction belongs to one front. Undefined with a queue. */
   readonly siblings?: Siblings | undefined;
   readonly config: HttpOptions;
-  /** Path before the routes, for `Location` headers: --base-path, and `/models/NAME` if the request names a model. */
-  readonly basePath: string;
-  readonly decoder: Pick<InputDecoder, "expected">;
-  /** Whether the model is not loaded now. Accepted predictions then wait until it is. */
-  readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  readonly large: LargeAnswers;
-  readonly onHold?: OnHold;
-  readonly peerOf?: PeerOf;
+  readonly onHold: OnHold;
+  readonly peerOf: PeerOf;
 }
 
 interface Asked extends AskedPrediction {
@@ -41,28 +33,15 @@ interface Asked extends AskedPrediction {
   readonly chosen?: string;
 }
 
-export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const {
-    predictions,
-    siblings,
-    memory,
-    uploads,
-    large,
-    isLoading,
-    decoder,
-    basePath,
-    onHold = () => {},
-    peerOf = () => undefined,
-  } = options;
-  const clientOptions = { onHold, peerOf };
-  const bodyLimits = { maxBytes: options.config.maxBodyBytes, memory, uploads, decoder };
-  const locationOf = (family: Family, id: string) => `${basePath}${recordPath(family, id)}`;
-  const events = async (
-    family: Family,
-    raw: Request,
-    { context, isKnown = true, ...streamed }: Streamed,
-  ): Promise<Response> => {
+export function addPredictionRoutes(app: Hono, options: PredictionRoutes): void {
+  const { siblings, memory, uploads, onHold, config } = options;
+  const bodyLimits = { maxBytes: config.maxBodyBytes, memory, uploads };
+  const largeOf = perModel(() => new LargeAnswers(memory));
+  const events = async (c: Context, family: Family, { isKnown = true, ...streamed }: Streamed): Promise<Response> => {
+    const { raw } = c.req;
     const { kind } = family;
+    const context = contextOf(c);
+    const { predictions, isLoading } = modelOf(c);
     const lastEventId = streamed.create === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
@@ -77,6 +56,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       // Nobody can read the prediction: its client has disconnected, and no other client knows the id.
       if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
+    const large = largeOf(c);
     const stream = new EventStream({ family, lastEventId, large, memory, isLoading, onPredictionEnd, onStreamEnd });
     const { changed } = stream;
     const begun = (begunWatched: Watched) => {
@@ -96,92 +76,93 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const body = stream.body(watched);
     // If the client has disconnected before this line, Bun does not cancel the body.
     if (raw.signal.aborted) await body.cancel();
-    const location = made === undefined ? {} : { Location: locationOf(family, made.id) };
+    const location = made === undefined ? {} : { Location: locationOf(context, family, made.id) };
     context.hasIdHeader = true;
     context.model = watched.record?.model;
     const model = context.model && { "X-Model": context.model.name };
     const headers = { ...eventHeaders, ...location, ...model, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
   };
+  const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
+    `${config.basePath}${modelPath}${recordPath(family, id)}`;
   for (const family of families) {
     const { path, kind } = family;
-    const create = async (raw: Request, origin: RequestContext, asked: Asked) => {
+    const create = async (c: Context, asked: Asked) => {
+      const { raw } = c.req;
+      const origin = contextOf(c);
+      const { predictions, decoder, isLoading } = modelOf(c);
       const { chosen, timeoutMs, waitMs, webhook, client } = asked;
-      const { body, bytes, charge } = await readBody(raw, bodyLimits);
+      const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
       const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client, origin, once };
       if (asked.asksForEvents) {
-        return events(family, raw, {
-          context: origin,
+        return events(c, family, {
           create: (watcher) => predictions.create({ ...request, watcher }),
           isKnown: once !== undefined || webhook !== undefined,
         });
       }
       const record = await predictions.create(request);
-      const mustWait = !hasEnded(record) && isLoading?.() === true;
-      return answer(family, record, {
-        large,
-        context: origin,
-        location: locationOf(family, record.id),
-        waitMs,
-        mustWait,
-      });
+      const mustWait = !hasEnded(record) && isLoading();
+      const location = locationOf(origin, family, record.id);
+      return answer(family, record, { large: largeOf(c), context: origin, location, waitMs, mustWait });
     };
 
-    const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
-      (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
+    /** Forwards a request for an existing prediction, or answers it here. */
+    const here = async (
+      c: Context,
+      id: string,
+      answered: (id: string) => Response | Promise<Response>,
+    ): Promise<Response> => (await siblings?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
 
     // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
       const context = contextOf(c);
-      const asked = askedOf(c.req.raw, clientOptions, context);
+      const asked = askedOf(c.req.raw, options, context);
       const key = headers.get("idempotency-key");
       // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
-      if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
+      if (key !== null) {
+        return here(c, context.ownId(idOfKey(key, path)), (chosen) => create(c, { ...asked, chosen }));
+      }
       // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-      if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
-      return create(c.req.raw, context, asked);
+      if (asked.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(asked);
+      return create(c, asked);
     });
 
     app.put(`${path}/:id`, (c) => {
-      const { raw } = c.req;
-      return createOnce(raw, contextOf(c), {
-        ...askedOf(raw, clientOptions, contextOf(c)),
-        chosen: checkChosenId(c.req.param("id"), contextOf(c)),
-      });
+      const asked = askedOf(c.req.raw, options, contextOf(c));
+      return here(c, checkChosenId(c.req.param("id"), contextOf(c)), (chosen) => create(c, { ...asked, chosen }));
     });
 
-    app.get(`${path}/:id`, async (c) => {
-      const { raw } = c.req;
-      const id = contextOf(c).ownId(c.req.param("id"));
-      const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, clientOptions, contextOf(c));
-      const forwarded = await siblings?.forward(id, raw, contextOf(c));
-      if (forwarded !== undefined) return forwarded;
-      if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
-      const shared = large.join(recordPath(family, id));
-      const context = contextOf(c);
-      if (shared !== undefined) {
-        context.model = shared.text.model;
-        context.predictionStatus = shared.text.status;
-        return jsonResponse(shared.body, { context, waitMs });
-      }
-      return answer(family, await predictions.wait(kind, id, { waitMs, client }), { large, context, waitMs });
-    });
+    app.get(`${path}/:id`, (c) =>
+      here(c, contextOf(c).ownId(c.req.param("id")), async (id) => {
+        const { raw } = c.req;
+        if (asksForEvents(raw)) return events(c, family, { id });
+        const waitMs = waitMsOf(raw.headers.get("prefer"));
+        const context = contextOf(c);
+        const large = largeOf(c);
+        const shared = large.join(recordPath(family, id));
+        if (shared !== undefined) {
+          context.model = shared.text.model;
+          context.predictionStatus = shared.text.status;
+          return jsonResponse(shared.body, { context, waitMs });
+        }
+        const client = new RequestClient(raw, options, context);
+        const record = await modelOf(c).predictions.wait(kind, id, { waitMs, client });
+        return answer(family, record, { large, context, waitMs });
+      }),
+    );
 
     // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
-    app.get(`${path}/:id/events`, async (c) => {
-      const id = contextOf(c).ownId(c.req.param("id"));
-      const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
-      return forwarded ?? events(family, c.req.raw, { id, context: contextOf(c) });
-    });
+    app.get(`${path}/:id/events`, (c) =>
+      here(c, contextOf(c).ownId(c.req.param("id")), (id) => events(c, family, { id })),
+    );
 
-    app.post(`${path}/:id/cancel`, async (c) => {
-      const id = contextOf(c).ownId(c.req.param("id"));
-      const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
-      return forwarded ?? answer(family, await predictions.cancel(kind, id), { large, context: contextOf(c) });
-    });
+    app.post(`${path}/:id/cancel`, (c) =>
+      here(c, contextOf(c).ownId(c.req.param("id")), async (id) =>
+        answer(family, await modelOf(c).predictions.cancel(kind, id), { large: largeOf(c), context: contextOf(c) }),
+      ),
+    );
   }
 }
 
@@ -189,7 +170,6 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
 const LOADING_S = "1";
 
 interface Streamed {
-  readonly context: RequestContext;
   readonly id?: string;
   /** Creates the prediction; undefined for a request that names an existing prediction. */
   readonly create?: (watcher: Watcher) => Promise<PredictionRecord>;

@@ -3,10 +3,13 @@
  * `POST /reload` switches to a new build.
  */
 import { resolve } from "node:path";
+import { Hono } from "hono";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Listener } from "../../../http/listener.ts";
-import { createStartingApp, Lifecycle } from "../../../http/routes/health.ts";
+import { addPageRoutes } from "../../../http/page/page.ts";
+import { problemOf, problemResponse } from "../../../http/problem.ts";
+import { addHealthRoutes, Lifecycle, notReady } from "../../../http/routes/health.ts";
 import { withContext } from "../../../http/with-context.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
@@ -168,8 +171,16 @@ export class DevServer {
 /** Log of the server's reloads: this file logs the results for the author of the model. */
 const quiet = { info: (text: string) => log.debug(text), error: (text: string) => log.debug(text) };
 
+/** A port without a model: browsers get the page, which waits for the model. */
 function unready(config: ServeConfig): Listener {
-  const app = createStartingApp(new Lifecycle(), { name: "sconce dev" });
+  const lifecycle = new Lifecycle();
+  const app = new Hono();
+  addHealthRoutes(app, lifecycle);
+  addPageRoutes(app, { names: { list: [], named: () => undefined }, hasKeys: false, lifecycle });
+  app.notFound(() => {
+    throw notReady("starting");
+  });
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
   return new Listener(config, withContext(app.fetch, { accessLog: config.accessLog }));
 }
 

@@ -8,7 +8,7 @@ import {
   Server,
 } from "@modelcontextprotocol/server";
 import { type Problem, problemStatus } from "../../problem.ts";
-import type { ApiOptions } from "../api.ts";
+import type { ServedModel } from "../../served-model.ts";
 import type { Ended } from "../waited-predictions.ts";
 import type { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";
@@ -27,13 +27,18 @@ export interface Call {
 /** Clients may cache the list of tools for a minute, because the model stays the same while the server runs. */
 const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
 
+interface EndpointOptions {
+  readonly model: Pick<ServedModel, "name">;
+  readonly version: string;
+}
+
 export class Endpoint {
   readonly #tool: ModelTool;
-  readonly #options: ApiOptions;
+  readonly #options: EndpointOptions;
   readonly #calls = new WeakMap<Request, Call>();
   readonly #handler: McpHttpHandler;
 
-  constructor(tool: ModelTool, options: ApiOptions) {
+  constructor(tool: ModelTool, options: EndpointOptions) {
     this.#tool = tool;
     this.#options = options;
     this.#handler = createMcpHandler((context) => this.#server(context));

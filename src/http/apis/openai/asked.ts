@@ -4,9 +4,9 @@ import { hasCode, SconceError } from "../../../base/errors.ts";
 import { isObject } from "../../../base/json.ts";
 import { Turn } from "../../../base/turn.ts";
 import type { ReadBody, ReadBytes } from "../../body-reader.ts";
+import { ProblemError } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
-import type { ServedModel } from "../../served-model.ts";
-import type { BrokenModel } from "../api.ts";
+import type { ServedModel, ServedName } from "../../served-model.ts";
 import { type Ended, parseMessage, type WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 
@@ -74,16 +74,14 @@ export async function predict<G, T extends Inputs>(
  * Finds the model that a request names; the first model if the request names none.
  * @throws RequestFault 404 if no model has the name; ProblemError 503 for a broken model
  */
-export function modelNamed<M extends { readonly model: AskedOptions<unknown>["model"] }>(
-  asked: unknown,
-  all: readonly (M | BrokenModel)[],
-): M {
-  const isAsked = ({ model: { name, tag, digest } }: M | BrokenModel) =>
-    asked === undefined || asked === name || asked === `${name}:${tag}` || asked === `${name}@${digest}`;
-  const found = all.find(isAsked);
-  if (found !== undefined && "refusal" in found) throw found.refusal;
-  if (found !== undefined) return found;
-  const names = all.map(({ model }) => `"${model.name}"`).join(", ");
+export function modelNamed(asked: unknown, all: readonly ServedName[]): ServedModel {
+  const found = all.find(
+    ({ name, tag, digest }) =>
+      asked === undefined || asked === name || asked === `${name}:${tag}` || asked === `${name}@${digest}`,
+  );
+  if (found?.model instanceof ProblemError) throw found.model;
+  if (found !== undefined) return found.model;
+  const names = all.map(({ name }) => `"${name}"`).join(", ");
   const detail = `there is no model ${JSON.stringify(asked)}; this server has ${names} (GET /v1/models)`;
   throw new RequestFault(detail, { problem: "not_found", param: "model", code: "model_not_found" });
 }

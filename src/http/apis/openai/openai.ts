@@ -1,10 +1,13 @@
 /** Adds the routes of OpenAI's API for embeddings, of Cohere's API for reranking, and of vLLM's API for classification. */
-import type { OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import type { z } from "@hono/zod-openapi";
+import type { Context, Hono } from "hono";
 import type { OpenAi } from "../../../author/openai.ts";
+import { ProblemError } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
-import type { ServedModel } from "../../served-model.ts";
-import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "../api.ts";
+import { namesFor } from "../../routes/models.ts";
+import type { ServedModel, ServedName } from "../../served-model.ts";
+import type { ApiOptions, ErrorForm } from "../api.ts";
+import { readMessage, WaitedPredictions } from "../waited-predictions.ts";
 import { type AskedOptions, modelNamed, readRequest } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";
@@ -19,7 +22,8 @@ const needs = {
   classify: "exactly one text in its input, and labels with scores in its output",
 } as const;
 
-export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
+export function addOpenai(app: Hono, options: ApiOptions): ErrorForm {
+  const { names } = options;
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
@@ -33,22 +37,18 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   ) => {
     const schemas = new WeakMap<ServedModel, z.ZodType<G>>();
     app.post(path, async (c) => {
-      const isAlone = named.length === 1;
-      if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
-      // With several models, the body names the model and thus the queue. readMessage() therefore checks no queue before it reads the body.
-      const read = await readRequest(() =>
-        isAlone ? predictions.read(c, { isMessage: true }) : predictions.readMessage(c.req.raw),
-      );
+      // The body names the model and thus the queue. No queue is therefore checked before the body is read.
+      const read = await readRequest(() => readMessage(c.req.raw, options));
       using _ = read.charge;
-      const { model, predictions: asked, metrics } = modelNamed(read.given.model, named);
+      const model = modelNamed(read.given.model, namesFor(c, names));
       const fields = model.openai[use];
       if (fields === undefined) throw lacking(use, model);
-      if (!isAlone) contextOf(c).metrics = metrics;
+      contextOf(c).metrics = model.metrics;
       const schema = schemas.get(model) ?? schemaOf(model);
       schemas.set(model, schema);
       return await answer(c, fields, {
         model,
-        predictions: asked,
+        predictions: new WaitedPredictions(options, model),
         read: { ...read, given: checked(schema, read.given) },
       });
     });
@@ -60,11 +60,9 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
     );
   }
   post("/classify", "classify", classifyRequest, (c, fields, asked) => classify(c, { ...asked, fields }));
-  app.get("/v1/models", (c) =>
-    c.json({ object: "list", data: usable(named).map(({ model }) => describedModel(model)) }),
-  );
+  app.get("/v1/models", (c) => c.json({ object: "list", data: usable(namesFor(c, names)).map(describedModel) }));
   // The pattern `.+` also matches slashes, which names of models contain.
-  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), named).model)));
+  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namesFor(c, names)))));
   return { hasPath: isOpenaiPath, answer: errorResponse };
 }
 
@@ -79,8 +77,8 @@ type Answer<F, G> = (
   asked: AskedOptions<G> & { readonly model: ServedModel },
 ) => Promise<Response>;
 
-function usable(named: readonly (NamedModel | BrokenModel)[]): NamedModel[] {
-  return named.flatMap((each) => ("refusal" in each ? [] : each));
+function usable(names: readonly ServedName[]): ServedModel[] {
+  return names.flatMap(({ model }) => (model instanceof ProblemError ? [] : model));
 }
 
 function describedModel({ name, createdS }: ServedModel) {

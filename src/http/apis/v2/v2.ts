@@ -2,13 +2,16 @@
  * Adds the routes of the Open Inference Protocol v2 (KServe, Triton), with Triton's extensions for binary tensors, model configuration, model
  * repository and statistics.
  */
-import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import { HELD_PER_BYTE } from "../../../pipeline/inputs/body.ts";
 import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
-import { contextOf } from "../../request.ts";
+import { contextOf, modelOf, perModel } from "../../request.ts";
+import { unreadyOf } from "../../routes/health.ts";
+import { addRepositoryRoutes } from "../../routes/models.ts";
+import type { ServedModel } from "../../served-model.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
+import { WaitedPredictions } from "../waited-predictions.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
@@ -17,38 +20,17 @@ import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts"
 
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 
-export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
-  const { model, version, lifecycle, predictions, metrics, isUnloadedByClient = () => false } = options;
-  const { name, tag, digest, maxInputs } = model;
-  const inputs = tensorsOf(model.inputSchema, "input");
-  const outputs = tensorsOf(model.outputSchema, "output");
-  const byteFields = outputs.fields
-    .filter(({ values }) => values.kind === "numbers" && values.takesBytes)
-    .map((field) => field.name);
-  const metadata = {
-    name,
-    versions: [tag, NUMBERED_VERSION],
-    platform: "sconce",
-    inputs: inputs.fields.map(metadataOf),
-    outputs: outputs.fields.map(metadataOf),
-  };
-  const config = {
-    name,
-    platform: "sconce",
-    backend: "sconce",
-    version_policy: { latest: { num_versions: 1 } },
-    max_batch_size: model.batchSize,
-    input: inputs.fields.map((field) => ({ ...configOf(field), optional: !field.isRequired })),
-    output: outputs.fields.map(configOf),
-    dynamic_batching: {},
-  };
-  const readiness = (c: Context, isReady = lifecycle.unready === undefined) =>
-    c.json({ ready: isReady }, isReady ? 200 : 503);
-  // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
-  const isModelReady = () => lifecycle.unready === undefined && !isUnloadedByClient();
+export function addV2(app: Hono, options: ApiOptions): ErrorForm {
+  const { version, lifecycle } = options;
+  const protocolOf = perModel(protocolModel);
+  const readiness = (c: Context, isReady = unreadyOf(c, lifecycle) === undefined) =>
+    c.json({ ready: isReady }, isReady ? 200 : 503, isReady ? {} : { "Retry-After": "1" });
 
   const infer = async (c: Context): Promise<Response> => {
     const { raw } = c.req;
+    const { model, inputs, outputs, byteFields } = protocolOf(c);
+    const { name, maxInputs } = model;
+    const predictions = new WaitedPredictions(options, model);
     const headerLength = raw.headers.get(LENGTH_HEADER);
     const { body, bytes: bodyBytes, charge } = await predictions.read(c, { isMessage: headerLength === null });
     using releasing = new DisposableStack();
@@ -83,47 +65,68 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   };
 
   const modelRoutes: Readonly<Record<string, Route>> = {
-    "": ["GET", (c) => c.json(metadata)],
-    ready: ["GET", (c) => readiness(c, isModelReady())],
-    config: ["GET", (c) => c.json(config)],
-    stats: ["GET", (c, version) => c.json({ model_stats: [statisticsOf(metrics, name, version)] })],
+    "": ["GET", (c) => c.json(protocolOf(c).metadata)],
+    // A model that was unloaded because it was idle stays ready: its next request loads it. A model that a client unloaded is not ready.
+    ready: ["GET", (c) => readiness(c, unreadyOf(c, lifecycle) === undefined && !modelOf(c).isUnloadedByClient())],
+    config: ["GET", (c) => c.json(protocolOf(c).config)],
+    stats: [
+      "GET",
+      (c, version) => c.json({ model_stats: [statisticsOf(modelOf(c).metrics, modelOf(c).name, version)] }),
+    ],
     infer: ["POST", infer],
   };
-  const serverRoutes: Readonly<Record<string, Route>> = {
-    "": ["GET", (c) => c.json({ name: "sconce", version, extensions })],
-    "health/live": ["GET", (c) => c.json({ live: true })],
-    "health/ready": ["GET", (c) => readiness(c)],
-    "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
-    "repository/index": [
-      "POST",
-      (c) => c.json([{ name, version: tag, state: isModelReady() ? "READY" : "UNAVAILABLE" }]),
-    ],
-  };
-  const routeOf = (path: string): { readonly route: Route | undefined; readonly version?: string | undefined } => {
-    const server = Object.hasOwn(serverRoutes, path) ? serverRoutes[path] : undefined;
-    const match = /^models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
-    if (server !== undefined || match === null) return { route: server };
-    const [, given = "", version, what = ""] = match;
+
+  app.get("/v2", (c) => c.json({ name: "sconce", version, extensions }));
+  app.get("/v2/health/live", (c) => c.json({ live: true }));
+  app.get("/v2/health/ready", (c) => readiness(c));
+  addRepositoryRoutes(app, options);
+  app.all("/v2/models/*", (c, next) => {
+    const { path } = contextOf(c);
+    const match = /^\/v2\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
+    const [, given = "", version, what = ""] = match ?? [];
+    const { name, tag, digest } = modelOf(c);
     if (given !== name || ![undefined, tag, digest, NUMBERED_VERSION].includes(version)) {
       const asked = version === undefined ? `'${given}'` : `'${given}' version ${version}`;
       throw notFound(`Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`);
     }
-    return { route: modelRoutes[what], version };
-  };
-
-  app.all("/v2/*", (c) => {
-    const path = c.req.path.slice("/v2/".length);
-    const { route, version } = routeOf(path);
-    if (route === undefined) return c.notFound();
-    const [method, answer] = route;
+    const [method, answer] = modelRoutes[what] ?? [];
+    if (answer === undefined) return next();
     if (c.req.method === method) return answer(c, version);
     throw new ProblemError({
       code: "method_not_allowed",
-      detail: `Method Not Allowed: /v2/${path} takes ${method}`,
-      headers: { Allow: method === "GET" ? "HEAD, GET" : method },
+      detail: `Method Not Allowed: ${path} takes ${method}`,
+      headers: { Allow: method === "GET" ? "HEAD, GET" : "POST" },
     });
   });
   return { hasPath: (path) => path === "/v2" || path.startsWith("/v2/"), answer: errorAnswer };
+}
+
+/** A model as the protocol shows it. */
+function protocolModel(model: ServedModel) {
+  const { name, tag } = model;
+  const inputs = tensorsOf(model.inputSchema, "input");
+  const outputs = tensorsOf(model.outputSchema, "output");
+  const byteFields = outputs.fields
+    .filter(({ values }) => values.kind === "numbers" && values.takesBytes)
+    .map((field) => field.name);
+  const metadata = {
+    name,
+    versions: [tag, NUMBERED_VERSION],
+    platform: "sconce",
+    inputs: inputs.fields.map(metadataOf),
+    outputs: outputs.fields.map(metadataOf),
+  };
+  const config = {
+    name,
+    platform: "sconce",
+    backend: "sconce",
+    version_policy: { latest: { num_versions: 1 } },
+    max_batch_size: model.batchSize,
+    input: inputs.fields.map((field) => ({ ...configOf(field), optional: !field.isRequired })),
+    output: outputs.fields.map(configOf),
+    dynamic_batching: {},
+  };
+  return { model, inputs, outputs, byteFields, metadata, config };
 }
 
 const extensions = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"];

@@ -1,0 +1,75 @@
+/** What clients see of a model in a front. */
+import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
+import { foundFields, type OpenAi } from "../author/openai.ts";
+import { shortened } from "../http/openapi/short-example.ts";
+import type { ProblemError } from "../http/problem.ts";
+import type { Hindrance } from "../http/routes/health.ts";
+import { workerRefusal } from "../http/routes/models.ts";
+import type { ServedModel } from "../http/served-model.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import type { FrontModel } from "./front-model.ts";
+import { maxInputsOf } from "./front-service.ts";
+
+/** Why the model's readiness check must fail now; undefined if nothing is broken. */
+export function hindranceOf({ parts, build: { running }, options: { engine } }: FrontModel): Hindrance | undefined {
+  const { replica, store } = parts;
+  if (engine?.isBroken) return "engine";
+  if (running?.engine.isSilent) return "silent";
+  if (replica?.isConnected === false) return "queue";
+  if (replica?.facts.isFull) return "full";
+  if (store.isDetached) return "store";
+  if (store.isUnwritable) return "disk";
+  return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
+}
+
+/** The model for requests. With --role worker, all requests for a model are refused. */
+export async function servedModel(front: FrontModel): Promise<ServedModel | ProblemError> {
+  const { predictions } = front;
+  if (predictions === undefined) return workerRefusal;
+  const { packaged, model, decoder } = front.build;
+  const { engine } = front.options;
+  const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
+  const { example, examples = [] } = packaged.config;
+  return {
+    name: front.options.name,
+    // The tag of this build, because `latest` may soon mean another build.
+    tag: generatedTag(packaged.digest),
+    digest: packaged.digest,
+    description: model.description,
+    createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
+    openai: openAiOf(front),
+    get batchSize() {
+      return batchSizeOf(front);
+    },
+    maxInputs: maxInputsOf(model, front.options.config).prediction,
+    inputSchema,
+    outputSchema,
+    partSchema,
+    demoOutputSchema,
+    shortExample: await shortened(example ?? examples[0]),
+    examples: [example, ...examples].filter((each) => each !== undefined),
+    predictions,
+    metrics: front.parts.metrics,
+    decoder,
+    isLoading: () => engine !== undefined && engine.state !== "ready",
+    isUnloadedByClient: () => engine?.isUnloadedByClient === true,
+  };
+}
+
+/** The fields that OpenAI's API uses: declared by the model, or else guessed from its schemas. */
+function openAiOf({ build: { model, hooks, packaged } }: FrontModel): OpenAi {
+  const { openai = foundFields(packaged.config) } = model;
+  const { embeddings } = openai;
+  const tokens = embeddings?.tokens;
+  if (embeddings === undefined || typeof tokens !== "function") return openai;
+  const counted = (text: string) => {
+    hooks.ran("tokens");
+    return tokens(text, model.context);
+  };
+  return { ...openai, embeddings: { ...embeddings, tokens: counted } };
+}
+
+/** The current batch size: the engine lowers the configured one if the device has too little memory. */
+export function batchSizeOf({ build: { running, model }, options }: FrontModel): number {
+  return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
+}
