@@ -1,7 +1,7 @@
 /** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
-import { beforeAll, describe, expect, jest, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { configureLog, log } from "../src/base/log.ts";
+import { configureLog } from "../src/base/log.ts";
 import { build } from "../src/cli/commands/build.ts";
 import { cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
@@ -40,32 +40,6 @@ describe("code that never returns is named once the time limit has passed:", () 
     await writeModel(dir, modelText({ [hook]: never }));
     const { message } = await failedBuild(dir.path, "--timeout", "0.3");
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
-  });
-
-  test("the error of a slow step follows a message that the step is slow", async () => {
-    await using dir = await tempDir();
-    const { promise: begun, resolve } = Promise.withResolvers<void>();
-    Object.assign(globalThis, { setupBegan: resolve });
-    await writeModel(dir, modelText({ setup: "() => { globalThis.setupBegan(); return new Promise(() => {}); }" }));
-    const lines: unknown[] = [];
-    const { reporters } = log.options;
-    // In JSON format a slow step is a log line, even if the test runs on a terminal.
-    configureLog({ level: "info", format: "json" });
-    log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
-    jest.useFakeTimers();
-    try {
-      const failing = failedBuild(dir.path);
-      await begun;
-      jest.advanceTimersByTime(2000);
-      expect(lines).toContain("Running the model's setup …");
-      jest.advanceTimersByTime(298_000);
-      expect((await failing).message).toBe("setup did not return within 300 s (--timeout)");
-    } finally {
-      jest.useRealTimers();
-      log.setReporters(reporters);
-      configureLog({ level: "error", format: "text" });
-      Reflect.deleteProperty(globalThis, "setupBegan");
-    }
   });
 });
 

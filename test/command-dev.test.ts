@@ -96,29 +96,11 @@ test("keeps serving the last working code after an error", async () => {
   await next("Unchanged", () => save(giving("first")));
 });
 
-test("loads changed weights", async () => {
-  const loaded = await next("Reloaded", () =>
-    copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
-  );
-  expect(loaded).not.toContain("the weights stayed loaded");
-  // The process with the old weights ends.
-  await until(async () => (await inRole(dev.pid, "engine")).length === 1);
-  expect(await predicted()).toBe("bye first 3");
-});
-
 test("keeps the last working weights after an error, and serves corrected weights", async () => {
   const weights = dir.join("model", "lab.pt");
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
   expect(line).toContain("the last working version is still served");
   await next("Reloaded", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  expect(await predicted()).toBe("bye first 3");
-});
-
-test("another name of the model needs a restart, and the old one is still served", async () => {
-  const text = giving("first").replace('name: "small"', 'name: "renamed"');
-  expect(await next("ERROR", () => save(text))).toContain(
-    "renamed now, not small: restart the server; the last working version is still served",
-  );
   expect(await predicted()).toBe("bye first 3");
 });
 

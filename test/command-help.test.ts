@@ -13,7 +13,6 @@ import { commandHelp, defaultText, helpWidth } from "../src/cli/command-line/hel
 import { commonOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliPage } from "./helpers/cli-page.ts";
-import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 
 const names = Object.keys(commands);
 const loaded = await Promise.all(
@@ -77,13 +76,6 @@ test("sconce help NAME prints the same as sconce NAME --help, and refuses an unk
     code: 2,
     stderr: "sconce: unknown command tagg; did you mean tag?\n",
   });
-});
-
-test("help has bold headings on a terminal, but not with NO_COLOR", async () => {
-  expect((await cliOnTerminal(["tag", "--help"])).screen).toContain("\u001b[1mUSAGE\u001b[22m");
-  const { screen } = await cliOnTerminal(["tag", "--help"], { env: { NO_COLOR: "1" } });
-  expect(screen).toBe(Bun.stripANSI(screen));
-  expect(screen).toContain("\nUSAGE sconce tag ");
 });
 
 test.each([40, 60, 80, 300])(

@@ -27,7 +27,6 @@ const store = fixture(async () => {
     "lab",
     "picture",
     await writeModel(source, boxModel, "box"),
-    await writeModel(source, boxModel.replaceAll("crop", "note").replace('"box"', '"notes"'), "notes"),
     await writeModel(source, links, "links"),
   );
 });
@@ -60,12 +59,6 @@ test("-o field=FILE saves one of several files, can be repeated, and accepts ind
     parts: [{ crop: "data:text/plain;base64,Zmlyc3Q=" }, { crop: "crop.txt" }],
   });
   expect([await textOf("note.txt"), await textOf("crop.txt")]).toEqual(["the note", "second".repeat(100)]);
-});
-
-test("-o field=FILE with an exact name selects that file, even if other names end with it", async () => {
-  const printed = await here("notes", "number=1", "-o", "note=whole.txt", "-o", "parts.0.note=part.txt");
-  expect(JSON.parse(printed)).toMatchObject({ note: "whole.txt", parts: [{ note: "part.txt" }, {}] });
-  expect([await textOf("whole.txt"), await textOf("part.txt")]).toEqual(["the note", "first"]);
 });
 
 test("-o - writes only the file to standard output", async () => {
@@ -128,25 +121,9 @@ describe("--demo", () => {
     expect(stderr.split("\n").slice(-4)).toEqual(["begun", "preprocessing 4", "predicted 1", ""]);
   });
 
-  test("prints the outputs also as demo outputs if the model has no demo", async () => {
-    expect(JSON.parse(await here("lab", "x=1", "--demo"))).toEqual({
-      output: { y: 3, together: 1 },
-      demo_output: { y: 3, together: 1 },
-    });
-  });
-
   test("saves files of output and demo output by the last part of their name", async () => {
     const printed = await here("box", "number=4", "--demo", "-o", "map=map.txt");
     expect(JSON.parse(printed).demo_output.map).toBe("map.txt");
     expect(await textOf("map.txt")).toBe("the map");
-  });
-
-  test("prints logs as JSON lines on request", async () => {
-    const { stderr } = await predict("box", "number=4", "--demo", "--log-format", "json");
-    const lines = stderr
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-    expect(lines).toContainEqual({ time: expect.any(String), level: "info", message: "begun" });
   });
 });

@@ -202,15 +202,6 @@ describe("fails:", () => {
   });
 });
 
-test.each([
-  [2, ["lab", "x=five"]],
-  [1, ["lab", "x=1", "steps=-1"]],
-])("a failure exits with code %d and prints one line on standard error", async (expected, args) => {
-  const { code, stdout, stderr } = await predict(...args);
-  expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
-  expect(stderr).toMatch(/^sconce: .+\n$/);
-});
-
 test("every option has a variable; the variable of --json is SCONCE_INPUT", async () => {
   const { stdout } = await cli(["predict", "lab"], options({ SCONCE_INPUT: '{"x": 4}', SCONCE_JSON: "true" }));
   expect(stdout).toBe('{"y":9,"together":1}\n');

@@ -28,12 +28,3 @@ test("the example digits reads digits of another size and on white paper", async
   );
   expect(await read(images)).toEqual(names.map(Number));
 });
-
-test("the example digits returns ten probabilities as scores", async () => {
-  const [first] = await heldOutDigits();
-  const { outputs } = await server.client.predict([{ image: first?.image.toDataUri() }]);
-  const scores = outputs?.[0]?.scores;
-  if (!Array.isArray(scores)) throw new Error("there are no scores");
-  expect(scores.length).toBe(10);
-  expect(scores.reduce((sum, score) => sum + score, 0)).toBeCloseTo(1, 4);
-});

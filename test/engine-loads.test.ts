@@ -128,13 +128,6 @@ describe("a failed load", () => {
     expect(log).toEqual(["load a"]);
   });
 
-  test("is tried again at once for a request to load", async () => {
-    const { load, log } = await server({ failures: 1 });
-    await load(0, false);
-    await load(0, true);
-    expect(log).toEqual(["load a"]);
-  });
-
   test("leaves its memory to other models", async () => {
     const { start, load, log } = await server({ failures: 1 });
     await load(0, false);

@@ -53,12 +53,6 @@ describe("a server with three models", () => {
     expect(spins).toEqual(["2000", "2000", "2000"]);
   });
 
-  test("logs the times of each model with its name", () => {
-    const running = server.lines.filter((line) => line.includes("Running on"));
-    const names = running.map((line) => /; a forward pass takes .* model=(\S+)$/.exec(line)?.[1]);
-    expect(names.toSorted()).toEqual(["lab", "team/ten", "texts"]);
-  });
-
   test("lists the models, as JSON and as a page", async () => {
     const list = await jsonAt(client, "/models");
     expect(list).toMatchObject({

@@ -4,7 +4,6 @@
  */
 import { expect, test } from "bun:test";
 import { chmod, mkdir, readdir, stat } from "node:fs/promises";
-import { createServer } from "node:net";
 import { Child } from "../src/machine/processes/child.ts";
 import { EventLoopLag } from "../src/machine/processes/event-loop-lag.ts";
 import { makeRunFolder } from "../src/machine/processes/run-folder.ts";
@@ -71,23 +70,6 @@ test("if no place can be used, one line lists the fault of each", async () => {
   expect(error).toHaveProperty("message", expect.stringContaining("/proc (ENOENT"));
   expect(error).toHaveProperty("message", expect.stringContaining(`${long} (too long a path for sockets)`));
   expect(error).toHaveProperty("message", expect.not.stringContaining("\n"));
-});
-
-test("the longest possible name of a socket works in the longest possible folder", async () => {
-  await using dir = await tempDir();
-  for (let length = 40; length < 107; length++) {
-    const place = dir.join("x".repeat(length - dir.path.length - 1));
-    await mkdir(place);
-    const folder = await makeRunFolder([place]).catch(() => undefined);
-    if (folder === undefined) return expect(length).toBeGreaterThan(50);
-    await using held = folder;
-    const server = createServer();
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(held.join("n".repeat(24)), resolve);
-    });
-    await new Promise((resolve) => server.close(resolve));
-  }
 });
 
 test("counters of several processes add up, and the counters of a dead process are dropped", async () => {
@@ -178,14 +160,6 @@ test("a hook that has blocked the thread is named at most once a second, with th
     "preprocess held the server for 0.30 s: no other request was answered meanwhile (and 1 more like it in the last second)",
   ]);
   lag.stop();
-});
-
-test("a hook that blocks the thread of a real process is named", async () => {
-  const slow = new Supervised({ role: "slow", start: () => ({}), program });
-  expect(await slow.start()).toEqual({
-    line: expect.stringMatching(/^preprocess held the server for \d\.\d+ s: no other request was answered meanwhile$/),
-  });
-  await slow.stop(0);
 });
 
 function watch(clock: HeldClock) {

@@ -6,10 +6,8 @@ import { STATUS_HEADER } from "../src/http/siblings.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
 let server: RunningCli;
@@ -258,22 +256,6 @@ describe("the log", () => {
       expect.objectContaining({ level: "warning", message: expect.stringMatching(/^The engine process wrote: /) }),
     );
   });
-});
-
-test("the log is JSON in every line if a model's code writes to standard error", async () => {
-  await using dir = await tempDir();
-  const preprocess = `({ x }) => {
-    console.warn("two\\nlines of %d", x, { and: "a value" });
-    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
-  }`;
-  await using talking = await storeWith(await writeModel(dir, modelText({ name: '"talking"', preprocess })));
-  await using server = talking.start(["talking", "--log-format", "json"]);
-  await (await clientOf(server)).predict([{ x: 7 }]);
-  await server.line("lines of 7");
-  const lines = server.lines.map((line): unknown => JSON.parse(line));
-  expect(lines).toContainEqual(
-    expect.objectContaining({ level: "warning", message: "two\nlines of 7 { and: 'a value' }" }),
-  );
 });
 
 test("the log shows each step of a prediction at level trace, but not at debug", async () => {

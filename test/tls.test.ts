@@ -1,5 +1,5 @@
 /** HTTPS: the server's certificate, certificates of clients, and files that change. */
-import { beforeAll, expect, setSystemTime, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { createPrivateKey } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
@@ -93,22 +93,6 @@ test("unusable files are refused by name, each with its fault", async () => {
   expect(await faultOf({ tlsCert, tlsKey: other.join("encrypted.key") })).toContain("encrypted.key is encrypted");
 });
 
-test("a certificate of another time is reported with its file", async () => {
-  const tls = TlsFiles.of(files());
-  const faultAt = (ms: number) => {
-    setSystemTime(Date.now() + ms);
-    try {
-      return tls?.dateFault;
-    } finally {
-      setSystemTime();
-    }
-  };
-  const dayMs = 24 * 3600 * 1000;
-  expect(faultAt(3600 * 1000)).toBeUndefined();
-  expect(faultAt(3 * dayMs)).toBe(`the certificate in ${files().tlsCert} expired at ${tls?.validUntil}`);
-  expect(faultAt(-dayMs)).toContain(`the certificate in ${files().tlsCert} is not valid before 20`);
-});
-
 test("changed files that do not fit together are refused once, and the content in use stays", async () => {
   await using own = await tempDir();
   await using next = await tempDir();
@@ -125,9 +109,4 @@ test("changed files that do not fit together are refused once, and the content i
   await copyFile(next.join("server.key"), paths.tlsKey);
   expect(tls?.readChanged()).toBe(true);
   expect(tls?.content).not.toEqual(before);
-});
-
-test("a missing file is refused by name", async () => {
-  const { message } = await failureOf(store.serve("lab", { ...files(), tlsCert: dir.join("none.pem") }));
-  expect(message).toStartWith(`TLS: ${dir.join("none.pem")} cannot be read: ENOENT`);
 });

@@ -185,16 +185,6 @@ describe("an npm package", () => {
     expect(code).toBe(1);
   });
 
-  test("whose package.json only bundlers can read is packaged", async () => {
-    const { code } = await builtWith("odd", 'import "marked"; import "nothing";', {
-      "marked/package.json": '\uFEFF{ "name": "marked", "main": "index.js" }',
-      "marked/index.js": "",
-      "nothing/package.json": '{ "name": "nothing", "main": "index.js", "optionalDependencies": null, }',
-      "nothing/index.js": "",
-    });
-    expect(code).toBe(0);
-  });
-
   test("that the bundle lacks is missing in the build, even if the author's folder has it", async () => {
     // Hides the import from the bundler, as packages do that choose a binary for the platform.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';

@@ -1,7 +1,6 @@
 /** `bun process-roles.ts [role]`: child processes that die, hang or answer as their start data says. */
 import { z } from "zod";
 import { SconceError } from "../../src/base/errors.ts";
-import { EventLoopLag } from "../../src/machine/processes/event-loop-lag.ts";
 import { type Link, roleOf, runRole } from "../../src/machine/processes/link.ts";
 import { makeRunFolder } from "../../src/machine/processes/run-folder.ts";
 import { SharedCounters } from "../../src/machine/processes/shared-counters.ts";
@@ -76,15 +75,6 @@ async function supervisor(_start: unknown, link: Link): Promise<void> {
   await child.stop(10_000);
 }
 
-/** Blocks the event loop as a slow hook `preprocess` does, and reports the warning that names the hook. */
-async function slow(_start: unknown, link: Link): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const lag = new EventLoopLag({ warn: resolve });
-  lag.start();
-  lag.ran("preprocess");
-  Bun.sleepSync(400);
-  link.ready({ line: await promise });
-}
-
 const role = roleOf(process.argv.slice(2));
-if (import.meta.main && role !== undefined) await runRole({ worker, deaf, folder, supervisor, slow }, role);
+
+if (import.meta.main && role !== undefined) await runRole({ worker, deaf, folder, supervisor }, role);

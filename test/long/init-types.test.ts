@@ -63,24 +63,6 @@ test("the folder contains no path of this machine; a clone of it type-checks aft
   expect(await compile(dir.join("clone"))).toEqual({ code: 0, output: "" });
 });
 
-test("the link to sconce's types is where npm would install the package", async () => {
-  await cp(dir.join("Paint Shop"), dir.join("packaged"), { recursive: true, verbatimSymlinks: true });
-  await Bun.write(dir.join("words", "package.json"), '{ "name": "words", "version": "1.0.0", "main": "index.js" }');
-  await Bun.write(dir.join("words", "index.js"), "exports.two = 2;");
-  const options = ["--offline", "--no-audit", "--no-fund", "--install-links"];
-  const install = () =>
-    Bun.spawn(["npm", "install", "../words", ...options], {
-      cwd: dir.join("packaged"),
-      stdout: "ignore",
-      stderr: "pipe",
-    });
-  for (const _ of ["once", "again"]) {
-    const npm = install();
-    expect(await npm.exited, await npm.stderr.text()).toBe(0);
-  }
-  expect(await compile(dir.join("packaged"))).toEqual({ code: 0, output: "" });
-});
-
 test("check finds type errors and restores a missing link to sconce's types", async () => {
   const folder = dir.join("unchecked");
   await cp(dir.join("Paint Shop"), folder, { recursive: true, filter: (path) => !path.endsWith(".sconce") });

@@ -196,14 +196,6 @@ test("a process that is stuck in a loop is ended", async () => {
   await process.ready();
 });
 
-test("a process whose batch never ends is ended", async () => {
-  using _logged = lines();
-  await using process = supervise({ batchTimeoutMs: 200 });
-  await process.supervised.start();
-  process.tell({ batch: true });
-  expect(await process.end()).toBe("was ended: a batch did not end within 0.2 s");
-});
-
 test("a process that is stopped ends in order, and does not restart", async () => {
   await using process = supervise();
   const pid = pidOf(await process.supervised.start());
