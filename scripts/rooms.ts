@@ -34,7 +34,7 @@ const rooms: Readonly<Record<string, Room>> = {
       audio/wav data-url decoding-gate define device elements file file-description hook-context input-error
       media-type name ndarray-bytes ndarray-wire openai params parts schema-faults session stack tensor tensor-memory
       url-label wire-schema withheld-files z`,
-    maxLines: 5040,
+    maxLines: 5250,
   },
   machine: {
     imports: "base .",

@@ -72,6 +72,22 @@ export function sounds(): ReadonlyMap<string, Sound> {
   );
 }
 
+/** Files with other bytes in front or behind, and cut files: the number of samples that libsndfile reads, if it does. */
+export function changedSounds(): readonly (readonly [
+  name: string,
+  file: Uint8Array<ArrayBuffer>,
+  length: number | undefined,
+])[] {
+  if (!hasSounds) return [];
+  const schema = z.record(z.string(), z.object({ length: z.int().optional() }));
+  const all = schema.parse(JSON.parse(readFileSync(join(folder, "changed.json"), "utf8")));
+  return Object.entries(all).map(([name, { length }]) => [
+    name,
+    new Uint8Array(readFileSync(join(folder, name))),
+    length,
+  ]);
+}
+
 let known: ReadonlyMap<string, Sound> | undefined;
 
 /** The file with this name. */

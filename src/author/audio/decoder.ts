@@ -1,7 +1,9 @@
 /** Decoders that a model's author installs and gives to `audio()`. sconce itself decodes WAV only. */
 import { Turn } from "../../base/turn.ts";
 import { decodings } from "../decoding-gate.ts";
-import { DamagedAudio, type PcmSource } from "./pcm.ts";
+import { flacLength, withoutTail } from "./flac.ts";
+import { pagesOf } from "./ogg.ts";
+import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 /** Samples that an author's decoder returns for a part of a file. */
 export interface DecodedAudio {
@@ -60,8 +62,11 @@ export class NoDecoder extends Error {
 export async function readDecoded(bytes: Uint8Array, format: AudioFormat, decoders: AudioDecoders): Promise<PcmSource> {
   const make = decoders[format];
   if (make === undefined) throw new NoDecoder(format);
+  const isNativeFlac = textAt(bytes, 0, 4) === "fLaC";
+  const file = isNativeFlac ? withoutTail(bytes) : bytes;
+  const total = isNativeFlac ? flacLength(bytes) : undefined;
   const first = await decodings.run(DECODER_BYTES, async () => {
-    for await (const decoded of decode(make, bytes)) return decoded;
+    for await (const decoded of decode(make, file)) return decoded;
     throw new DamagedAudio("it has no samples");
   });
   const { sampleRate: rate, channelData } = first;
@@ -73,10 +78,13 @@ export async function readDecoded(bytes: Uint8Array, format: AudioFormat, decode
     likelyLength: rate + LIKELY_SAMPLES * bytes.length,
     decoderBytes: DECODER_BYTES,
     async *blocks() {
-      for await (const { sampleRate, channelData: block } of decode(make, bytes)) {
+      let length = 0;
+      for await (const { sampleRate, channelData: block } of decode(make, file)) {
         if (sampleRate !== rate || block.length !== channels) throw new DamagedAudio("its rate or its channels change");
+        length += block[0]?.length ?? 0;
         yield block;
       }
+      if (length < (total ?? 0)) throw new DamagedAudio(`it is cut off after ${length} of ${total} samples`);
     },
   };
 }
@@ -88,11 +96,13 @@ async function* decode(make: () => AudioDecoder, bytes: Uint8Array): AsyncGenera
   let hasSamples = false;
   try {
     await decoder.ready;
-    for (let at = 0; at < bytes.length; at += PART_BYTES) {
-      const decoded = await checked(() => decoder.decode(bytes.subarray(at, at + PART_BYTES)));
+    let read = 0;
+    for (const part of partsOf(bytes)) {
+      const decoded = await checked(() => decoder.decode(part));
       if (decoded !== undefined) yield decoded;
       hasSamples ||= decoded !== undefined;
-      if (!hasSamples && at > MAX_HEAD_BYTES) throw new DamagedAudio(`its first ${at} bytes have no samples`);
+      read += part.length;
+      if (!hasSamples && read > MAX_HEAD_BYTES) throw new DamagedAudio(`its first ${read} bytes have no samples`);
       if (turn.isOver) await turn.next();
     }
     const last = await checked(() => decoder.flush?.());
@@ -103,6 +113,13 @@ async function* decode(make: () => AudioDecoder, bytes: Uint8Array): AsyncGenera
     } catch {
       // After an error in WebAssembly, `free` may throw a second error.
     }
+  }
+}
+
+/** The parts of a file that a decoder gets one after the other: of Ogg, only complete pages. */
+function* partsOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (const whole of textAt(bytes, 0, 4) === "OggS" ? pagesOf(bytes) : [bytes]) {
+    for (let at = 0; at < whole.length; at += PART_BYTES) yield whole.subarray(at, at + PART_BYTES);
   }
 }
 
