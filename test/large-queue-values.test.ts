@@ -39,11 +39,8 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const links = await redisLinks(redis.url);
     const { link } = links;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
-    const retention = { ms: 60_000, bytes: 10 * LARGE };
-    const of = { ...links, node, leaseMs: 0, retention, timeoutMs: 60_000, limits };
-    const open = (each: string) => new Queue({ ...of, name: each });
-    const directory = new QueueDirectory({ link, repository: "lab", name, lifetimeS: 60, open });
-    const queue = directory.own;
+    const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
+    const directory = new QueueDirectory(queue);
     await queue.makeGroup();
     return { ...links, queue, directory, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
   }

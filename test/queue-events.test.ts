@@ -29,22 +29,13 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
   async function claimed(name: string) {
     const links = await redisLinks(redis.url);
     const memory = new MemoryAccount();
-    const open = (queueName: string) =>
-      new Queue({
-        ...links,
-        name: queueName,
-        node: "worker",
-        leaseMs: 60_000,
-        retention: { ms: 60_000, bytes: 1e6 },
-        timeoutMs: 60_000,
-        limits: { maxQueuedItems: 10, maxQueuedBytes: 1000 },
-      });
-    const directory = new QueueDirectory({ ...links, repository: name, name, lifetimeS: 60, open });
-    const queue = directory.own;
+    const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
+    const names = { repository: name, name, node: "worker" };
+    const queue = new Queue({ ...links, ...names, leaseMs: 60_000, retentionMs: 60_000, limits });
     await queue.makeGroup();
     const request = { id, kind, count: 2, timeoutMs: 60_000, body: "[1,2]", isWaitedFor: false, origin };
     await queue.create({ ...request, bytes: 5 });
-    const claims = new ClaimedPredictions(directory, memory);
+    const claims = new ClaimedPredictions(new QueueDirectory(queue), memory);
     for (const each of (await queue.claim(links.link, 1, 1)).requests) claims.add(each, 1);
     const parts = new PartLog(memory.add("outputs", 0));
     const live = new LivePrediction({
@@ -60,7 +51,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       live.partAdded();
     };
     const reader = new AwaitedEvents(id, memory, () => {});
-    const read = () => reader.read(queue.events, { isNotified: true });
+    const read = () => reader.read(queue.events);
     const dispose = () => links[Symbol.dispose]();
     return { queue, memory, claims, live, parts, add, reader, read, [Symbol.dispose]: dispose };
   }
@@ -199,15 +190,15 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     const { queue, memory, reader, read } = replica;
     const text = JSON.stringify("x".repeat(2 ** 22));
     const slow = new AwaitedEvents(id, memory, () => {});
-    const readSlowly = () => slow.read(queue.events, { isNotified: true });
+    const readSlowly = () => slow.read(queue.events);
     await readSlowly();
     for (let i = 0; i < 6; i++) {
       await queue.events.report(id, { name: "log", from: i, events: [{ index: 0, sequence: i, text }] });
       await read();
       if (i === 0) await readSlowly();
     }
-    const key = "sconce:7:{large}:e:prediction";
-    const lengths = (await redis.client.lrange(key, 0, -1)).map(({ length }) => length);
+    const kept = await redis.client.xrange("sconce:8:{large}:e:prediction", "-", "+");
+    const lengths = kept.map(([, fields]) => fields.join("").length);
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThan(2 ** 24 + 100);
     expect(partsOf(reader).map(({ sequence }) => sequence)).toEqual([0, 1, 2, 3, 4, 5]);
     await readSlowly();

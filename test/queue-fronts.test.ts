@@ -11,7 +11,6 @@ import { redisLinks } from "./helpers/redis-links.ts";
 import { inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 
-const retention = { ms: 60_000, bytes: 1e6 };
 const limits = { maxQueuedItems: 1000, maxQueuedBytes: 1e6 };
 
 describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not here"})`, () => {
@@ -67,8 +66,8 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
     }
     // This worker dies while it has the prediction, because it neither renews its lease nor leaves.
     using links = await redisLinks(redis.url);
-    const options = { ...links, name: "stops", leaseMs: 1000, retention, timeoutMs: 60_000, limits };
-    const died = new Queue({ ...options, node: "dead" });
+    const names = { repository: "stage", name: "stops", node: "dead" };
+    const died = new Queue({ ...links, ...names, leaseMs: 1000, retentionMs: 60_000, limits });
     expect((await died.claim(links.link, 1, 1)).requests).toHaveLength(1);
     await using _next = await store.serve("stage", { ...config, role: "worker", queueLease: 1 });
     gate.release("a");

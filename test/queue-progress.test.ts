@@ -13,16 +13,13 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     await using redis = await startRedis();
     using links = await redisLinks(redis.url);
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const retention = { ms: 60_000, bytes: 1000 };
-    const options = { ...links, node: "a", leaseMs: 60_000, retention, timeoutMs: 60_000, limits };
-    const open = (name: string) => new Queue({ ...options, name });
-    const directory = new QueueDirectory({ ...links, repository: "lab", name: "logs", lifetimeS: 60, open });
-    const queue = directory.own;
+    const names = { repository: "lab", name: "logs", node: "a" };
+    const queue = new Queue({ ...links, ...names, leaseMs: 60_000, retentionMs: 60_000, limits });
     await queue.makeGroup();
     const origin = { requestId: "r", traceId: undefined, spanId: undefined };
     const demo = { id: "p", kind: "demo", count: 1, timeoutMs: 60_000 } as const;
     await queue.create({ ...demo, bytes: 3, body: "[1]", isWaitedFor: false, origin });
-    const claims = new ClaimedPredictions(directory, new MemoryAccount());
+    const claims = new ClaimedPredictions(new QueueDirectory(queue), new MemoryAccount());
     const { requests } = await queue.claim(links.link, 1, 1);
     for (const request of requests) claims.add(request, 1);
 

@@ -1,10 +1,10 @@
-/** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
+/** The queue's Lua scripts, run by workers whose leases have expired. */
 import { describe, expect, test } from "bun:test";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import type { Webhook } from "../src/predictions/webhooks/webhook.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
+import { until } from "./helpers/running.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -12,9 +12,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   /** A worker whose leases expire at once, so that others may take over its predictions. */
   async function worker(name: string, node: string, limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 }) {
     const links = await redisLinks(redis.url);
-    const { link, largeLink } = links;
-    const retention = { ms: 60_000, count: 2, bytes: 2000 };
-    const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits });
+    const { link } = links;
+    const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
     await queue.makeGroup();
     return { queue, take: (count = 5) => queue.claim(link, count, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
   }
@@ -100,22 +99,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await one.queue.tend("0-0", false)).toMatchObject({ waiting: 9000, taken: 0 });
   });
 
-  test("evicts the oldest ended predictions above a number or a size", async () => {
+  test("keeps unfinished predictions without a time limit in Redis, and ended ones for the retention time", async () => {
     using one = await worker("kept", "a");
-    const end = async (id: string, members: string) => {
-      await one.queue.create({ ...request, id });
-      const { record, ...end } = endOf(members);
-      await one.queue.finish([{ ...end, record: { ...record, id } }]);
-    };
-    const kept = async () => {
-      const records = await Promise.all(["p", "q", "r", "s"].map((id) => one.queue.read(id, { isAwaited: false })));
-      return records.flatMap((record) => record?.id ?? []);
-    };
-    for (const id of ["p", "q", "r"]) await end(id, '"outputs":[1]');
-    expect(await kept()).toEqual(["q", "r"]);
-    await end("s", JSON.stringify("x".repeat(1000)));
-    expect(await kept()).toEqual(["s"]);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, kept: 1, ended: 4 });
+    await one.queue.create(request);
+    expect(await redis.client.pttl("sconce:8:{kept}:p:p")).toBe(-1);
+    await one.queue.finish([endOf('"outputs":[1]')]);
+    const leftMs = await redis.client.pttl("sconce:8:{kept}:p:p");
+    expect(leftMs).toBeGreaterThan(50_000);
+    expect(leftMs).toBeLessThanOrEqual(60_000);
   });
 
   test("delivers a large body with its prediction, and deletes it after the run", async () => {
@@ -124,16 +115,16 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create({ ...request, bytes: body.length, body });
     const [taken] = (await one.take()).requests;
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.exists("sconce:7:{bodies}:b:p")).toBe(1);
+    expect(await redis.client.hstrlen("sconce:8:{bodies}:p:p", "body")).toBe(body.length);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.exists("sconce:7:{bodies}:b:p")).toBe(0);
+    expect(await redis.client.hexists("sconce:8:{bodies}:p:p", "body")).toBe(0);
   });
 
   test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.queue.tend("0-0", false)).kept === 0);
+    while ((await one.queue.tend("0-0", false)).items === 3);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // The prediction that has ended is given to no worker.
@@ -151,24 +142,20 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     };
     if ("createdAtMs" in created) while ((await nowMs()) < created.createdAtMs + 2);
     expect((await one.take()).requests).toEqual([]);
-    const { outcome } = (await one.queue.read("p", { isAwaited: false })) ?? {};
-    expect(outcome?.members).toContain("Timed out");
+    const ended = async () => (await one.queue.read("p", { isAwaited: false }))?.outcome;
+    await until(async () => (await ended()) !== undefined);
+    expect((await ended())?.members).toContain("Timed out");
   });
 
-  test("no longer counts predictions that expired while no replica ran", async () => {
-    using one = await worker("expired", "a");
-    const webhook: Webhook = { url: "https://example.com/", events: ["completed"] };
-    const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
-    for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
-    const taken = await redis.client.xreadgroup(
-      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:7:{expired}:work", ">"] as const),
-    );
-    expect(JSON.stringify(taken)).toContain("_AAAAp");
-    await redis.client.del("sconce:7:{expired}:p:AAAA", "sconce:7:{expired}:p:BBBB");
-    await reclaim(one);
-    while ((await one.queue.tend("0-0", false)).waiting > 0);
+  test("no longer counts predictions whose keys were deleted, and gives them to no worker", async () => {
+    using one = await worker("deleted", "a");
+    for (const id of ["p", "q"]) await one.queue.create({ ...request, id, timeoutMs: 1 });
+    expect(await redis.client.del("sconce:8:{deleted}:p:p", "sconce:8:{deleted}:p:q")).toBe(2);
+    await one.take();
+    expect((await reclaim(one)).requests).toEqual([]);
+    await until(async () => (await one.queue.tend("0-0", false)).items === 0);
     expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
-    expect(await redis.client.exists("sconce:7:{expired}:hooks")).toBe(0);
+    expect(await redis.client.exists("sconce:8:{deleted}:deadlines")).toBe(0);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
@@ -180,6 +167,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.keys("*:p:*")).toEqual([]);
+    expect(await redis.client.keys("*{gone}:p:*")).toEqual([]);
   });
 });

@@ -115,12 +115,13 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 
   test("leave only retained predictions behind in Redis", async () => {
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
-    const [key = ""] = await redis.client.keys(`*p:${id.slice(1, 5)}`);
-    expect(await redis.client.hget(key, id)).not.toContain('"x"');
-    const base = key.slice(0, -`p:${id.slice(1, 5)}`.length);
-    expect(await redis.client.exists(`${base}t:${id}`, `${base}b:${id}`, `${base}soon`)).toBe(0);
-    expect(await redis.client.xlen(`${base}work`)).toBe(0);
-    expect(await redis.client.hmget(`${base}totals`, "items", "bytes")).toEqual(["0", "0"]);
+    const key = `sconce:8:{lab}:p:${id}`;
+    expect(JSON.stringify(await redis.client.hgetall(key))).not.toContain('"x');
+    expect(await redis.client.pttl(key)).toBeGreaterThan(0);
+    const name = (await totals(redis)).split(":totals:")[1];
+    expect(await redis.client.xlen(`sconce:8:{lab}:work:${name}`)).toBe(0);
+    expect(await redis.client.zcard("sconce:8:{lab}:deadlines")).toBe(0);
+    expect(await redis.client.hmget(await totals(redis), "items", "bytes")).toEqual(["0", "0"]);
   });
 
   test("show logs of a demo as they are written, on any replica", async () => {
@@ -161,6 +162,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
 });
 
 async function totals(redis: TestRedis): Promise<string> {
-  const [key = ""] = await redis.client.keys("*lab@*:totals");
+  const [key = ""] = await redis.client.keys("*:totals:lab@*");
   return key;
 }

@@ -4,15 +4,12 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { Queue } from "../../src/predictions/redis/queue.ts";
-import { QueueDirectory } from "../../src/predictions/redis/queue-directory.ts";
 import type { ServeConfig } from "../../src/server/config.ts";
 import { cli } from "../helpers/cli.ts";
 import type { PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { writeModel } from "../helpers/model-text.ts";
 import { hasRedis, startRedis } from "../helpers/redis.ts";
-import { redisLinks } from "../helpers/redis-links.ts";
 import { until } from "../helpers/running.ts";
 import { modelFolder, storeWith, type TestServer } from "../helpers/server.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
@@ -42,7 +39,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
 
   /** Number of inputs that have ended, over all queues. More than the clients sent means that inputs ran twice. */
   async function endedInputs(): Promise<number> {
-    const keys = await redis.client.keys("*:totals");
+    const keys = await redis.client.keys("*:totals:*");
     const ended = await Promise.all(keys.map((key) => redis.client.hget(key, "ended")));
     return ended.map(Number).reduce((sum, each) => sum + each, 0);
   }
@@ -54,7 +51,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     await using oldWorker = await serve("v1", { role: "worker" });
     await using load = new Load([{ server: oldFront, version: "v1" }]);
     await load.ended(20);
-    const [oldTotals = ""] = await redis.client.keys("*:totals");
+    const [oldTotals = ""] = await redis.client.keys("*:totals:*");
     await using newFront = await serve("v2", { role: "front" });
     await using _newWorker = await serve("v2", { role: "worker" });
     load.use({ server: newFront, version: "v2" });
@@ -86,34 +83,6 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await ended.json()).toMatchObject({ demo_id, status: "success" });
   });
 
-  test("do not know ids of other repositories, and rarely ask Redis about ids that they do not know", async () => {
-    using links = await redisLinks(redis.url);
-    const { link, largeLink } = links;
-    const options = { link, largeLink, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
-    const limits = { maxQueuedItems: 1, maxQueuedBytes: 1 };
-    const directory = (repository: string, name: string) =>
-      new QueueDirectory({
-        link,
-        repository,
-        name,
-        lifetimeS: 9,
-        open: (each) => new Queue({ ...options, name: each, limits }),
-      });
-    const first = directory("lab", "first");
-    // The first replica learns of replicas that start later, when it looks for the queue of one of their predictions.
-    for (const later of [directory("lab", "second"), directory("lab", "third")]) {
-      await later.refresh();
-      expect(await first.queueOf(later.newId())).toBeInstanceOf(Queue);
-    }
-    const other = directory("other", "first of another");
-    await other.refresh();
-    expect(await first.queueOf(other.newId())).toBeUndefined();
-    await redis.client.config("RESETSTAT");
-    const unknown = Array.from({ length: 100 }, (_, i) => first.newId().slice(0, -3) + (100 + i));
-    expect(await Promise.all(unknown.map((id) => first.queueOf(id)))).toEqual(unknown.map(() => undefined));
-    expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
-  });
-
   test("ignore data of an older sconce release under the same name", async () => {
     await redis.client.set("sconce:{joined}:work", "of another layout");
     await using front = await serve("v1", { queueName: "joined", role: "front" });
@@ -123,7 +92,6 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   test("can share a queue by its name: new replicas finish predictions that old replicas return", async () => {
     const config = { queueName: "joined" };
     await using old = await serve("v1", config);
-    expect(await redis.client.zrange("sconce:7:queues:lab", "0", "-1")).toEqual(["joined"]);
     await using load = new Load([{ server: old, version: "v1" }]);
     await load.ended(20);
     await using next = await serve("v2", config);

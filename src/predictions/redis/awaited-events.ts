@@ -3,7 +3,7 @@ import type { Charge } from "../../pipeline/memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { byteLengthOf, type Text } from "../large-text.ts";
 import { PartLog } from "../part-log.ts";
-import type { EventPage, QueueEvents, ReadOptions } from "./queue-events.ts";
+import type { EventPage, QueueEvents, ReadPage } from "./queue-events.ts";
 
 export class AwaitedEvents implements Disposable {
   parts: PartLog | undefined;
@@ -15,6 +15,7 @@ export class AwaitedEvents implements Disposable {
   #name = "";
   #readCount = 0;
   #isStale = false;
+  #isWatching = false;
   /** Whether reading has stopped because memory is short or Redis lacks an event. Event streams then get the other outputs at the end. */
   #isStopped = false;
   #reading: Promise<void> | undefined;
@@ -27,10 +28,10 @@ export class AwaitedEvents implements Disposable {
   }
 
   /** Reads all new events, and requests further events from the replica that runs the prediction. Never throws. */
-  read(events: QueueEvents, options: ReadOptions): Promise<void> {
+  read(events: QueueEvents): Promise<void> {
     if (this.#isStopped) return Promise.resolve();
     this.#isStale = true;
-    this.#reading ??= this.#readAll(events, options);
+    this.#reading ??= this.#readAll(events);
     return this.#reading;
   }
 
@@ -40,12 +41,11 @@ export class AwaitedEvents implements Disposable {
     this.#charge[Symbol.dispose]();
   }
 
-  async #readAll(events: QueueEvents, options: ReadOptions): Promise<void> {
+  async #readAll(events: QueueEvents): Promise<void> {
     while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
-      const place = { name: this.#name, from: this.#readCount };
       // A failed read is repeated after the next notification or poll.
-      const page = await events.read(this.#id, place, options).catch(() => undefined);
+      const page = await this.#page(events).catch(() => undefined);
       if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
@@ -54,6 +54,12 @@ export class AwaitedEvents implements Disposable {
       this.#isStale ||= !isComplete;
     }
     this.#reading = undefined;
+  }
+
+  async #page(events: QueueEvents): Promise<ReadPage | undefined> {
+    if (!this.#isWatching) await events.watch(this.#id);
+    this.#isWatching = true;
+    return events.read(this.#id, { name: this.#name, from: this.#readCount });
   }
 
   /** Begins a log without events. A new name means that another replica runs the prediction from the start. */

@@ -64,7 +64,7 @@ export class ClaimedPredictions implements PredictionStore {
 
   constructor(queues: QueueDirectory, memory: MemoryAccount) {
     this.#queues = queues;
-    this.webhooks = new QueuedWebhooks(() => queues.all);
+    this.webhooks = new QueuedWebhooks(queues.own);
     this.events = new EventReports(queues.own.events);
     this.#memory = memory;
     const options = {

@@ -1,8 +1,8 @@
 /** Receives notifications from Redis: about predictions that clients of this replica wait for, and about predictions that it runs. */
 import type { PredictionRecord } from "../record.ts";
 import type { Queue } from "./queue.ts";
+import { recordOf, type StreamEntry, textOf } from "./record-fields.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
-import { recordOf, type StreamEntry, textOf } from "./replies.ts";
 
 export interface MailboxOptions {
   readonly queue: Queue;
@@ -24,7 +24,7 @@ export interface MailListener {
 /** Listener methods of notifications with only the id of a prediction. */
 const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" | "watched">> = {
   cancel: "cancelled",
-  long: "endedLong",
+  read: "endedLong",
   events: "events",
   watched: "watched",
 };
@@ -78,7 +78,7 @@ export class Mailbox {
   }
 
   #ended(value: unknown): void {
-    const record = recordOf(value);
+    const record = recordOf(JSON.parse(textOf(value)));
     if (record !== undefined) for (const { ended } of this.#listeners) ended?.(record);
   }
 }

@@ -1,8 +1,8 @@
 /** Writes and reads the events of running predictions in Redis: outputs, and parts of outputs, in order of arrival. */
 import type { Text } from "../large-text.ts";
-import { expectEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
+import { readEventsScript, reportEventsScript, watchScript } from "./event-scripts.ts";
+import { listOf, numberOf, textOf } from "./record-fields.ts";
 import { type Argument, LARGE_VALUE_BYTES, type LuaScript } from "./redis-link.ts";
-import { listOf, numberOf, textOf } from "./replies.ts";
 
 /** An output, or a part of an output. Undefined: a part whose input runs again, or an output after the end of the prediction. */
 export type QueuedEvent =
@@ -31,21 +31,28 @@ export interface ReadPage extends EventPage {
   readonly count: number;
 }
 
-export interface ReadOptions {
-  /** Whether Redis notifies this replica of later events. */
-  readonly isNotified: boolean;
-  /** Maximum bytes of the events in the answer. An event that is larger is read alone. */
-  readonly bytes?: number;
+export interface QueueEventsOptions {
+  readonly node: string;
+  readonly keysOf: (id: string) => { readonly work: string; readonly prediction: string; readonly events: string };
+  /** Runs a script. @param bytes size of the largest value in the arguments or the answer, for the time limit */
+  readonly run: (
+    script: LuaScript,
+    keys: readonly string[],
+    args: readonly Argument[],
+    bytes: number,
+  ) => Promise<unknown>;
+  /** Notifies nodes of new events. */
+  readonly changed: (id: string, nodes: string) => void;
+  /** Notifies the worker of a prediction that an event stream watches it. */
+  readonly watched: (id: string, queue: string, entry: string) => Promise<void>;
 }
 
-/** Runs a script. @param bytes size of the largest value in the arguments or the answer, for the time limit */
-type Run = (script: LuaScript, args: readonly Argument[], bytes: number) => Promise<unknown>;
-
 export class QueueEvents {
-  readonly #run: Run;
+  readonly #options: QueueEventsOptions;
+  readonly #expected = new Set<string>();
 
-  constructor(run: Run) {
-    this.#run = run;
+  constructor(options: QueueEventsOptions) {
+    this.#options = options;
   }
 
   /**
@@ -54,29 +61,43 @@ export class QueueEvents {
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
+    const { node, keysOf, run, changed } = this.#options;
+    const { work, prediction, events: key } = keysOf(id);
     const lines = events.map(lineOf);
     const bytes = lines.reduce((sum, { length }) => sum + length, 0);
-    return numberOf(await this.#run(reportEventsScript, [id, name, from, ...lines], bytes));
+    const reply = await run(reportEventsScript, [work, prediction, key], [node, name, from, ...lines], bytes);
+    const [count, nodes] = listOf(reply);
+    changed(id, textOf(nodes));
+    return numberOf(count);
+  }
+
+  /** Notes that a prediction is watched as soon as it is created, so that its events are reported from the start. */
+  expect(id: string): void {
+    this.#expected.add(id);
+  }
+
+  /** Whether `expect` was called for a prediction that is created now. */
+  takeExpected(id: string): boolean {
+    return this.#expected.delete(id);
+  }
+
+  /** Lets the replica that runs the prediction report its events. @throws SconceError `queue_unavailable` */
+  async watch(id: string): Promise<void> {
+    const { keysOf, run, watched } = this.#options;
+    const [queue, entry] = listOf(await run(watchScript, [keysOf(id).prediction], [], 0));
+    if (queue !== undefined) await watched(id, textOf(queue), textOf(entry));
   }
 
   /**
-   * Marks a prediction as watched before it is created, so that its events are reported from the start.
-   * @throws SconceError `queue_unavailable`
-   */
-  async expect(id: string): Promise<void> {
-    await this.#run(expectEventsScript, [id], id.length);
-  }
-
-  /**
-   * Reads the events after the first `from` events of the log. The replica that runs the prediction reports events for some seconds after each read.
+   * Reads the events after the first `from` events of the log.
+   * @param bytes maximum bytes of the events in the answer. An event that is larger is read alone
    * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
    */
-  async read(id: string, place: EventPlace, options: ReadOptions): Promise<ReadPage | undefined> {
-    const { isNotified, bytes = LARGE_VALUE_BYTES } = options;
-    const args = [id, place.name, place.from, bytes, isNotified ? 1 : 0];
-    const reply = await this.#run(readEventsScript, args, bytes);
-    if (typeof reply === "number") return this.read(id, place, { isNotified, bytes: reply });
+  async read(id: string, place: EventPlace, bytes = LARGE_VALUE_BYTES): Promise<ReadPage | undefined> {
+    const { keysOf, run } = this.#options;
+    const reply = await run(readEventsScript, [keysOf(id).events], [place.name, place.from, bytes], bytes);
+    if (typeof reply === "number") return this.read(id, place, reply);
     const [own, begin, count, ...lines] = listOf(reply);
     if (own === undefined) return undefined;
     const events = lines.map((line) => eventOf(textOf(line)));

@@ -45,9 +45,6 @@ export interface QueueFacts {
   /** Milliseconds since the creation of the oldest prediction that no replica has claimed; 0 without such a prediction. */
   readonly ageMs: number;
   readonly workers: number;
-  /** Number of retained predictions, and their bytes. */
-  readonly kept: number;
-  readonly keptBytes: number;
   /** Whether Redis refuses new predictions because its memory is full. */
   readonly isFull: boolean;
 }

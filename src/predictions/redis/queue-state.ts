@@ -38,8 +38,6 @@ const none: QueueFacts = {
   taken: 0,
   ageMs: 0,
   workers: 0,
-  kept: 0,
-  keptBytes: 0,
   isFull: false,
 };
 

@@ -104,7 +104,7 @@ export class QueuedPredictions implements Predictions {
       const count = inputs.length;
       const facts = { id, kind, count, digest: once?.digest };
       const limits = { bytes: Math.max(bytes, whole.length), timeoutMs: timeLimitMs, isWaitedFor };
-      if (request.watcher !== undefined) await queues.own.events.expect(id);
+      if (request.watcher !== undefined) queues.own.events.expect(id);
       const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
         // A client may create this id through another replica at the same time.
@@ -138,8 +138,7 @@ export class QueuedPredictions implements Predictions {
   }
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
-    const queue = await this.#options.queues.queueOf(id);
-    if (queue === undefined) return undefined;
+    const queue = this.#options.queues.own;
     using awaited = this.#await(id);
     const record = await queue.cancel(kind, id, false);
     if (record === undefined || hasEnded(record)) return record;
@@ -203,11 +202,8 @@ export class QueuedPredictions implements Predictions {
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
-  /** Reads a prediction from its queue. Redis sends notifications only for this replica's queue; `#tick` polls other queues. */
-  async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
-    const { queues } = this.#options;
-    const queue = await queues.queueOf(id);
-    return queue?.read(id, { isAwaited: isAwaited && queue === queues.own });
+  #read(id: string, options: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
+    return this.#options.queues.own.read(id, options);
   }
 
   /** Waits until the prediction ends or the client's wait is over. */
@@ -252,8 +248,7 @@ export class QueuedPredictions implements Predictions {
   async #readEvents(awaited: Awaited | undefined): Promise<void> {
     if (awaited?.events === undefined) return;
     const { queues } = this.#options;
-    const queue = await queues.queueOf(awaited.id).catch(() => undefined);
-    if (queue !== undefined) await awaited.events.read(queue.events, { isNotified: queue === queues.own });
+    await awaited.events.read(queues.own.events);
   }
 
   async #poll(awaited: Awaited): Promise<void> {

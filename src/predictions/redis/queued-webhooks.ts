@@ -1,4 +1,4 @@
-/** The undelivered webhooks in the queues. A lease gives a webhook to one replica. After the lease, another replica claims it. */
+/** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
 import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
@@ -7,16 +7,15 @@ import type { Queue } from "./queue.ts";
 const MAX_IDS = 500;
 
 export class QueuedWebhooks implements WebhookStore {
-  readonly #queues: () => readonly Queue[];
+  readonly #queue: Queue;
   #delivered: WebhookKey[] = [];
   #isPolling = false;
   #renewedMs = performance.now();
-  /** Number of undelivered webhooks in all queues at the last poll. */
+  /** Number of undelivered webhooks of ended predictions at the last poll. */
   count = 0;
 
-  /** `queues` returns all queues of the repository, because a queue of an older model version may have no replica. */
-  constructor(queues: () => readonly Queue[]) {
-    this.#queues = queues;
+  constructor(queue: Queue) {
+    this.#queue = queue;
   }
 
   /** Does nothing: the queue stores a webhook together with its prediction. */
@@ -37,7 +36,7 @@ export class QueuedWebhooks implements WebhookStore {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      const leaseMs = this.#queues()[0]?.leaseMs ?? 0;
+      const { leaseMs } = this.#queue;
       const mustRenew = performance.now() - this.#renewedMs > leaseMs / 3;
       if (mustRenew) this.#renewedMs = performance.now();
       await this.#exchange(mustRenew ? webhooks.predictions : [], leaseMs, webhooks);
@@ -53,20 +52,16 @@ export class QueuedWebhooks implements WebhookStore {
     await this.#exchange(claimed, 0).catch(() => {});
   }
 
-  /** Reports delivered webhooks to all queues, renews leases, and claims webhooks that `webhooks` then sends. */
+  /** Reports delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends. */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
     const delivered = this.#delivered.splice(0);
-    let count = 0;
     try {
-      for (const queue of this.#queues()) {
-        for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {
-          const page = { delivered: delivered.slice(i, i + MAX_IDS), renewed: renewed.slice(i, i + MAX_IDS) };
-          const answer = await queue.webhooks({ ...page, leaseMs, maxClaimed: webhooks?.hasRoom ? MAX_IDS : 0 });
-          for (const { webhook, ...key } of answer.claimed) webhooks?.ended(key, webhookOf(webhook));
-          if (i === 0) count += answer.count;
-        }
+      for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {
+        const page = { delivered: delivered.slice(i, i + MAX_IDS), renewed: renewed.slice(i, i + MAX_IDS) };
+        const answer = await this.#queue.webhooks({ ...page, leaseMs, maxClaimed: webhooks?.hasRoom ? MAX_IDS : 0 });
+        for (const { webhook, ...key } of answer.claimed) webhooks?.ended(key, webhookOf(webhook));
+        this.count = answer.count;
       }
-      this.count = count;
     } catch (error) {
       this.#delivered.push(...delivered);
       throw error;

@@ -100,15 +100,16 @@ export class RedisLink implements Disposable {
     return this.#inTurn(() => this.#send(answerBytes, name, args));
   }
 
-  /** Runs a script. @param key Redis key that selects the node of a Cluster @throws SconceError `queue_unavailable` */
-  run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
+  /** Runs a script. @param keys all keys that the script uses @throws SconceError `queue_unavailable` */
+  run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[], answerBytes = 0): Promise<unknown> {
+    const all = [keys.length, ...keys, ...args];
     return this.#inTurn(async () => {
       try {
-        return await this.#send(answerBytes, "evalsha", [sha, 1, key, ...args]);
+        return await this.#send(answerBytes, "evalsha", [sha, ...all]);
       } catch (error) {
         if (!messageOf(error).includes("NOSCRIPT")) throw error;
       }
-      return this.#send(answerBytes, "eval", [text, 1, key, ...args]);
+      return this.#send(answerBytes, "eval", [text, ...all]);
     });
   }
 

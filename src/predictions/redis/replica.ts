@@ -32,8 +32,6 @@ export interface ReplicaOptions {
   readonly metrics: PredictionMetrics;
 }
 
-/** Seconds for which the queue's entry in the directory outlasts the predictions. */
-const MARGIN_S = 600;
 /** Milliseconds between polls for webhooks that no replica has leased. */
 const WEBHOOK_POLL_MS = 1000;
 /** When a prediction has waited for this many milliseconds, further replicas load the model. */
@@ -60,7 +58,6 @@ export class Replica implements Disposable {
   /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
   constructor(options: ReplicaOptions) {
     const { config, url, name, repository, memory, metrics } = options;
-    const lifetimeS = config.timeout + config.retainAge + MARGIN_S;
     this.#options = options;
     this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
     const link = this.#links.use(new RedisLink({ ...this.#linkOptions, onReady: () => this.#onReady() }));
@@ -71,14 +68,12 @@ export class Replica implements Disposable {
       largeLink,
       node: newId(""),
       leaseMs: 1000 * config.queueLease,
-      retention: { ms: 1000 * config.retainAge, count: config.retainCount, bytes: config.retainBytes },
-      timeoutMs: 1000 * config.timeout,
+      retentionMs: 1000 * config.retainAge,
       limits: config,
       deliversWebhooks: config.webhookSecret.length > 0,
     };
-    const open = (queue: string) => new Queue({ ...queueOptions, name: queue });
-    this.#directory = new QueueDirectory({ link, repository, name, lifetimeS, open });
-    this.#queue = this.#directory.own;
+    this.#queue = new Queue({ ...queueOptions, repository, name });
+    this.#directory = new QueueDirectory(this.#queue);
     this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
     this.#state = new QueueState(this.#queue, this.#mailbox);
     this.claims = new ClaimedPredictions(this.#directory, memory);
@@ -94,7 +89,7 @@ export class Replica implements Disposable {
 
   /** Number and bytes of retained predictions of all replicas. */
   get retained(): { readonly count: number; readonly bytes: number } {
-    return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
+    return { count: 0, bytes: 0 };
   }
 
   /** Creates the interface through which clients create and read predictions. */
@@ -184,9 +179,7 @@ export class Replica implements Disposable {
   }
 
   #onReady(): void {
-    // Other replicas must know the queue before they get ids with its digest.
-    const registered = this.#directory.refresh().catch(() => {});
-    const all = [registered, this.#state.poll(), this.#largeLinkReady.promise];
+    const all = [this.#state.poll(), this.#largeLinkReady.promise];
     void Promise.all(all).then(() => this.#connected.resolve());
     void this.#worker?.renew();
   }

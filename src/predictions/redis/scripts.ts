@@ -1,307 +1,301 @@
-/** Redis scripts of the queue. Each script runs atomically. script-prelude.ts describes the keys and the first two arguments. */
-import { MAIL_MS, queueScript } from "./script-prelude.ts";
-
-/** When this many replicas have ended while they ran a prediction, it fails, because it may be the cause. */
-const MAX_DELIVERIES = 2;
-/** Maximum predictions that one call ends because their time limit has passed. */
-const MAX_EXPIRED = 100;
-/** Maximum batches of ended predictions that one call evicts. */
-const MAX_FORGOTTEN = 500;
-
 /**
- * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
- * flags (1 for a large body, the waiting replica, digest), request, webhook. A digest means that a client chose the id, which must be new.
- * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
- * id exists
+ * Lua scripts of the queue. Each runs atomically, and its `KEYS` are all keys that it uses. A node is a replica, and a worker is a node that runs
+ * predictions. A worker claims a prediction for the time of a lease and renews the lease; after the lease, another worker may claim the prediction.
+ *
+ * All keys of a model's repository are in one slot of a Cluster:
+ *
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `queue`, `bytes`, `webhook`. An unfinished prediction has also `entry` (its entry in
+ *   `work`), `deadline`, `deaths`, `fronts` (the nodes whose clients wait), `watched` (whether an event stream reads its events), `canceled`, and a
+ *   large `body`. An ended prediction expires
+ * - `work:QUEUE`: a stream with one entry for each unfinished prediction of a queue, which the consumer group `workers` reads
+ * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers
+ * - `workers:QUEUE`: a sorted set of workers by the time of their last sign of life
+ * - `deadlines`: a sorted set of unfinished predictions
+ * - `due`: a sorted set of ended predictions with undelivered webhooks, by the end of the lease of the node that sends the webhook
+ * - `e:ID`: a stream of the events of a running prediction, numbered from 1-0 on: name of the log, and text of the event
+ * - `mail:NODE`: a stream of notifications for a node
+ *
+ * Unfinished predictions have no time to live, so that a Redis with the policy `volatile-ttl` evicts ended ones only. Times are milliseconds of Redis'
+ * clock.
  */
-export const createScript = queueScript(`
-local h = redis.call('HMGET', totals, 'items', 'bytes')
-local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
-local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local answer, deadlines, hashes, ids = { allItems, now }, {}, {}, {}
-for i = 6, #ARGV, 8 do
-  if string.match(ARGV[i + 5], '%S*$') ~= '' then ids[#ids + 1] = ARGV[i] end
-end
-load(ids)
-for i = 6, #ARGV, 8 do
-  local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
-  local isLarge, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
-  if digest ~= '' and known[id] then answer[#answer + 1] = -3
-  elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
-  elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
-  else
-    local deadline = deadlines[limit]
-    if not deadline then
-      deadline = textOf(now + limit)
-      deadlines[limit] = deadline
-    end
-    local meta = ARGV[i + 4] .. ' ' .. ARGV[i + 1] .. ' ' .. ARGV[i + 2] .. ' ' .. limit .. ' ' .. isLarge .. ' '
-    local times = nowText .. ' ' .. deadline .. ' '
-    local request = ARGV[i + 6]
-    if isLarge == '1' then
-      redis.call('SET', base .. 'b:' .. id, request, 'PX', lifetimeOf(limit))
-      request = ''
-    end
-    local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
-    local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
-    -- A webhook of an earlier prediction with this id is obsolete.
-    if digest ~= '' then redis.call('ZREM', due, id) end
-    if ARGV[i + 7] ~= '' then
-      redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
-      front = front == '' and '!' or front .. ',!'
-    elseif digest ~= '' then redis.call('HDEL', hooks, id) end
-    set(id, '~ ' .. meta .. times .. entry .. ' ' .. digest .. ' ' .. front)
-    if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
-    hashes[hashOf(id)] = limit
-    items = items + count
-    bytes = bytes + size_
-    answer[#answer + 1] = 0
-  end
-end
-settle()
-for hash, limit in pairs(hashes) do
-  local longest = math.max(limit, usual) + retainMs
-  if redis.call('PTTL', hash) < longest then redis.call('PEXPIRE', hash, lifetimeOf(longest - retainMs)) end
-end
-return answer
-`);
+import { RECORD_FIELDS } from "./record-fields.ts";
+import { LuaScript } from "./redis-link.ts";
 
-/**
- * Claims predictions whose leases have ended. Arguments: lease in milliseconds, start of the page or "-", page size.
- * @returns number of predictions that failed because their workers ended, start of the next page or "", claimed entries
- */
-export const reclaimScript = queueScript(`
-freeing()
-local answer = { 0, '' }
-local pending = redis.call('XPENDING', work, 'workers', 'IDLE', ARGV[3], ARGV[4], '+', ARGV[5])
-if #pending == tonumber(ARGV[5]) then answer[2] = '(' .. pending[#pending][1] end
-for _, each in ipairs(pending) do
-  local entry, isMine = each[1], each[2] == me
-  local found = redis.call('XRANGE', work, entry, entry)[1]
-  local id = found and string.match(found[2][2], '^%S+')
-  if id then load({ id }) end
-  if not id then acked[#acked + 1] = entry
-  elseif not isOpen(id) or entryOf(id) ~= entry then discard(entry, found[2][2])
-  elseif isCancelled(id) then cancel(id)
-  elseif not expire(id) then
-    -- An entry of this node is here because the answer of an earlier claim was lost.
-    local tries = each[4] + (isMine and 0 or 1)
-    if deliveriesOf(found[2][2]) + tries > ${MAX_DELIVERIES} then
-      finish(id, 'failed',
-        '"error_message":"Given up: ${MAX_DELIVERIES} replicas ended, or were cut off, while they had this; it is not run again"')
-      answer[1] = answer[1] + 1
-    else
-      redis.call('XCLAIM', work, 'workers', me, 0, entry, 'RETRYCOUNT', tries, 'JUSTID')
-      if not isMine then redis.call('DEL', base .. 't:' .. id) end
-      answer[#answer + 1] = found
-    end
-  end
-end
-settle()
-return answer
-`);
+/** A prediction fails when this many replicas have ended while they ran it, because it may be the cause. */
+const MAX_DEATHS = 2;
+/** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any replica ends it. */
+const GRACE_MS = 1500;
+/** A larger body is in the prediction's hash instead of its stream entry, because scripts read entries whole. */
+const MAX_ENTRY_BYTES = 65_536;
+/** Maximum predictions that one call finds late. */
+const MAX_LATE = 100;
+/** Milliseconds after which the keys of an empty queue without a replica expire. */
+const UNUSED_MS = 86_400_000;
 
-/**
- * Stores outcomes. Arguments for each prediction: id, status, JSON members, milliseconds since the start or "", inputs done, logs, model.
- */
-export const finishScript = queueScript(`
-freeing()
-local ids = {}
-for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
-load(ids)
-for i = 3, #ARGV, 7 do
-  local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
-  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], started, ARGV[i + 6])
-end
-settle()
-return 0
-`);
+export const clock = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
 
-/**
- * Stores the progress of predictions that this replica runs. Arguments for each prediction: id, milliseconds since the start or "", inputs done,
- * bytes of the logs that Redis has, the logs after them.
- */
-export const progressScript = queueScript(`
-for i = 3, #ARGV, 5 do
-  local id = ARGV[i]
-  load({ id })
-  if isOpen(id) and holderOf(entryOf(id)) == me then
-    local _, limit = factsOf(id)
-    local key = base .. 't:' .. id
-    local _, logs, started = progressOf(id)
-    local done = ARGV[i + 2]
-    if ARGV[i + 1] ~= '' and started == '' then started = textOf(now - ARGV[i + 1]) end
-    if ARGV[i + 4] ~= '' then
-      logs = string.sub(logs, 1, ARGV[i + 3]) .. ARGV[i + 4]
-      redis.call('HSET', key, 'logs', logs)
-    end
-    redis.call('HSET', key, 'done', done, 'started', started)
-    redis.call('PEXPIRE', key, lifetimeOf(limit))
-  end
-end
-return 0
-`);
-
-/** Renews the leases of predictions. Arguments: ids. @returns ids that another replica runs or that have ended, and ids that are canceled */
-export const renewScript = queueScript(`
-local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
-load(ids)
-for _, id in ipairs(ids) do
-  local entry = isOpen(id) and entryOf(id)
-  if not entry or holderOf(entry) ~= me then lost[#lost + 1] = id
-  else
-    entries[#entries + 1] = entry
-    if isCancelled(id) then cancelled[#cancelled + 1] = id end
-  end
-end
-if #entries > 0 then
-  local claim = { work, 'workers', me, 0 }
-  for _, entry in ipairs(entries) do claim[#claim + 1] = entry end
-  claim[#claim + 1] = 'JUSTID'
-  redis.pcall('XCLAIM', unpack(claim))
-end
-return { lost, cancelled }
-`);
-
-/** Returns predictions to the queue: an orderly stop is no attempt. Arguments: ids. */
-export const giveBackScript = queueScript(`
-freeing()
-local ids = { unpack(ARGV, 3) }
-load(ids)
-for _, id in ipairs(ids) do
-  local entry = isOpen(id) and entryOf(id)
-  local holder, tries
-  if entry then holder, tries = holderOf(entry) end
-  if holder == me then
-    if isCancelled(id) then cancel(id)
-    else
-      local fields = redis.call('XRANGE', work, entry, entry)[1][2]
-      local deliveries, head = deliveriesOf(fields[2])
-      local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries + tries - 1), 'request', fields[4])
-      local meta, deadline, rest = string.match(known[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
-      set(id, meta .. again .. ' ' .. rest)
-      redis.call('ZADD', soon, deadline, id)
-      acked[#acked + 1] = entry
-      redis.call('DEL', base .. 't:' .. id)
-    end
-  end
-end
-settle()
-return 0
-`);
-
-/** Removes this replica from the workers, and from the consumers of the stream if it has no claim. */
-export const leaveScript = queueScript(`
-redis.call('ZREM', signs, me)
-for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
-  if consumer[2] == me and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', me) end
-end
-return 0
-`);
-
-/**
- * Reads predictions. Arguments: "awaited" to notify this replica of their ends, "expired" if this replica has claimed them but they are too late to
- * run, or ""; ids.
- * @returns for each id the record, or the size of a record that is too large for the answer
- */
-export const readScript = queueScript(`
-local answer, ids = {}, { unpack(ARGV, 4) }
-load(ids)
-for _, id in ipairs(ids) do
-  expire(id, ARGV[3] == 'expired')
-  if ARGV[3] == 'awaited' then subscribe(id, me) end
-  answer[#answer + 1] = recordOrSizeOf(id)
-end
-settle()
-return answer
-`);
-
-/** Reads one prediction of any size. Argument: id. @returns the record */
-export const recordScript = queueScript(`
-load({ ARGV[3] })
-return recordOf(ARGV[3])
-`);
-
-/** Lua function that cancels a prediction, or notifies the worker that runs it. Returns true if the worker will end the prediction. */
-const cancelOrNotify = `
-local function cancelOrNotify(kind_, id, isForced)
-  if not isOpen(id) then return false end
-  local kind, limit, _, entry = factsOf(id)
-  if kind ~= kind_ then return false end
-  local holder = holderOf(entry)
-  if isForced or not holder then
-    cancel(id)
-    return false
-  end
-  local key = base .. 't:' .. id
-  redis.call('HSET', key, 'cancelled', '1')
-  redis.call('PEXPIRE', key, lifetimeOf(limit))
-  mail(holder, 'cancel', id)
-  return true
+/** The worker that has claimed an entry, and the number of deliveries. */
+export const holder = `
+local function holderOf(entry)
+  local pending = redis.pcall('XPENDING', KEYS[1], 'workers', entry, entry, 1)
+  if pending.err or not pending[1] then return nil end
+  return pending[1][2], pending[1][4]
 end
 `;
 
 /**
- * Cancels a prediction. A worker that runs it ends it with the outputs so far, and this replica is notified. With isForced, the script ends it at
- * once. Arguments: kind, id, isForced.
- * @returns the record, which may be unfinished, or its size if it is too large for the answer
+ * `KEYS` of scripts that end predictions: work, totals, deadlines, due, then `p:ID` of each prediction. The first arguments are the retention time, and
+ * the lease of this node's webhooks. The answer begins with the time, followed by the id of each ended prediction and its waiting nodes.
  */
-export const cancelScript = queueScript(`${cancelOrNotify}
-freeing()
-local id = ARGV[4]
-load({ id })
-if cancelOrNotify(ARGV[3], id, ARGV[5] == '1') then subscribe(id, me) end
-settle()
-return recordOrSizeOf(id)
+const ending = `${clock}${holder}
+local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local answer, items, bytes, ended = { now }, 0, 0, 0
+-- A full Redis accepts this write, and then the other writes of the script.
+redis.call('HDEL', totals, '-')
+
+-- Stores the outcome of an unfinished prediction.
+local function finish(key, entry, isOwn, ...)
+  local id, count, size, fronts, webhook = unpack(redis.call('HMGET', key, 'id', 'count', 'bytes', 'fronts', 'webhook'))
+  redis.call('XACK', work, 'workers', entry)
+  redis.call('XDEL', work, entry)
+  redis.call('ZREM', deadlines, id)
+  redis.call('HDEL', key, 'entry', 'deadline', 'deaths', 'fronts', 'watched', 'eventBytes', 'canceled', 'body')
+  redis.call('HSET', key, 'finished', now, ...)
+  redis.call('PEXPIRE', key, ARGV[1])
+  if webhook ~= '' then redis.call('ZADD', due, now + (isOwn and ARGV[2] or 0), id) end
+  items, bytes = items + count, bytes + size
+  if isOwn then ended = ended + 1 end
+  answer[#answer + 1] = id
+  answer[#answer + 1] = fronts
+end
+
+local function fail(key, entry, message)
+  finish(key, entry, false, 'status', 'failed', 'members', '"error_message":"' .. message .. '"')
+end
+
+local function settle()
+  if items == 0 and ended == 0 then return answer end
+  redis.call('HINCRBY', totals, 'items', 0 - items)
+  redis.call('HINCRBY', totals, 'bytes', 0 - bytes)
+  redis.call('HINCRBY', totals, 'ended', ended)
+  return answer
+end
+`;
+
+/**
+ * Adds predictions to a queue. `KEYS`: work, totals, deadlines, due, `p:ID` of each prediction. Arguments: maximum items, maximum bytes, name of the
+ * queue; for each prediction id, kind, count, bytes, time limit, waiting node, digest, watched, origin, webhook, body. A digest means that a client chose
+ * the id, which must be new.
+ * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, -3 if the id exists
+ */
+export const acceptScript = new LuaScript(`${clock}
+local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local before = redis.call('HMGET', totals, 'items', 'bytes')
+local items, bytes = tonumber(before[1] or 0), tonumber(before[2] or 0)
+local answer, addedItems, addedBytes = { items, now }, 0, 0
+for k = 5, #KEYS do
+  local key, i = KEYS[k], 4 + 11 * (k - 5)
+  local id, kind, count, size, limit, front, digest, watched, origin, webhook, body = unpack(ARGV, i, i + 10)
+  if digest ~= '' and redis.call('EXISTS', key) == 1 then answer[#answer + 1] = -3
+  elseif items + addedItems + count > tonumber(ARGV[1]) then answer[#answer + 1] = -1
+  elseif bytes + addedBytes > 0 and bytes + addedBytes + size > tonumber(ARGV[2]) then answer[#answer + 1] = -2
+  else
+    local deadline, isLarge = now + limit, #body > ${MAX_ENTRY_BYTES}
+    local entry = redis.call('XADD', work, '*', 'id', id, 'kind', kind, 'count', count, 'bytes', size, 'timeout', limit, 'created', now,
+      'deadline', deadline, 'front', front, 'digest', digest, 'origin', origin, 'webhook', webhook, 'body', isLarge and '' or body)
+    redis.call('HSET', key, 'id', id, 'kind', kind, 'count', count, 'bytes', size, 'created', now, 'deadline', deadline, 'fronts', front,
+      'digest', digest, 'watched', watched, 'webhook', webhook, 'queue', ARGV[3], 'entry', entry)
+    if isLarge then redis.call('HSET', key, 'body', body) end
+    redis.call('ZADD', deadlines, deadline, id)
+    -- A webhook of an earlier prediction with this id is obsolete.
+    if digest ~= '' then redis.call('ZREM', due, id) end
+    addedItems, addedBytes = addedItems + count, addedBytes + size
+    answer[#answer + 1] = 0
+  end
+end
+if addedItems > 0 then
+  redis.call('HINCRBY', totals, 'items', addedItems)
+  redis.call('HINCRBY', totals, 'bytes', addedBytes)
+  redis.call('PERSIST', totals)
+  redis.call('PERSIST', work)
+end
+return answer
 `);
 
-/** Cancels predictions whose ids no client has. Arguments for each prediction: kind, id. */
-export const cancelAllScript = queueScript(`${cancelOrNotify}
-freeing()
-local ids = {}
-for i = 4, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
-load(ids)
-for i = 3, #ARGV, 2 do cancelOrNotify(ARGV[i], ARGV[i + 1], false) end
-settle()
+/**
+ * Stores outcomes; the first one of a prediction stands. Further arguments for each prediction: status, JSON members, milliseconds since the start or "",
+ * inputs done, logs, model.
+ */
+export const finishScript = new LuaScript(`${ending}
+for k = 5, #KEYS do
+  local entry = redis.call('HGET', KEYS[k], 'entry')
+  if entry then
+    local status, members, ago, done, logs, model = unpack(ARGV, 3 + 6 * (k - 5), 8 + 6 * (k - 5))
+    finish(KEYS[k], entry, true, 'status', status, 'members', members, 'started', ago ~= '' and now - ago or '', 'done', done, 'logs', logs,
+      'model', model)
+  end
+end
+return settle()
+`);
+
+/**
+ * Ends predictions without an outcome of a worker. Further argument: `cancel` unless a worker runs the prediction, which is then notified; `force` to
+ * cancel it in any case; `late` if its time limit has passed, with a grace period for its worker; `dropped` without that period.
+ * @returns for `cancel`, the worker that is to be notified
+ */
+export const endScript = new LuaScript(`${ending}
+local mode = ARGV[3]
+for k = 5, #KEYS do
+  local key = KEYS[k]
+  local entry, created, deadline = unpack(redis.call('HMGET', key, 'entry', 'created', 'deadline'))
+  local worker = entry and holderOf(entry)
+  if entry and (mode == 'force' or mode == 'cancel' and not worker) then fail(key, entry, 'Canceled')
+  elseif entry and mode == 'cancel' then
+    redis.call('HSET', key, 'canceled', '1')
+    return worker
+  elseif entry and tonumber(deadline) <= now and (mode == 'dropped' or not worker or deadline + ${GRACE_MS} <= now) then
+    fail(key, entry, 'Timed out after ' .. math.floor((deadline - created) / 10 + 0.5) / 100 .. ' s')
+  end
+end
+return settle()
+`);
+
+/**
+ * Claims predictions whose leases have ended. Further arguments: this node, lease in milliseconds; the entry of each prediction.
+ * @returns the entries of claimed predictions, the number of failed ones, and the answer of scripts that end predictions
+ */
+export const reclaimScript = new LuaScript(`${ending}
+local claimed, failed = {}, 0
+for k = 5, #KEYS do
+  local key, entry = KEYS[k], ARGV[k]
+  local pending = redis.call('XPENDING', work, 'workers', 'IDLE', ARGV[4], entry, entry, 1)[1]
+  local own, deadline, canceled, deaths = unpack(redis.call('HMGET', key, 'entry', 'deadline', 'canceled', 'deaths'))
+  if pending and own ~= entry then
+    redis.call('XACK', work, 'workers', entry)
+    redis.call('XDEL', work, entry)
+  elseif pending and canceled then fail(key, entry, 'Canceled')
+  elseif pending and tonumber(deadline) > now then
+    -- An entry of this node is here because the answer of an earlier claim was lost.
+    local isMine = pending[2] == ARGV[3]
+    local tries = pending[4] + (isMine and 0 or 1)
+    if (deaths or 0) + tries > ${MAX_DEATHS} then
+      fail(key, entry, 'Given up: ${MAX_DEATHS} replicas ended, or were cut off, while they had this; it is not run again')
+      failed = failed + 1
+    else
+      redis.call('XCLAIM', work, 'workers', ARGV[3], 0, entry, 'RETRYCOUNT', tries, 'JUSTID')
+      if not isMine then redis.call('HDEL', key, 'done', 'logs', 'started') end
+      claimed[#claimed + 1] = entry
+    end
+  end
+end
+return { claimed, failed, settle() }
+`);
+
+/** Returns predictions to the queue: an orderly stop is no attempt. Further argument: this node. */
+export const giveBackScript = new LuaScript(`${ending}
+for k = 5, #KEYS do
+  local key = KEYS[k]
+  local entry, canceled = unpack(redis.call('HMGET', key, 'entry', 'canceled'))
+  local worker, tries
+  if entry then worker, tries = holderOf(entry) end
+  if worker == ARGV[3] and canceled then fail(key, entry, 'Canceled')
+  elseif worker == ARGV[3] then
+    local again = redis.call('XADD', work, '*', unpack(redis.call('XRANGE', work, entry, entry)[1][2]))
+    redis.call('XACK', work, 'workers', entry)
+    redis.call('XDEL', work, entry)
+    redis.call('HSET', key, 'entry', again)
+    redis.call('HINCRBY', key, 'deaths', tries - 1)
+    redis.call('HDEL', key, 'done', 'logs', 'started')
+  end
+end
+return settle()
+`);
+
+/**
+ * Renews the leases of predictions. `KEYS`: work, `p:ID` of each prediction. Argument: this node.
+ * @returns for each prediction 0, 1 if this node has lost it, or 2 if it is canceled
+ */
+export const renewScript = new LuaScript(`${holder}
+local answer, entries = {}, {}
+for k = 2, #KEYS do
+  local entry, canceled = unpack(redis.call('HMGET', KEYS[k], 'entry', 'canceled'))
+  local isMine = entry and holderOf(entry) == ARGV[1]
+  if isMine then entries[#entries + 1] = entry end
+  answer[k - 1] = not isMine and 1 or canceled and 2 or 0
+end
+if #entries > 0 then
+  entries[#entries + 1] = 'JUSTID'
+  redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, unpack(entries))
+end
+return answer
+`);
+
+/**
+ * Stores the progress of predictions. `KEYS`: work, `p:ID` of each prediction. Arguments: this node; for each prediction milliseconds since the start
+ * or "", inputs done, bytes of the logs that Redis has, the logs after them.
+ */
+export const progressScript = new LuaScript(`${clock}${holder}
+for k = 2, #KEYS do
+  local key = KEYS[k]
+  local ago, done, known, more = unpack(ARGV, 4 * k - 6, 4 * k - 3)
+  local entry, logs, started = unpack(redis.call('HMGET', key, 'entry', 'logs', 'started'))
+  if entry and holderOf(entry) == ARGV[1] then
+    redis.call('HSET', key, 'done', done)
+    if ago ~= '' and not started then redis.call('HSET', key, 'started', now - ago) end
+    if more ~= '' then redis.call('HSET', key, 'logs', string.sub(logs or '', 1, known) .. more) end
+  end
+end
 return 0
 `);
 
 /**
- * Ends predictions whose time limit has passed. Removes ended workers, evicts ended predictions, and deletes read notifications. Arguments: last
- * notification that this replica has read, lease, longest time limit, whether this replica is a worker.
- * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
- * workers, retained predictions, their bytes, whether the memory of Redis is full
+ * Reads predictions. `KEYS`: `p:ID` of each prediction. Arguments: maximum bytes of the answer; for each prediction the node that is notified of the
+ * end, or "".
+ * @returns for each prediction the values of RECORD_FIELDS and `queue`, or the size of a prediction that is too large for the answer
  */
-export const tendScript = queueScript(`
+export const readScript = new LuaScript(`
+local answer, room = {}, tonumber(ARGV[1])
+for k, key in ipairs(KEYS) do
+  local node = ARGV[k + 1]
+  local entry, fronts = unpack(redis.call('HMGET', key, 'entry', 'fronts'))
+  if entry and node ~= '' and not string.find(fronts, node, 1, true) then
+    redis.pcall('HSET', key, 'fronts', fronts .. ' ' .. node)
+  end
+  local size = redis.call('HSTRLEN', key, 'members') + redis.call('HSTRLEN', key, 'logs')
+  if size > room then answer[k] = size
+  else
+    room = room - size
+    answer[k] = redis.call('HMGET', key, ${[...RECORD_FIELDS, "queue"].map((name) => `'${name}'`).join(", ")})
+  end
+end
+return answer
+`);
+
+/**
+ * Reads the figures of a queue. `KEYS`: work, totals, workers, deadlines, the node's mail, an unused key. Arguments: node, whether it is a worker, lease,
+ * id of the last notification that it has read.
+ * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
+ * workers, whether the memory of Redis is full, then ids of predictions whose time limit has passed
+ */
+export const tendScript = new LuaScript(`${clock}
+local work, totals, workers = KEYS[1], KEYS[2], KEYS[3]
 -- Writes nothing. Redis refuses the command while its memory is full, and before the first write of a script.
-local probed = redis.pcall('SETRANGE', base .. 'probe', 0, '')
+local probed = redis.pcall('SETRANGE', KEYS[6], 0, '')
 local isFull = type(probed) == 'table' and string.find(probed.err, 'OOM', 1, true)
-freeing()
-local expired = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
-load(expired)
-for _, id in ipairs(expired) do
-  if isOpen(id) then expire(id) else redis.call('ZREM', soon, id) end
-end
-local after = '-'
-for _ = 1, ${MAX_EXPIRED} do
-  local found = redis.call('XRANGE', work, after, '+', 'COUNT', 1)[1]
-  if not found then break end
-  local id = string.match(found[2][2], '^%S+')
-  if not known[id] then load({ id }) end
-  if not isOpen(id) then discard(found[1], found[2][2])
-  elseif not isDue(id) then break
-  else expire(id) end
-  after = '(' .. found[1]
-end
-settle(${MAX_FORGOTTEN})
-redis.call('XTRIM', base .. 'mail:' .. me, 'MINID', ARGV[3])
-local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended', 'kept', 'keptBytes')
-for i = 1, 5 do total[i] = tonumber(total[i] or 0) end
+redis.call('XTRIM', KEYS[5], 'MINID', ARGV[4])
+local sinceMs = math.max(5000, tonumber(ARGV[3]))
+redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - sinceMs)
+if ARGV[2] == '1' then redis.call('ZADD', workers, now, ARGV[1]) end
+redis.call('PEXPIRE', workers, sinceMs)
 local waiting, taken, age, delivered = redis.call('XLEN', work), 0, 0, '0-0'
--- Without entries, no prediction is unfinished. A script that failed after some of its writes leaves wrong totals.
-if waiting == 0 and (total[1] ~= 0 or total[2] ~= 0) then
-  total[1], total[2] = 0, 0
+if waiting == 0 then
+  -- A script that failed after some of its writes leaves wrong totals.
   redis.call('HSET', totals, 'items', 0, 'bytes', 0)
+  redis.call('PEXPIRE', totals, ${UNUSED_MS})
+  redis.call('PEXPIRE', work, ${UNUSED_MS})
 end
 local groups = redis.pcall('XINFO', 'GROUPS', work)
 if not groups.err and groups[1] then
@@ -312,51 +306,44 @@ if not groups.err and groups[1] then
   delivered = group['last-delivered-id']
   for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
     local name, pending, idle = consumer[2], consumer[4], consumer[6]
-    if pending == 0 and idle > math.max(${MAIL_MS}, tonumber(ARGV[4])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
+    if pending == 0 and idle > math.max(60000, sinceMs) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name) end
   end
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
--- XINFO shows a blocked reader as active only since Redis 7.2.
-if ARGV[6] == '1' then redis.call('ZADD', signs, nowText, me) end
-redis.call('ZREMRANGEBYSCORE', signs, '-inf', textOf(now - math.max(5000, tonumber(ARGV[4]))))
-local workers = redis.call('ZCARD', signs)
-for _, key in ipairs({ work, soon, kept, totals, hooks, due, signs }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
-return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5], isFull and 1 or 0 }
+local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended')
+local late = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, ${MAX_LATE})
+return { now, tonumber(total[1] or 0), tonumber(total[2] or 0), tonumber(total[3] or 0), waiting, taken, age, redis.call('ZCARD', workers),
+  isFull and 1 or 0, unpack(late) }
+`);
+
+/** Removes this node from the workers, and from the consumers if it has no claim. `KEYS`: work, workers. Argument: this node. */
+export const leaveScript = new LuaScript(`
+redis.call('ZREM', KEYS[2], ARGV[1])
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'workers')) do
+  if consumer[2] == ARGV[1] and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], 'workers', ARGV[1]) end
+end
+return 0
 `);
 
 /**
- * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease in milliseconds, maximum webhooks to claim, number
- * of delivered webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
+ * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. `KEYS`: due, `p:ID` of each prediction. Arguments: lease in
+ * milliseconds; for each prediction its id, and its creation time with the prefix `-` if the webhook is delivered, or "" to claim the webhook.
  * @returns number of undelivered webhooks, then id, creation time and webhook of each claimed webhook
  */
-export const webhookScript = queueScript(`
-freeing()
-local until_, last = textOf(now + ARGV[3]), 5 + 2 * ARGV[5]
-for i = 6, #ARGV, 2 do
-  local id = ARGV[i]
-  local webhook = redis.call('HGET', hooks, id)
-  -- A later prediction may have the same id.
-  if webhook and string.match(webhook, '^%S+') == ARGV[i + 1] then
-    if i > last then redis.call('ZADD', due, 'XX', until_, id)
-    else
-      redis.call('ZREM', due, id)
-      redis.call('HDEL', hooks, id)
-    end
+export const webhookScript = new LuaScript(`${clock}
+local due, answer = KEYS[1], {}
+for k = 2, #KEYS do
+  local id, named = ARGV[2 * k - 2], ARGV[2 * k - 1]
+  local created, webhook = unpack(redis.call('HMGET', KEYS[k], 'created', 'webhook'))
+  local score = redis.call('ZSCORE', due, id)
+  -- The prediction has expired, or a later one may have the same id.
+  if score and not created or score and named == '-' .. created then redis.call('ZREM', due, id)
+  elseif score and named == created then redis.call('ZADD', due, now + ARGV[1], id)
+  elseif score and named == '' and tonumber(score) <= now then
+    redis.call('ZADD', due, now + ARGV[1], id)
+    for _, each in ipairs({ id, created, webhook }) do answer[#answer + 1] = each end
   end
 end
-local answer = { redis.call('HLEN', hooks) }
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[4])) do
-  local webhook = redis.call('HGET', hooks, id)
-  local created, text = string.match(webhook or '', '^(%d+) (.*)$')
-  if created then
-    redis.call('ZADD', due, until_, id)
-    answer[#answer + 1] = id
-    answer[#answer + 1] = created
-    answer[#answer + 1] = text
-  else
-    redis.call('ZREM', due, id)
-  end
-end
-return answer
+return { redis.call('ZCARD', due), unpack(answer) }
 `);

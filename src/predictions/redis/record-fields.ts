@@ -1,0 +1,117 @@
+/** Parses answers of Redis, and converts records to and from fields of a hash. */
+import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
+import { ModelVersion } from "../model-version.ts";
+import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
+import { originOf, type UnfinishedRequest } from "../store.ts";
+import { webhookOf } from "../webhooks/webhook.ts";
+
+/** The fields of a record in the hash of its prediction, in the order of `recordOf`. */
+export const RECORD_FIELDS = [
+  "id",
+  "kind",
+  "count",
+  "created",
+  "done",
+  "started",
+  "finished",
+  "status",
+  "members",
+  "logs",
+  "digest",
+  "model",
+] as const;
+
+export function textOf(reply: unknown): string {
+  if (typeof reply === "string") return reply;
+  if (reply instanceof Buffer) return reply.toString();
+  return reply instanceof Uint8Array ? Buffer.from(reply.buffer, reply.byteOffset, reply.length).toString() : "";
+}
+
+export function numberOf(reply: unknown): number {
+  return typeof reply === "number" ? reply : Number(textOf(reply));
+}
+
+/** Returns an empty list for an answer that is no list. */
+export function listOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : [];
+}
+
+/** @param reply values of `RECORD_FIELDS`. @returns undefined for an unknown id */
+export function recordOf(reply: unknown): PredictionRecord | undefined {
+  const [id, kind, count, created, done, started, finished, status, members, logs, digest, model] =
+    listOf(reply).map(textOf);
+  if (!id) return undefined;
+  return {
+    id,
+    kind: kindOf(kind),
+    count: Number(count),
+    itemsDone: Number(done),
+    createdAtMs: Number(created),
+    startedAtMs: started ? Number(started) : undefined,
+    finishedAtMs: finished ? Number(finished) : undefined,
+    outcome: status === "success" || status === "failed" ? { status, members: members ?? "" } : undefined,
+    logs: logs ?? "",
+    digest: digest || undefined,
+    model: ModelVersion.of(model ?? ""),
+  };
+}
+
+/** The values of `RECORD_FIELDS`. */
+export function valuesOf(record: EndedRecord): readonly string[] {
+  const { id, kind, count, createdAtMs, itemsDone, startedAtMs, finishedAtMs, outcome, logs, digest, model } = record;
+  const { status, members } = outcome;
+  const values = [id, kind, count, createdAtMs, itemsDone, startedAtMs, finishedAtMs, status, members, logs, digest];
+  return [...values, model?.reference].map((value) => String(value ?? ""));
+}
+
+/** An entry of a Redis stream. `fields` alternates names and values. */
+export interface StreamEntry {
+  readonly id: string;
+  readonly fields: readonly unknown[];
+}
+
+/** The entries in an answer of XREAD or XREADGROUP for one stream; none after a timeout. */
+export function entriesOf(reply: unknown): StreamEntry[] {
+  const [stream] = listOf(reply);
+  return listOf(listOf(stream)[1]).map(entryOf);
+}
+
+export function entryOf(entry: unknown): StreamEntry {
+  const [id, fields] = listOf(entry);
+  return { id: textOf(id), fields: listOf(fields) };
+}
+
+/** A stream entry of an unfinished prediction. */
+export interface ClaimedEntry extends Omit<UnfinishedRequest, "body" | "leftMs" | "deaths" | "model"> {
+  readonly deadlineMs: number;
+  /** Size of the body. */
+  readonly bytes: number;
+  /** Empty for a large body, which is in the hash of the prediction. */
+  readonly body: unknown;
+}
+
+export function claimedOf({ fields }: StreamEntry): ClaimedEntry {
+  const values = new Map<string, unknown>();
+  for (let i = 0; i < fields.length; i += 2) values.set(textOf(fields[i]), fields[i + 1]);
+  const text = (name: string) => textOf(values.get(name));
+  const webhook = text("webhook");
+  return {
+    id: text("id"),
+    kind: kindOf(text("kind")),
+    count: Number(text("count")),
+    createdAtMs: Number(text("created")),
+    deadlineMs: Number(text("deadline")),
+    timeoutMs: Number(text("timeout")),
+    isWaitedFor: text("front") !== "",
+    digest: text("digest") || undefined,
+    origin: originOf(text("origin")),
+    webhook: webhook === "" ? undefined : webhookOf(webhook),
+    bytes: Number(text("bytes")),
+    body: values.get("body"),
+  };
+}
+
+/** Copies a large body, because other answers share its buffer and the body is transferred to a thread. A small body becomes a string. */
+export function bodyOf(reply: unknown): Uint8Array<ArrayBuffer> | string {
+  return reply instanceof Uint8Array && reply.length > LARGE_BYTES ? new Uint8Array(reply) : textOf(reply);
+}
