@@ -10,8 +10,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   const redis = fixture(startRedis);
 
   /** A worker whose leases expire at once, so that others may take over its predictions. */
-  async function worker(name: string, node: string, limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 }) {
-    const links = await redisLinks(redis.url);
+  async function worker(
+    name: string,
+    node: string,
+    limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 },
+    url = redis.url,
+  ) {
+    const links = await redisLinks(url);
     const { link } = links;
     const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
     await queue.makeGroup();
@@ -107,6 +112,30 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const leftMs = await redis.client.pttl("sconce:8:{kept}:p:p");
     expect(leftMs).toBeGreaterThan(50_000);
     expect(leftMs).toBeLessThanOrEqual(60_000);
+  });
+
+  test("loses no unfinished prediction in a full Redis that evicts by time to live, and takes new ones", async () => {
+    await using full = await startRedis("--maxmemory-policy", "volatile-ttl");
+    const limits = { maxQueuedItems: 10_000, maxQueuedBytes: 1e8 };
+    using one = await worker("evicted", "a", limits, full.url);
+    const first = { ...request, id: "first" };
+    await one.queue.create(first);
+    const used = Number(/used_memory:(\d+)/.exec(await full.client.info("memory"))?.[1]);
+    await full.client.config("SET", "maxmemory", `${used + 2 ** 21}`);
+    const members = JSON.stringify("x".repeat(10_000));
+    for (let i = 0; i < 500; i++) {
+      expect(await one.queue.create({ ...request, id: `${i}` })).toHaveProperty("createdAtMs");
+      const { record, bytes } = endOf(members);
+      await one.queue.finish([{ record: { ...record, id: `${i}` }, bytes }]);
+    }
+    const read = (id: string) => one.queue.read(id, { isAwaited: false });
+    expect([(await read("0"))?.id, (await read("499"))?.id, (await read("first"))?.id]).toEqual([
+      undefined,
+      "499",
+      "first",
+    ]);
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 1, waiting: 1, isFull: false });
+    expect((await one.take()).requests).toMatchObject([{ id: "first" }]);
   });
 
   test("delivers a large body with its prediction, and deletes it after the run", async () => {

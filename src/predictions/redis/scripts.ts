@@ -289,7 +289,7 @@ redis.call('XTRIM', KEYS[5], 'MINID', ARGV[4])
 local sinceMs = math.max(5000, tonumber(ARGV[3]))
 redis.call('ZREMRANGEBYSCORE', workers, '-inf', now - sinceMs)
 if ARGV[2] == '1' then redis.call('ZADD', workers, now, ARGV[1]) end
-redis.call('PEXPIRE', workers, sinceMs)
+redis.call('PEXPIRE', workers, ${UNUSED_MS})
 local waiting, taken, age, delivered = redis.call('XLEN', work), 0, 0, '0-0'
 if waiting == 0 then
   -- A script that failed after some of its writes leaves wrong totals.
