@@ -69,10 +69,7 @@ class Weights {
   virtual size_t packed_layers() const { return 0; }
 };
 
-/**
- * Loads weights. Detects the format by content, unless an exported program is given. Throws `weights_invalid` for an
- * unknown format, or if names differ from the declaration.
- */
+/** Loads weights. Throws `weights_invalid` if libtorch cannot load them, or if names differ from the declaration. */
 std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);

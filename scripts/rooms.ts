@@ -61,8 +61,8 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
       batching/item-queue batching/latency-target device engine hook-fault item-check libtorch-env local-engine
-      native/binding open-runners program/archive program/export-mistakes program/forward-fault program/package-needs
-      program/program program/program-guards program/program-schema program/weights-kind remote/engine-server
+      native/binding open-runners program/export-mistakes program/forward-fault program/program-schema
+      program/weights-file remote/engine-server
       remote/frame remote/remote-engine rows runner warm-up`,
     maxLines: 7770,
   },
@@ -72,7 +72,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "engine/program": {
     imports: "",
-    doors: "call-spec forward-fault package-needs program session-guards weights-kind",
+    doors: "forward-fault weights-file",
   },
   "engine/native": {
     imports: "engine engine/program",

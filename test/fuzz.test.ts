@@ -4,11 +4,10 @@
  */
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
-import { Archive } from "../src/engine/program/archive.ts";
-import { programFile, readProgram } from "../src/engine/program/program.ts";
 import { programText } from "../src/engine/program/program-graph.ts";
 import { parseExactly } from "../src/engine/program/program-literals.ts";
 import { programSchema } from "../src/engine/program/program-schema.ts";
+import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import { targets } from "./fuzz/targets.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { seeded } from "./helpers/loads.ts";
@@ -36,13 +35,13 @@ test("an exported program whose graph is no JSON is refused with the name of its
   const bytes = Buffer.from(await Bun.file(program).bytes());
   bytes[bytes.indexOf('{"graph_module"')] = 0;
   await Bun.write(dir.join("cut.pt2"), bytes);
-  const { code, message } = await failureOf(async () => readProgram(dir.join("cut.pt2")));
+  const { code, message } = await failureOf(async () => new WeightsFile(dir.join("cut.pt2")).program());
   expect(code).toBe("weights_invalid");
   expect(message).toMatch(/^cut\.pt2 can't be run uncompiled: a part of it is not JSON/);
 });
 
 test('an input named like a member of every JavaScript object, such as "constructor", has no sizes', () => {
-  const parsed = programSchema.parse(JSON.parse(Archive.open(program)?.text(programFile) ?? ""));
+  const parsed = programSchema.parse(JSON.parse(new WeightsFile(program).programText ?? ""));
   for (const spec of parsed.graph_module.signature.input_specs) {
     if ("user_input" in spec) Object.assign(spec, { user_input: { arg: { as_tensor: { name: "constructor" } } } });
   }
@@ -51,7 +50,7 @@ test('an input named like a member of every JavaScript object, such as "construc
 
 test("an exported program whose output tree is no JSON is refused", () => {
   for (const outSpec of ["TRAINING", '[1, {"type": "dict", "context": "[x", "children_spec": []}]']) {
-    const parsed = programSchema.parse(parseExactly(Archive.open(program)?.text(programFile) ?? ""));
+    const parsed = programSchema.parse(parseExactly(new WeightsFile(program).programText ?? ""));
     for (const { signature } of parsed.graph_module.module_call_graph)
       Object.assign(signature ?? {}, { out_spec: outSpec });
     expect(() => programText(parsed)).toThrow("the tree of its outputs is not JSON");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { float32, float64, int32 } from "../src/author/tensor.ts";
 import type { NativeSession } from "../src/engine/native/binding.ts";
-import { readProgram } from "../src/engine/program/program.ts";
+import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import { failure } from "./helpers/failure.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -51,10 +51,10 @@ test("sizes that the program was not exported for are refused, with the name of 
 });
 
 test("the largest batch of a program is the bound of its first dimension", async () => {
-  expect(readProgram(join(folder, "masked.pt2"))?.guards.mostRows).toBe(16);
+  expect(new WeightsFile(join(folder, "masked.pt2")).program()?.guards.mostRows).toBe(16);
 });
 
 test("an argument that was a number in the export is no input, and other files are no programs", () => {
-  expect(readProgram(join(folder, "number.pt2"))?.guards.inputs).toEqual(["x"]);
-  expect(readProgram(join(import.meta.dir, "models/methods.pt"))).toBeUndefined();
+  expect(new WeightsFile(join(folder, "number.pt2")).program()?.guards.inputs).toEqual(["x"]);
+  expect(new WeightsFile(join(import.meta.dir, "models/methods.pt")).program()).toBeUndefined();
 });

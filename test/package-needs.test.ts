@@ -2,7 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { packageOrder } from "../src/engine/program/call-spec.ts";
-import { packageNeeds, requireProcessor } from "../src/engine/program/package-needs.ts";
+import { requireProcessor } from "../src/engine/program/package-needs.ts";
+import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import type { Processor } from "../src/machine/processor.ts";
 import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -45,7 +46,7 @@ test.skipIf(process.arch !== "x64")(
       "-mavx5124fmaps   ",
     );
     await writeFile(dir.join("changed.pt2"), compiled);
-    const { machine, features } = packageNeeds(dir.join("changed.pt2"));
+    const { machine, features } = new WeightsFile(dir.join("changed.pt2")).needs();
     expect(machine).toBe("x86_64");
     expect([...features]).toEqual(expect.arrayContaining(["amx-tile", "amx-bf16", "amx-int8", "avx5124fmaps"]));
   },

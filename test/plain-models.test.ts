@@ -232,7 +232,7 @@ test("a file of another format is refused with the accepted formats", async () =
   await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
   const { code, stderr } = await build(dir.join("net.onnx"));
   expect(code).toBe(1);
-  expect(stderr).toContain("net.onnx: it is not an archive that PyTorch wrote; expected an exported program");
+  expect(stderr).toContain("net.onnx: the file is not a zip archive that PyTorch wrote");
 });
 
 test("options for weights files are refused for a folder, and --weights for a file", async () => {

@@ -4,7 +4,7 @@ import { devicesIn } from "../author/device.ts";
 import { SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
 import { cudaDeviceCount } from "./native/binding.ts";
-import { compiledDevice } from "./program/program.ts";
+import { WeightsFile } from "./program/weights-file.ts";
 
 /** The requested device: the operator's choice, else the author's, else `auto`. */
 export interface AskedDevice {
@@ -43,7 +43,7 @@ async function anyForCpu(weights: readonly string[]): Promise<boolean> {
   // One file at a time, because weights inside an executable are copied to disk to be read.
   for (const path of weights) {
     await using file = await openNativeFile(path);
-    if (compiledDevice(file.path) === "cpu") return true;
+    if (new WeightsFile(file.path).device === "cpu") return true;
   }
   return false;
 }

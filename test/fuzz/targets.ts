@@ -8,12 +8,10 @@ import { Image } from "../../src/author/media.ts";
 import { float32, int64 } from "../../src/author/tensor.ts";
 import { SconceError } from "../../src/base/errors.ts";
 import { listsOfNpy } from "../../src/base/npy.ts";
-import { Archive } from "../../src/engine/program/archive.ts";
-import { programFile, readPackage, readProgram } from "../../src/engine/program/program.ts";
 import { programText } from "../../src/engine/program/program-graph.ts";
 import { parseExactly } from "../../src/engine/program/program-literals.ts";
 import { programSchema } from "../../src/engine/program/program-schema.ts";
-import { describeFile } from "../../src/engine/program/weights-kind.ts";
+import { WeightsFile } from "../../src/engine/program/weights-file.ts";
 import { engineInfoSchema, FrameReader, failureSchema, jsonAt } from "../../src/engine/remote/frame.ts";
 import { FrameBlocks, jsonFrame, wordsFrame } from "../../src/engine/remote/frame-blocks.ts";
 import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
@@ -64,9 +62,8 @@ export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
     title: "zip archives with exported programs",
     ...fromFiles(await Promise.all([digits, template, upscale].map((path) => Bun.file(path).bytes()))),
     read: inFile((path) => {
-      describeFile(path);
-      refusing(() => readProgram(path));
-      refusing(() => readPackage(path));
+      refusing(() => new WeightsFile(path).program());
+      refusing(() => new WeightsFile(path).runnable("cpu", undefined));
     }),
     isRefusal: () => false,
   }),
@@ -109,7 +106,7 @@ async function pictureFiles(): Promise<Uint8Array[]> {
 }
 
 async function graphTarget(): Promise<FuzzTarget> {
-  const programs = [digits, template].map((path): unknown => JSON.parse(Archive.open(path)?.text(programFile) ?? ""));
+  const programs = [digits, template].map((path): unknown => JSON.parse(new WeightsFile(path).programText ?? ""));
   return {
     title: "graphs of exported programs, to TorchScript",
     make: (random) => {

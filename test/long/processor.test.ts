@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
 import { openSession } from "../../src/engine/native/binding.ts";
-import { processorNeeds } from "../../src/engine/program/package-needs.ts";
+import { WeightsFile } from "../../src/engine/program/weights-file.ts";
 import { mediaTypes } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "../helpers/cli.ts";
@@ -42,7 +42,7 @@ beforeAll(async () => {
 
 describe("a compiled package", () => {
   test.skipIf(!isX86)("states the processor and features that it was compiled for", () => {
-    const [machine, ...features] = processorNeeds(compiled.path)?.split(" ") ?? [];
+    const [machine, ...features] = new WeightsFile(compiled.path).processor?.split(" ") ?? [];
     expect(machine).toBe("x86_64");
     expect(features).toContain("fma");
   });
@@ -72,7 +72,7 @@ describe("a compiled package", () => {
 });
 
 test("TorchScript runs on any processor", () => {
-  expect(processorNeeds(script)).toBeUndefined();
+  expect(new WeightsFile(script).processor).toBeUndefined();
 });
 
 describe("a model with a compiled package", () => {
@@ -94,7 +94,7 @@ export default defineModel({
     await using dir = await modelFolder(zip);
     expect((await run(dir, "build", dir.path)).code).toBe(0);
     const { config } = await new ModelStore(dir.join("store")).resolve("compiled");
-    expect(config.cpuCapability).toBe(processorNeeds(compiled.path));
+    expect(config.cpuCapability).toBe(new WeightsFile(compiled.path).processor);
     expect((await run(dir, "predict", "compiled", "x=1")).code).toBe(0);
   });
 

@@ -9,7 +9,7 @@ import { codedError, oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { areThere } from "../../engine/device.ts";
 import { torchVersion } from "../../engine/native/binding.ts";
-import { processorNeeds } from "../../engine/program/package-needs.ts";
+import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { bundleModel } from "../../package/code/bundle.ts";
 import { loadModel } from "../../package/code/load.ts";
 import {
@@ -192,7 +192,7 @@ export function declaredConfig({ model, batchSize, examples }: Declared): ModelC
 
 /** Processor features that all weights together need; undefined if none. */
 function compiledFor(paths: readonly string[]): string | undefined {
-  const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
+  const words = new Set(paths.flatMap((path) => new WeightsFile(path).processor?.split(" ") ?? []));
   return words.size === 0 ? undefined : [...words].join(" ");
 }
 

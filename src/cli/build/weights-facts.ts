@@ -4,7 +4,7 @@
 import type { ModelFacts } from "../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { programSchema } from "../../engine/program/program-schema.ts";
-import { exportedText } from "./plain/exported-program.ts";
+import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { statedInputs } from "./plain/plain-model.ts";
 import type { TensorInput } from "./plain/tensor-input.ts";
 import { resized } from "./trial-items.ts";
@@ -28,7 +28,7 @@ export function weightsFacts(
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
     const inputs = statedInputs(pathOf(file));
     if (inputs === undefined) return [];
-    const program = exportedText(pathOf(file));
+    const program = new WeightsFile(pathOf(file)).programText;
     const guards = program === undefined ? [] : guardsSchema.parse(JSON.parse(program)).guards_code;
     return [{ file, inputs, guards, isCompiled: program === undefined }];
   });

@@ -12,7 +12,7 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
-import type { Program } from "../program/program.ts";
+import type { CompiledCall, Program } from "../program/weights-file.ts";
 
 declare const handle: unique symbol;
 
@@ -58,16 +58,6 @@ export interface NativeSpec {
   name: string;
   dtype: number;
   dims: (number | string | PaddedDim)[];
-}
-
-/** How batches and calls reach an AOTInductor package. */
-export interface CompiledCall {
-  /** Smallest batch that the package accepts. Smaller batches are padded. */
-  readonly minRows: number;
-  /** For each input of the package: the place of the declared input. */
-  readonly inputs: readonly number[];
-  /** For each declared output: its place among the outputs of the package. */
-  readonly outputs: readonly number[];
 }
 
 /** Exports of native/addon.cc. All errors that they throw have a `code`. */

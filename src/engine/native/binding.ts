@@ -4,11 +4,7 @@ import type { CallArgument, CallResult } from "../../author/session.ts";
 import { ModelTensor, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
-import { packageOrder } from "../program/call-spec.ts";
-import { packageNeeds, requireProcessor } from "../program/package-needs.ts";
-import { compiledDevice, readPackage, readProgram } from "../program/program.ts";
-import { SessionGuards, type Sized } from "../program/session-guards.ts";
-import { describeFile } from "../program/weights-kind.ts";
+import { type Runnable, WeightsFile } from "../program/weights-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
@@ -47,17 +43,10 @@ export interface SessionOptions {
 
 const KEEP_MS = 10_000;
 
-interface StatedFacts {
-  readonly mostRows: number;
-  /** Whether a run may modify state that the next run reads. Undefined for TorchScript, where only the addon knows. */
-  readonly keepsState?: boolean;
-}
-
 interface Opened {
   readonly handle: Handle;
   readonly options: SessionOptions;
-  readonly stated: StatedFacts;
-  readonly guards: SessionGuards | undefined;
+  readonly runnable: Runnable;
 }
 
 /** Weights with their own native thread, which loads, runs and frees them. */
@@ -66,14 +55,12 @@ export class NativeSession {
   readonly #handle: Handle;
   readonly #packer: BatchPacker;
   readonly #outputs: TensorPlan;
-  readonly #stated: StatedFacts;
-  readonly #guards: SessionGuards | undefined;
+  readonly #runnable: Runnable;
   #closed: Promise<void> | undefined;
 
-  private constructor(addon: Addon, { handle, options, stated, guards }: Opened) {
+  private constructor(addon: Addon, { handle, options, runnable }: Opened) {
     const { inputs = {}, outputs = {} } = options;
-    this.#stated = stated;
-    this.#guards = guards;
+    this.#runnable = runnable;
     this.#addon = addon;
     this.#handle = handle;
     this.#packer = new BatchPacker(addon.dtypes, Object.keys(inputs));
@@ -86,13 +73,11 @@ export class NativeSession {
     return withCodedErrors(async () => {
       // Sessions that share weights read no file, so the path is empty.
       await using file = await openNativeFile(share === undefined ? path : "");
-      const program = share === undefined ? readProgram(file.path) : undefined;
-      const compiled = share === undefined && program === undefined ? readPackage(file.path) : undefined;
-      if (compiled !== undefined) requireMachine(file.path, device);
-      const order = compiled && inputs && packageOrder(compiled.source, names(inputs, outputs));
-      const conditions = (program ?? compiled)?.guards;
-      const guards = conditions && new SessionGuards(conditions, Object.keys(inputs ?? {}));
-      const opening = addon.open({
+      const [kind = ""] = device.split(":");
+      const declared = inputs && { inputs: Object.keys(inputs), outputs: Object.keys(outputs ?? {}) };
+      const runnable =
+        share === undefined ? new WeightsFile(file.path, basename(path)).runnable(kind, declared) : share.#runnable;
+      const handle = await addon.open({
         path: file.path,
         device,
         threads,
@@ -101,19 +86,12 @@ export class NativeSession {
         callable: inputs === undefined,
         instances,
         share: share === undefined ? undefined : share.#handle,
-        program,
-        compiled: compiled && { minRows: compiled.minRows, inputs: order?.inputs ?? [], outputs: order?.outputs ?? [] },
+        program: share === undefined ? runnable.program : undefined,
+        compiled: share === undefined ? runnable.compiled : undefined,
         keepMs,
         pack,
       });
-      const handle = await opening.catch((error: unknown) => {
-        const { code } = coded(error);
-        const kind = code === "weights_invalid" && share === undefined ? describeFile(path) : undefined;
-        throw kind === undefined ? error : new SconceError(code, `weights "${basename(path)}": ${kind}`);
-      });
-      const stated = compiled ?? { mostRows: conditions?.mostRows ?? Infinity };
-      const own = share === undefined ? { stated, guards } : { stated: share.#stated, guards: share.#guards };
-      return new NativeSession(addon, { handle, options, ...own });
+      return new NativeSession(addon, { handle, options, runnable });
     });
   }
 
@@ -127,7 +105,7 @@ export class NativeSession {
   run(batch: readonly (readonly Tensor[])[]): Promise<Tensor[]> {
     return withCodedErrors(async () => {
       const { length: rows } = batch;
-      const wanted = this.#guards?.rowsFor(batch) ?? rows;
+      const wanted = this.#runnable.guards?.rowsFor(batch) ?? rows;
       const padded = wanted > rows ? [...batch, ...Array(wanted - rows).fill(batch.at(-1))] : batch;
       const packed = this.#packer.pack(padded);
       const outputs = this.#outputs.tensors(wanted, await this.#addon.run(this.#handle, wanted, packed));
@@ -137,7 +115,7 @@ export class NativeSession {
 
   /** Checks an item before it is queued. @throws SconceError `run_failed` for sizes that the guards refuse */
   checkItem(tensors: readonly Tensor[]): void {
-    this.#guards?.rowsFor([tensors]);
+    this.#runnable.guards?.rowsFor([tensors]);
   }
 
   /**
@@ -156,7 +134,7 @@ export class NativeSession {
     return withCodedErrors(async () => {
       const [addon, handle] = [this.#addon, this.#handle];
       const given = args.map((arg) => nativeArgument(arg));
-      if (method === "forward" && args.every(isTensor)) this.#guards?.require(args);
+      if (method === "forward" && args.every(isTensor)) this.#runnable.guards?.require(args);
       const result = await addon.call(handle, method, given);
       return callResult(result, (given) => {
         const tensor = new NativeTensor(given, addon, handle);
@@ -179,7 +157,7 @@ export class NativeSession {
    * TorchScript only known with `instances` above 1.
    */
   get keepsState(): boolean {
-    return this.#stated.keepsState ?? this.#addon.keepsState(this.#handle);
+    return this.#runnable.keepsState ?? this.#addon.keepsState(this.#handle);
   }
 
   get packedLayers(): number {
@@ -188,7 +166,7 @@ export class NativeSession {
 
   /** Largest batch that the weights accept, in rows; Infinity without a limit. */
   get mostRows(): number {
-    return this.#stated.mostRows;
+    return this.#runnable.mostRows;
   }
 
   setThreads(threads: number): Promise<void> {
@@ -205,23 +183,7 @@ export class NativeSession {
   }
 }
 
-/** @throws SconceError `weights_invalid` if the package was compiled for another kind of device, or processor */
-function requireMachine(path: string, device: string): void {
-  const compiled = compiledDevice(path);
-  const [kind] = device.split(":");
-  if (compiled !== undefined && compiled !== kind) {
-    const both = `the package was compiled for ${compiled}, the device is ${kind}`;
-    const fix = `compile it for that one, or run it on --device ${compiled}`;
-    throw new SconceError("weights_invalid", `${both}: ${fix}`);
-  }
-  requireProcessor(packageNeeds(path));
-}
-
-function names(inputs: TensorSpecs, outputs: TensorSpecs = {}) {
-  return { inputs: Object.keys(inputs), outputs: Object.keys(outputs) };
-}
-
-function isTensor(given: CallArgument): given is Extract<CallArgument, Sized> {
+function isTensor(given: CallArgument): given is Extract<CallArgument, Pick<Tensor, "dtype" | "shape">> {
   return typeof given === "object" && given !== null && "dtype" in given && Array.isArray(given.shape);
 }
 

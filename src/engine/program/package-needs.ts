@@ -4,8 +4,7 @@
  */
 import { SconceError } from "../../base/errors.ts";
 import { isKnownFeature, missingFeatures, type Processor, thisProcessor } from "../../machine/processor.ts";
-import { Archive } from "./archive.ts";
-import { isPackage, metadataOf } from "./program.ts";
+import type { Archive } from "./archive.ts";
 
 export interface PackageNeeds {
   /** Architecture by Python's name, e.g. "x86_64"; empty if the package does not state it. */
@@ -38,16 +37,23 @@ const machines: Readonly<Record<string, string>> = { AMD64: "x86_64", arm64: "aa
 const PRODUCER = "GNU C";
 const MAX_PRODUCER_BYTES = 8192;
 
+/** What PyTorch states about the machine that compiled a package. */
+interface StatedNeeds {
+  readonly machine: string;
+  readonly device: string;
+  /** Vector instruction sets, separated by spaces. */
+  readonly isas: string;
+}
+
 /**
  * Reads the needs of a package from its metadata, and from the compiler flags that GCC records in its libraries. Runs
  * no code of the package.
  */
-export function packageNeeds(path: string): PackageNeeds {
-  const { AOTI_MACHINE: machine = "", AOTI_DEVICE_KEY: device = "cpu", AOTI_CPU_ISA: isas = "" } = metadataOf(path);
+export function packageNeeds(archive: Archive | undefined, { machine, device, isas }: StatedNeeds): PackageNeeds {
   const features = new Set<string>();
   // A package for a GPU has no vector code: only plain C++ that calls the kernels.
   if (device === "cpu") for (const isa of isas.split(/\s+/)) add(features, vectorIsas, isa);
-  Archive.open(path)?.scan(/\.so$/, MAX_PRODUCER_BYTES, (piece, isLast) => {
+  archive?.scan(/\.so$/, MAX_PRODUCER_BYTES, (piece, isLast) => {
     for (let at = piece.indexOf(PRODUCER); at >= 0; at = piece.indexOf(PRODUCER, at + 1)) {
       const end = piece.indexOf(0, at);
       // The next piece begins with the flags that may be cut off here.
@@ -56,17 +62,6 @@ export function packageNeeds(path: string): PackageNeeds {
     }
   });
   return { machine: machines[machine] ?? machine, features };
-}
-
-/**
- * Architecture and features that compiled weights need, e.g. "x86_64 avx2 fma". Undefined for weights that are not
- * compiled, which run anywhere.
- * @throws SconceError `weights_invalid`
- */
-export function processorNeeds(path: string): string | undefined {
-  if (!isPackage(path)) return undefined;
-  const { machine, features } = packageNeeds(path);
-  return [machine, ...[...features].sort()].filter((word) => word !== "").join(" ") || undefined;
 }
 
 /** @throws SconceError `weights_invalid`, with the missing features and a fix, if the processor cannot run the package */

@@ -5,11 +5,9 @@ import { basename, join } from "node:path";
 import { SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
-import { GUARDS_KEY, guardSourceOf } from "../../../engine/program/program.ts";
-import type { GuardSource } from "../../../engine/program/program-guards.ts";
+import { GUARDS_KEY, WeightsFile } from "../../../engine/program/weights-file.ts";
 import { madeOnce } from "../../../machine/files/made-once.ts";
 import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
-import { exportedText } from "./exported-program.ts";
 import { pythonFailure, pythonWithTorch } from "./python-torch.ts";
 
 /**
@@ -111,8 +109,10 @@ torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], indu
  * JSON of the guards. Bounds become numbers, because JSON has no bigint. Only bounds that are too large to matter are
  * rounded.
  */
-function guardJson(guards: GuardSource): string {
-  return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
+function guardJson(program: WeightsFile): string {
+  return JSON.stringify(program.guardSource(), (_key, value: unknown) =>
+    typeof value === "bigint" ? Number(value) : value,
+  );
 }
 
 /**
@@ -124,7 +124,7 @@ function guardJson(guards: GuardSource): string {
 export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promise<string> {
   const file = await compiledPath(path, rows);
   if (existsSync(file)) return file;
-  const guards = guardJson(guardSourceOf(path));
+  const guards = guardJson(new WeightsFile(path));
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
   log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
@@ -163,7 +163,7 @@ export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<s
  * Undefined for other programs.
  */
 function newerProgram(path: string): SconceError | undefined {
-  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(exportedText(path) ?? "") ?? [];
+  const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(new WeightsFile(path).programText ?? "") ?? [];
   if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;
   const name = basename(path);
   return new SconceError(

@@ -1,18 +1,12 @@
 /** Reads the inputs of an exported program (`torch.export.save`) from the JSON in its file. */
 import { SconceError } from "../../../base/errors.ts";
-import { Archive } from "../../../engine/program/archive.ts";
-import { programFile } from "../../../engine/program/program.ts";
 import { callInput, dtypeOf, named, notTensor, programSchema } from "../../../engine/program/program-schema.ts";
+import { WeightsFile } from "../../../engine/program/weights-file.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
 /** The path itself if the file is an exported program, otherwise undefined. */
 export function exportedProgram(path: string | undefined): string | undefined {
-  return path !== undefined && Archive.open(path)?.has(programFile) ? path : undefined;
-}
-
-/** The JSON text in an exported program; undefined for other files. */
-export function exportedText(path: string): string | undefined {
-  return Archive.open(path)?.text(programFile);
+  return path !== undefined && new WeightsFile(path).programText !== undefined ? path : undefined;
 }
 
 /** The inputs of the program. @throws SconceError `weights_invalid` */

@@ -4,18 +4,10 @@ import { basename, join } from "node:path";
 import type { TensorSpecs } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { Archive } from "../../../engine/program/archive.ts";
-import {
-  compiledDevice,
-  packageSource,
-  programFile,
-  readProgram,
-  requireEvalMode,
-} from "../../../engine/program/program.ts";
-import { describeFile } from "../../../engine/program/weights-kind.ts";
+import { WeightsFile } from "../../../engine/program/weights-file.ts";
 import { usage } from "../../command-line/command.ts";
 import { compiledProgram } from "./compiled-program.ts";
-import { exportedText, inputsOfProgram } from "./exported-program.ts";
+import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
 import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
 import { probeOutputs } from "./probe.ts";
@@ -36,20 +28,18 @@ export interface PlainOptions {
 /** Largest batch size of a model without --batch-size, even if the weights accept larger batches. */
 export const MAX_BATCH_SIZE = 32;
 
-const notOfTorch =
-  "it is not an archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
-
 /**
  * Path of weights that can run: the file itself, or the compiled package of an exported program. A program is compiled
  * on request, or if it cannot run uncompiled.
  */
 export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
-  const program = exportedText(path);
+  const file = new WeightsFile(path);
+  const program = file.programText;
   if (program === undefined) return path;
-  requireEvalMode(path, JSON.parse(program));
+  file.requireEvalMode();
   if (isCompiled) return compiledRows(path, program, rows);
   try {
-    readProgram(path);
+    file.program();
     return path;
   } catch (error) {
     log.info(messageOf(error));
@@ -90,16 +80,13 @@ export interface WrittenModel {
  * @throws SconceError `usage` when --input is needed, `weights_invalid`
  */
 export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
-  const archive = Archive.open(path);
-  const kind = describeFile(path) ?? (archive === undefined ? notOfTorch : undefined);
-  const program = archive?.text(programFile);
-  if (kind !== undefined && program === undefined)
-    throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
+  const { fault, programText } = new WeightsFile(path);
+  if (fault !== undefined) throw new SconceError("weights_invalid", `${basename(path)}: ${fault}`);
   const weights = await runnableWeights(path, options.isCompiled, options.batchSize);
   const inputs = chosenInputs(path, statedInputs(path), options.inputs);
   const file = basename(path);
   const maxRows = rowsOf(inputs, weights);
-  const { outputs, device } = await outputsOf(weights, { inputs, maxRows, isProgram: program !== undefined });
+  const { outputs, device } = await outputsOf(weights, { inputs, maxRows, isProgram: programText !== undefined });
   const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
   const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });
   await mkdir(dir, { recursive: true });
@@ -110,9 +97,8 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
 
 /** The inputs that an exported program or an AOTInductor package states; undefined for other files. */
 export function statedInputs(path: string): readonly TensorInput[] | undefined {
-  const archive = Archive.open(path);
-  const program = archive?.text(programFile);
-  return program === undefined ? inputsOfSource(archive?.text(packageSource) ?? "") : inputsOfProgram(program);
+  const { programText, packageSource = "" } = new WeightsFile(path);
+  return programText === undefined ? inputsOfSource(packageSource) : inputsOfProgram(programText);
 }
 
 /** The largest batch that the inputs and the weights allow; Infinity without a limit. */
@@ -138,8 +124,7 @@ interface Probed {
 
 /** Outputs of one item, and the kind of device for which a package was compiled; undefined for other weights. */
 async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed) {
-  const source = Archive.open(weights)?.text(packageSource);
-  const device = compiledDevice(weights);
+  const { packageSource: source, device } = new WeightsFile(weights);
   const outputs = await probeOutputs({
     path: weights,
     device: device ?? "cpu",
