@@ -85,16 +85,40 @@ describe("a call specification", () => {
     });
   });
 
+  test("counts the tensors of nested inputs and outputs in PyTorch's order", () => {
+    const pair = container("builtins.dict", ["a", "b"], tensor, container("builtins.list", null, tensor, tensor));
+    const inputs = container(
+      "builtins.tuple",
+      null,
+      container("builtins.tuple", null, pair, tensor),
+      container("builtins.dict", ["z"], tensor),
+    );
+    const given = source(text(inputs), text(container("builtins.tuple", null, tensor, pair)));
+    expect(packageOrder(given, { inputs: ["z", "p", "q", "r", "s"], outputs: ["j", "k", "l", "m"] })).toEqual({
+      inputs: [1, 2, 3, 4, 0],
+      outputs: [0, 1, 2, 3],
+    });
+  });
+
   test.each([
     [
-      "nested inputs",
-      source(text(container("builtins.tuple", null, call(1), call(0))), text(tensor)),
-      "nests its inputs",
+      "an input by name that is nested",
+      source(
+        text(
+          container(
+            "builtins.tuple",
+            null,
+            container("builtins.tuple", null),
+            container("builtins.dict", ["x"], container("builtins.list", null, tensor)),
+          ),
+        ),
+        text(tensor),
+      ),
+      'the input "x" of the package is a builtins.list, by name',
     ],
     ["other JSON", source("[1, {}]", text(tensor)), "is not what PyTorch writes"],
     ["no JSON", source("{", text(tensor)), "is not what PyTorch writes"],
     ["none", "", "the package has no call specification"],
-    ["a nested output", source(text(call(1)), text(container("builtins.tuple", null, call(1)))), "nests its outputs"],
   ])("is refused by name: %s", (_, given, message) => {
     expect(() => packageOrder(given, { inputs: ["x"], outputs: ["y"] })).toThrow(message);
   });

@@ -12,21 +12,25 @@ export interface PackageOrder {
   readonly outputs: readonly number[];
 }
 
-/** A leaf, which is a tensor, has no type. */
-const child = z.looseObject({ type: z.string().nullable() });
-const container = z.looseObject({
+/** A tree of tensors. A leaf, which is a tensor, has no type. */
+interface Container {
+  readonly type: string | null;
+  readonly context?: string | null | undefined;
+  readonly children_spec: readonly Container[];
+}
+const container: z.ZodType<Container> = z.looseObject({
   type: z.string().nullable(),
-  context: z.string().nullable(),
-  children_spec: z.array(child),
+  context: z.string().nullish(),
+  children_spec: z.array(z.lazy(() => container)).default([]),
 });
-type Container = z.infer<typeof container>;
 const version = z.number();
 const inputSpec = z.tuple([version, z.looseObject({ children_spec: z.tuple([container, container]) })]);
 const outputSpec = z.tuple([version, container]);
 const keys = z.array(z.unknown());
 
 /**
- * Matches a package's inputs and outputs with the declared ones.
+ * Matches a package's inputs and outputs with the declared ones. The tensors of a nested input or output count in
+ * PyTorch's order.
  * @param source the package's C++ source
  * @throws SconceError `weights_invalid` if names or counts differ, or if the source has no readable specs
  */
@@ -37,10 +41,8 @@ export function packageOrder(
   const [, { children_spec: parts }] = parsed(inputSpec, source, "in_spec_");
   const [, result] = parsed(outputSpec, source, "out_spec_");
   const [positional, named] = parts;
-  requireTensors(positional, "inputs");
-  requireTensors(named, "inputs");
   return {
-    inputs: inputPlaces(positional.children_spec.length, keysOf(named), declared.inputs),
+    inputs: inputPlaces(leavesOf(positional), namesOf(named), declared.inputs),
     outputs: outputPlaces(result, declared.outputs),
   };
 }
@@ -57,8 +59,19 @@ function parsed<T>(schema: z.ZodType<T>, source: string, name: string): T {
   }
 }
 
-function requireTensors({ children_spec: children }: Container, what: string): void {
-  if (children.some(({ type }) => type !== null)) throw invalid(`the package nests its ${what}; each must be a tensor`);
+/** Number of tensors in a tree. */
+function leavesOf({ type, children_spec: children }: Container): number {
+  return type === null ? 1 : children.reduce((sum, child) => sum + leavesOf(child), 0);
+}
+
+/** Names of the inputs that are given by name. */
+function namesOf(named: Container): string[] {
+  const names = keysOf(named);
+  const nested = named.children_spec.findIndex(({ type }) => type !== null);
+  if (nested < 0) return names;
+  throw invalid(
+    `the input "${names[nested]}" of the package is a ${named.children_spec[nested]?.type}, by name; export it as an argument by order, or as tensors`,
+  );
 }
 
 /** The keys of a dict, which PyTorch writes as JSON inside a string; none for other containers. */
@@ -80,8 +93,7 @@ function inputPlaces(positional: number, named: readonly string[], declared: rea
 }
 
 function outputPlaces(result: Container, declared: readonly string[]): number[] {
-  if (result.type !== null) requireTensors(result, "outputs");
-  const { length: count } = result.type === null ? [result] : result.children_spec;
+  const count = leavesOf(result);
   if (count !== declared.length) {
     const given = count === 1 ? "1 output" : `${count} outputs`;
     throw invalid(`the weights give ${given}, the model declares ${declared.length} ${listed(declared)}`);
