@@ -9,9 +9,9 @@ import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logFacts, type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
-import { logShrink } from "./engine-link.ts";
 import { modelStart, serverConfig } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
+import { logShrink } from "./served-build.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
 const engineStart = modelStart.extend({

@@ -1,46 +1,43 @@
 /** The builds in a front. They follow the supervisor's table. */
 import { messageOf } from "../base/errors.ts";
 import type { Link } from "../machine/processes/link.ts";
-import { EngineLink } from "./engine-link.ts";
-import type { FrontModelOptions } from "./front-options.ts";
+import type { ServeConfig } from "./config.ts";
 import type { ModelRecord, Opening } from "./messages.ts";
+import { ServedBuild } from "./served-build.ts";
 import type { ServedModels } from "./served-models.ts";
 
-export interface FrontBuildsOptions {
-  readonly link: Pick<Link, "send" | "ask">;
-  /** The options with which this front opens a build. */
-  readonly optionsOf: (record: ModelRecord, engine: EngineLink) => FrontModelOptions;
-  /** The models of this front, once they are open. */
-  readonly served: Promise<ServedModels>;
-}
-
-interface FrontBuild {
-  readonly name: string;
-  readonly engine: EngineLink;
-  readonly options: FrontModelOptions;
+interface Followed {
+  readonly served: ServedBuild;
   stage: ModelRecord["stage"];
   /** Resolves when the build is open, or could not be opened. */
   opening: Promise<Opening>;
 }
 
 export class FrontBuilds {
-  readonly #options: FrontBuildsOptions;
-  readonly #builds = new Map<number, FrontBuild>();
+  readonly #config: ServeConfig;
+  readonly #link: Pick<Link, "send" | "ask">;
+  readonly #builds = new Map<number, Followed>();
+  readonly #models = Promise.withResolvers<ServedModels>();
   /** Builds are opened, switched and closed one after another. */
-  #work: Promise<unknown> = Promise.resolve();
+  #work: Promise<unknown> = this.#models.promise;
 
-  constructor(options: FrontBuildsOptions) {
-    this.#options = options;
+  /** @param link connection to the supervisor */
+  constructor(config: ServeConfig, link: Pick<Link, "send" | "ask">) {
+    this.#config = config;
+    this.#link = link;
   }
 
   /** Adds a build, without opening it. */
-  add(record: ModelRecord): FrontBuild {
-    const { link, optionsOf } = this.#options;
-    const { number, name, stage } = record;
-    const engine = new EngineLink(record, link);
-    const build = { name, engine, options: optionsOf(record, engine), stage, opening: Promise.resolve({}) };
-    this.#builds.set(number, build);
+  add(record: ModelRecord): Followed {
+    const served = new ServedBuild(record, this.#config, this.#link);
+    const build = { served, stage: record.stage, opening: Promise.resolve({}) };
+    this.#builds.set(record.number, build);
     return build;
+  }
+
+  /** The models of this front are open: builds that replace theirs can be opened. */
+  opened(models: ServedModels): void {
+    this.#models.resolve(models);
   }
 
   /** Follows the table. @returns the numbers of draining builds that this front still needs */
@@ -55,48 +52,48 @@ export class FrontBuilds {
         if (stage === "next") this.#open(this.add(record));
         continue;
       }
-      if (!build.engine.apply(record)) needed.push(number);
+      if (!build.served.apply(record)) needed.push(number);
       if (build.stage === "next" && stage === "current") switches.push(this.#switchTo(build));
       build.stage = stage;
     }
     const numbers = new Set(records.map(({ number }) => number));
-    for (const [number, { name, stage }] of this.#builds) {
+    for (const [number, { served, stage }] of this.#builds) {
       if (numbers.has(number)) continue;
       this.#builds.delete(number);
-      if (stage === "next") void this.#then((served) => served.closeNext(name));
+      if (stage === "next") void this.work((models) => models.closeNext(served.name));
     }
     await Promise.all(switches);
     return needed;
   }
 
   /** Resolves when the `next` build is open and connected to its engine process, or could not be opened. */
-  async opened(number: number): Promise<Opening> {
+  async whenOpen(number: number): Promise<Opening> {
     const build = this.#builds.get(number);
     const opening = (await build?.opening) ?? {};
-    await build?.engine.connected;
+    await build?.served.connected;
     return opening;
   }
 
   /** Resolves when the `earlier` build has ended its predictions, and is closed. */
-  async ended(number: number): Promise<void> {
+  async whenEnded(number: number): Promise<void> {
     const build = this.#builds.get(number);
-    if (build !== undefined) await (await this.#options.served).earlierEnded(build.name);
+    if (build !== undefined) await (await this.#models.promise).earlierEnded(build.served.name);
   }
 
   /** Milliseconds since this front last had a prediction of the build. */
   idleMs(number: number): number {
-    return this.#builds.get(number)?.engine.idleMs ?? Infinity;
+    return this.#builds.get(number)?.served.idleMs ?? Infinity;
   }
 
   /** Resolves when all attempts to connect to engine processes have ended. */
   async connected(): Promise<void> {
-    await Promise.all([...this.#builds.values()].map(({ engine }) => engine.connected));
+    await Promise.all([...this.#builds.values()].map(({ served }) => served.connected));
   }
 
-  #open(build: FrontBuild): void {
-    build.opening = this.#then(async (served) => {
+  #open(build: Followed): void {
+    build.opening = this.work(async (models) => {
       try {
-        await served.openNext(build.options);
+        await models.openNext(build.served);
         return {};
       } catch (error) {
         return { failed: messageOf(error) };
@@ -104,17 +101,18 @@ export class FrontBuilds {
     });
   }
 
-  #switchTo({ name, opening }: FrontBuild): Promise<void> {
-    return this.#then(async (served) => {
+  #switchTo({ served: { name }, opening }: Followed): Promise<void> {
+    return this.work(async (models) => {
       const { failed } = await opening;
       // All other fronts have the new build. This one opens it at its next start.
       if (failed !== undefined) throw new Error(`${name} cannot be switched: ${failed}`);
-      await served.switchToNext(name);
+      await models.switchToNext(name);
     });
   }
 
-  #then<T>(work: (served: ServedModels) => Promise<T>): Promise<T> {
-    const done = this.#work.then(async () => work(await this.#options.served));
+  /** Does work when the models are open, after earlier work. */
+  work<T>(work: (models: ServedModels) => Promise<T>): Promise<T> {
+    const done = this.#work.then(async () => work(await this.#models.promise));
     this.#work = done.catch(() => {});
     return done;
   }

@@ -9,24 +9,24 @@ import type { Gauges } from "./metrics/metrics.ts";
 import { batchSizeOf } from "./served-model.ts";
 
 export function gaugesOf(front: FrontModel): Gauges {
-  const { options, build, shared } = front;
-  const { processes } = shared.options;
+  const { served, build, shared } = front;
   const { running } = build;
   const enginePid = running?.engine.pid;
-  const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
+  const engineName = shared.isSeveral ? `engine of ${served.name}` : "engine";
   return {
     families: familiesOf(front),
-    processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
+    processes: { ...shared.processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
   };
 }
 
 function familiesOf(front: FrontModel): Family[] {
-  const { options, parts, shared } = front;
+  const { served, parts, shared } = front;
   const { store, service, webhooks, replica } = parts;
   const { flow, running } = front.build;
-  const { config, version: built } = options;
+  const { config, version: built } = served;
   const { memory } = shared;
-  const { countsStore = true } = shared.options;
+  // Only one of the fronts that share a database reports its size.
+  const countsStore = shared.start.index === 0 || served.record.store === undefined;
   const unfinished = service?.live.unfinished;
   const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
   const memoryParts = Object.entries(memory.parts).map(([part, value]) => ({ labels: { part }, value }));

@@ -1,6 +1,6 @@
 /** Opens all parts of a model in an HTTP process: its code, its store, its engine and its predictions. */
 import type { OpenedModel } from "../author/define.ts";
-import type { SconceError } from "../base/errors.ts";
+import { SconceError } from "../base/errors.ts";
 import { familyOf, recordJson } from "../http/record-json.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -11,6 +11,8 @@ import { LargeBodies } from "../pipeline/inputs/large-bodies.ts";
 import { ItemFlow } from "../pipeline/item-flow.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { type RunningModel, tearDown } from "../pipeline/set-up.ts";
+import { ownerOf } from "../predictions/ids.ts";
+import { openStore } from "../predictions/open-store.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Replica } from "../predictions/redis/replica.ts";
@@ -18,15 +20,14 @@ import { RunningBuild } from "../predictions/running-build.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { PredictionStore } from "../predictions/store.ts";
 import { openWebhooks, type Webhooks } from "../predictions/webhooks/webhooks.ts";
-import type { EngineLink } from "./engine-link.ts";
-import type { FrontModelOptions } from "./front-options.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import type { ServedBuild } from "./served-build.ts";
 
 /** The parts of one build of a model. Another build of the same name can replace them. */
 export interface Build {
-  readonly options: FrontModelOptions;
+  readonly served: ServedBuild;
   readonly packaged: PackagedModel;
   readonly model: OpenedModel;
   readonly hooks: Hooks;
@@ -57,21 +58,22 @@ export interface ModelParts {
  */
 export async function openBuild(
   shared: FrontShared,
-  options: FrontModelOptions,
+  served: ServedBuild,
   opened: AsyncDisposableStack,
 ): Promise<Build> {
-  const { config, run, version, metrics = shared.metrics } = options;
-  const { memory, fetcher, lag } = shared;
-  const { hookCell: cell, guilty } = shared.options;
-  const packaged = await options.resolve();
+  const { config, version, hasEngine } = served;
+  const { reference, home, counts } = served.record;
+  const { memory, fetcher, lag, hookCell: cell, source, start } = shared;
+  const metrics = shared.metricsOf(counts);
+  const packaged = await source.resolve(reference, { home, weights: hasEngine });
   const model = await openPackaged(packaged, config.param);
-  const hooks = new Hooks({ lag, cell, guilty });
-  if (run !== undefined) opened.defer(() => tearDown(model));
-  const running = await run?.({ packaged, model, fetcher, metrics, hooks });
+  const hooks = new Hooks({ lag, cell, guilty: start.guilty });
+  if (hasEngine) opened.defer(() => tearDown(model));
+  const running = hasEngine ? await served.open({ packaged, model, fetcher, metrics, hooks }) : undefined;
   opened.defer(() => running?.engine.close());
   const decoder = new InputDecoder(model.input);
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
-  const parts = { options, packaged, model, hooks, decoder, bodies };
+  const parts = { served, packaged, model, hooks, decoder, bodies };
   if (running === undefined) return { ...parts, running, flow: undefined, runs: undefined };
   const { engine, pipeline } = running;
   const flow = new ItemFlow(engine, pipeline, { ...config, memory, observer: metrics });
@@ -81,21 +83,24 @@ export async function openBuild(
 
 /**
  * Opens the parts of a model that outlive a build.
- * @param engine the engine of the current build
+ * @param current the current build
  * @param opened gets the parts, and closes them when it is disposed
  * @throws SconceError `predictions_unusable`
  */
 export async function openModelParts(
   shared: FrontShared,
-  { options, model, bodies, runs }: Build,
-  engine: () => EngineLink | undefined,
+  { served, model, bodies, runs }: Build,
+  current: () => ServedBuild,
   opened: AsyncDisposableStack,
 ): Promise<ModelParts> {
-  const { config, openStore, metrics = shared.metrics } = options;
-  const { memory, keys, tracing } = shared;
-  const { owner, unfinished, others, isCauseKnown, siblings } = shared.options;
-  const replica = opened.use(await replicaOf(options, { memory, metrics, fronts: siblings?.count ?? 1 }));
-  const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
+  const { config, record } = served;
+  const { memory, keys, tracing, unfinished, others } = shared;
+  const { count, index, isCauseKnown, server } = shared.start;
+  const metrics = shared.metricsOf(record.counts);
+  const replica = opened.use(await replicaOf(served, { memory, metrics, fronts: count }));
+  if (record.storeFault !== undefined) throw new SconceError("predictions_unusable", record.storeFault);
+  const open = () => openStore(record.store, config, "member", { memory, server });
+  const store = replica?.claims ?? opened.adopt(await open(), (it) => it.close());
   const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
   const webhooks = openWebhooks(config, { store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
@@ -106,12 +111,12 @@ export async function openModelParts(
       build: runs,
       unfinished,
       others,
-      hasOthers: shared.options.models.length > 1,
+      hasOthers: shared.isSeveral,
       store,
       metrics,
       memory,
-      owner,
-      unavailable: () => engineRefusal(engine()),
+      owner: ownerOf(index),
+      unavailable: () => current().refuse(),
       webhooks,
       isCauseKnown,
       keys,
@@ -125,15 +130,8 @@ export async function openModelParts(
   return { metrics, store, webhooks, replica, queued, service };
 }
 
-/** The error for a request after a failed load; also asks for another load. Undefined if the last load did not fail. */
-function engineRefusal(engine: EngineLink | undefined): SconceError | undefined {
-  if (engine?.state !== "failed") return undefined;
-  engine.need();
-  return engine.refusal;
-}
-
 async function replicaOf(
-  { config, version }: FrontModelOptions,
+  { config, version }: ServedBuild,
   parts: { readonly memory: MemoryAccount; readonly metrics: Metrics; readonly fronts: number },
 ): Promise<Replica | undefined> {
   const { queue: url, queueName: name = version.reference } = config;

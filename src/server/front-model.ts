@@ -5,12 +5,13 @@
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { Lifecycle } from "../http/routes/health.ts";
+import { frontOf } from "../predictions/ids.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { PredictionService } from "../predictions/service.ts";
 import type { RequestSource } from "../predictions/store.ts";
 import { type Build, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
-import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
+import type { ServedBuild } from "./served-build.ts";
 
 /** An open build, and the parts that close with it. */
 interface OpenBuild {
@@ -32,7 +33,7 @@ export class FrontModel implements AsyncDisposable {
   private constructor(shared: FrontShared, current: OpenBuild, parts: ModelParts, resources: AsyncDisposableStack) {
     this.shared = shared;
     // With one model, the server and the model have one state.
-    this.lifecycle = shared.options.models.length === 1 ? shared.lifecycle : new Lifecycle(shared.lifecycle);
+    this.lifecycle = new Lifecycle(shared.lifecycle);
     this.#current = current;
     this.parts = parts;
     this.#resources = resources;
@@ -40,13 +41,13 @@ export class FrontModel implements AsyncDisposable {
   }
 
   /** @throws SconceError `predictions_unusable`, or an error of the model's set-up */
-  static async open(shared: FrontShared, options: FrontModelOptions): Promise<FrontModel> {
+  static async open(shared: FrontShared, served: ServedBuild): Promise<FrontModel> {
     await using resources = new AsyncDisposableStack();
-    const current = await open(shared, options);
+    const current = await open(shared, served);
     resources.defer(() => current.resources.disposeAsync());
     let front: FrontModel | undefined;
     await using own = new AsyncDisposableStack();
-    const parts = await openModelParts(shared, current.build, () => front?.options.engine ?? options.engine, own);
+    const parts = await openModelParts(shared, current.build, () => front?.served ?? served, own);
     // The build closes before the store, since it may still end predictions.
     resources.move();
     front = new FrontModel(shared, current, parts, own.move());
@@ -58,8 +59,8 @@ export class FrontModel implements AsyncDisposable {
     return this.#current.build;
   }
 
-  get options(): FrontModelOptions {
-    return this.build.options;
+  get served(): ServedBuild {
+    return this.build.served;
   }
 
   /**
@@ -70,7 +71,7 @@ export class FrontModel implements AsyncDisposable {
     const { service, replica } = this.parts;
     const { running } = this.build;
     await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
-    const load = () => this.options.engine?.need();
+    const load = () => this.served.need();
     if (service !== undefined && running !== undefined) replica?.work(service, running.engine, load);
     await replica?.ready();
   }
@@ -87,9 +88,9 @@ export class FrontModel implements AsyncDisposable {
   }
 
   /** Opens a build beside the current one. @throws SconceError an error of its set-up */
-  async openNext(options: FrontModelOptions): Promise<void> {
+  async openNext(served: ServedBuild): Promise<void> {
     await this.closeNext();
-    this.#next = await open(this.shared, options);
+    this.#next = await open(this.shared, served);
   }
 
   async closeNext(): Promise<void> {
@@ -114,15 +115,15 @@ export class FrontModel implements AsyncDisposable {
 
   /** Connects the engine's state with the predictions. */
   #follow(): void {
-    const { engine } = this.options;
-    const { service } = this.parts;
-    if (engine === undefined) return;
-    engine.predictionsIdleMs = () => service?.live.idleMs ?? 0;
-    engine.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
+    const { served, parts } = this;
+    const { service } = parts;
+    served.predictionsIdleMs = () => service?.live.idleMs ?? 0;
+    served.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
   }
 
   async #resume(isTaken: (source: RequestSource) => boolean, isPartly: boolean): Promise<void> {
-    const { isOwn = () => true } = this.shared.options;
+    const { index, count } = this.shared.start;
+    const isOwn = (owner: string) => frontOf(owner, count) === index;
     const resumed = (await this.parts.service?.resume({ isOwn, isTaken, isPartly })) ?? 0;
     if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions`);
   }
@@ -134,7 +135,7 @@ export class FrontModel implements AsyncDisposable {
    */
   async drain(): Promise<number> {
     const { replica, service, webhooks, store } = this.parts;
-    const { drainTimeout, linger } = this.options.config;
+    const { drainTimeout, linger } = this.served.config;
     // Without a queue, only this server can answer for its predictions.
     const lingerMs = replica === undefined ? 1000 * linger : 0;
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
@@ -154,9 +155,9 @@ export class FrontModel implements AsyncDisposable {
   }
 }
 
-async function open(shared: FrontShared, options: FrontModelOptions): Promise<OpenBuild> {
+async function open(shared: FrontShared, served: ServedBuild): Promise<OpenBuild> {
   await using resources = new AsyncDisposableStack();
-  const build = await openBuild(shared, options, resources);
+  const build = await openBuild(shared, served, resources);
   return { build, resources: resources.move() };
 }
 

@@ -1,29 +1,48 @@
-/** The parts that all models of an HTTP process share: the port, the memory account, API keys, downloads. */
+/** The parts that all models of a front share: counters, the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
 import { ApiKeys, keyNumbers } from "../http/access/api-keys.ts";
 import { Lifecycle } from "../http/routes/health.ts";
 import { Siblings } from "../http/siblings.ts";
 import { Uploads } from "../http/uploads.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
+import { SharedCounters } from "../machine/processes/shared-counters.ts";
+import type { ModelSource } from "../package/model-source.ts";
 import type { Fetcher } from "../pipeline/fetcher.ts";
+import { HookCell } from "../pipeline/hook-cell.ts";
 import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
-import type { FrontOptions } from "./front-options.ts";
+import type { Unfinished } from "../predictions/admission.ts";
 import { FrontPort } from "./front-port.ts";
+import { counterNames, type FrontStart } from "./messages.ts";
+import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
 import { telemetrySettings } from "./telemetry/settings.ts";
 
 export interface FrontShared {
-  readonly options: FrontOptions;
+  readonly start: FrontStart;
+  /** Whether the server has several models. */
+  readonly isSeveral: boolean;
+  /** Finds the packages of builds. */
+  readonly source: ModelSource;
   readonly lifecycle: Lifecycle;
   readonly port: FrontPort;
-  readonly siblings: Siblings | undefined;
+  readonly siblings: Siblings;
   /** Counters of requests that no model answers, and of the event loop. With one model they are also the model's. */
   readonly metrics: Metrics;
+  /** The counters of a model. @param counts path of their file */
+  readonly metricsOf: (counts: string) => Metrics;
+  /** Process ids of the server by their names in metrics; engine processes are not included. */
+  readonly processes: () => Readonly<Record<string, number>>;
+  /** Accepted, unfinished work of this front, which the other fronts read. */
+  readonly unfinished: Unfinished;
+  /** Sums of the accepted, unfinished work of the other fronts. */
+  readonly others: () => Readonly<Unfinished>;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
   readonly keys: ApiKeys | undefined;
+  /** Names the running call of a hook to the supervisor. */
+  readonly hookCell: HookCell;
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
   /** Undefined if no variable of OpenTelemetry asks for spans. */
@@ -35,24 +54,45 @@ export interface FrontShared {
  * @param opened gets the parts, and closes them when it is disposed
  * @throws SconceError `usage` for a faulty file of API keys or a wrong variable of OpenTelemetry
  */
-export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
-  const { config, metrics = new Metrics() } = options;
+export async function openShared(
+  start: FrontStart,
+  source: ModelSource,
+  opened: AsyncDisposableStack,
+): Promise<FrontShared> {
+  const { config, index, count, sockets } = start;
   const lifecycle = new Lifecycle();
-  if (options.wasReady) lifecycle.phase = "restarting";
-  const port = opened.use(new FrontPort(options));
-  const memory = new MemoryAccount({
-    maxBytes: maxMemoryOf(config),
-    ...(options.memory && { siblings: options.memory }),
-  });
+  if (start.wasReady) lifecycle.phase = "restarting";
+  const port = opened.use(new FrontPort(start));
+  const { metrics, metricsOf } = openMetrics(start);
+  const { processes, unfinished, others, siblings } = openCounters(start);
+  const memory = new MemoryAccount({ maxBytes: maxMemoryOf(config), siblings });
   const uploads = opened.use(new Uploads(memory));
   opened.defer(decodings.useBudget(memory.pictures));
-  const keys = keysOf(options);
+  const keys = openKeys(start);
   if (keys !== undefined) opened.use(keys);
-  const siblings = options.siblings && new Siblings(options.siblings, port.hold);
-  const fetcher = opened.use(fetcherFor(config));
-  const lag = watchLag(metrics, opened);
-  const tracing = await openTracing(opened);
-  return { options, lifecycle, port, siblings, metrics, memory, uploads, keys, fetcher, lag, tracing };
+  const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
+  lag.start();
+  opened.defer(() => lag.stop());
+  return {
+    start,
+    isSeveral: start.snapshot.models.filter(({ stage }) => stage === "current").length > 1,
+    source,
+    lifecycle,
+    port,
+    siblings: new Siblings({ index, count, socketOf: (other) => sockets[other] ?? "" }, port.hold),
+    metrics,
+    metricsOf,
+    processes,
+    unfinished,
+    others,
+    memory,
+    uploads,
+    keys,
+    hookCell: new HookCell(start.hookCell),
+    fetcher: opened.use(fetcherFor(config)),
+    lag,
+    tracing: await openTracing(opened),
+  };
 }
 
 /** Starts OpenTelemetry if its variables ask for it. */
@@ -64,14 +104,62 @@ async function openTracing(opened: AsyncDisposableStack): Promise<Spans | undefi
   return opened.use(openTelemetry(settings)).tracing;
 }
 
-function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | undefined {
-  if (apiKeys === undefined) return undefined;
-  return new ApiKeys(apiKeys, keyCounts ?? { rows: [new Float64Array(keyNumbers.length)], own: 0 });
+function openKeys({ config: { apiKeys }, keys: path, index: own, count }: FrontStart): ApiKeys | undefined {
+  if (apiKeys === undefined || path === undefined) return undefined;
+  const counts = new SharedCounters({ path, names: keyNumbers, rows: count });
+  return new ApiKeys(apiKeys, { rows: indices(count).map((row) => counts.row(row)), own });
 }
 
-function watchLag(metrics: Metrics, opened: AsyncDisposableStack): EventLoopLag {
-  const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
-  lag.start();
-  opened.defer(() => lag.stop());
-  return lag;
+function openMetrics({ counts, index, count }: FrontStart) {
+  const known = new Map<string, Metrics>();
+  const metricsOf = (path: string) => {
+    // The last row belongs to the supervisor.
+    const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
+    const rows = indices(count + 1).map((row) => counted.row(row));
+    const metrics = known.get(path) ?? new Metrics(rows, index);
+    known.set(path, metrics);
+    return metrics;
+  };
+  return { metrics: metricsOf(counts), metricsOf };
+}
+
+/** Counters of unfinished work and of memory: this front's values, with the sums of the other fronts. */
+function openCounters({ counters, index: row, count }: FrontStart) {
+  const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
+  const pids = indices(count).map((front) => shared.counter("pid", front));
+  pids[row]?.set(process.pid);
+  const items = shared.counter("items", row);
+  const bytes = shared.counter("bytes", row);
+  const unfinished: Unfinished = {
+    get items() {
+      return items.own;
+    },
+    set items(value) {
+      items.set(value);
+    },
+    get bytes() {
+      return bytes.own;
+    },
+    set bytes(value) {
+      bytes.set(value);
+    },
+  };
+  const siblings = {
+    count,
+    held: shared.counter("held", row),
+    pictures: shared.counter("pictures", row),
+    results: shared.counter("results", row),
+    refusals: shared.counter("refusals", row),
+  };
+  const others = () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own });
+  // The process id is 0 while a front restarts.
+  const processes = () => ({
+    supervisor: process.ppid,
+    ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
+  });
+  return { processes, unfinished, others, siblings };
+}
+
+function indices(count: number): number[] {
+  return Array.from({ length: count }, (_, i) => i);
 }

@@ -7,11 +7,9 @@ import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import { type HookCall, HookCell } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
-import type { Front } from "./front.ts";
 import type { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
-import type { FrontStart } from "./front-process.ts";
-import { type FromFront, fromFront, opening, type ToFront } from "./messages.ts";
+import { type FromFront, type FrontStart, fromFront, opening, type ToFront } from "./messages.ts";
 import type { ModelTable } from "./model-table.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
@@ -36,7 +34,7 @@ const FOREVER_MS = 2 ** 31 - 1;
 /** Most inputs that fail without another call, because they blocked a front. */
 const MAX_GUILTY = 1000;
 
-export class Fronts implements Front {
+export class Fronts {
   readonly url: URL;
   readonly adminUrl: URL | undefined;
   readonly #table: ModelTable;

@@ -1,6 +1,7 @@
 /** Messages between the supervisor of a server and its child processes. */
 import { z } from "zod";
 import { modelStates } from "../base/labels.ts";
+import { hookCall } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
 
 const isObject = (value: unknown) => typeof value === "object" && value !== null;
@@ -59,6 +60,38 @@ export const snapshot = z.object({
   isDone: z.boolean(),
 });
 export type Snapshot = z.infer<typeof snapshot>;
+
+/** The start message of a front. */
+export const frontStart = z.object({
+  config: serverConfig,
+  port: z.int(),
+  /** Admin port that all fronts share; undefined without one. */
+  adminPort: z.int().optional(),
+  index: z.int(),
+  count: z.int(),
+  /** Whether other fronts already answer at the port, so that this one opens it only when it is ready. */
+  listensLate: z.boolean(),
+  /** Whether an earlier process with this index was ready. */
+  wasReady: z.boolean(),
+  /** Unix sockets of all fronts, by index. */
+  sockets: z.array(z.string()),
+  /** File with the counters of unfinished work and memory, and the process ids, that all fronts share. */
+  counters: z.string(),
+  /** File with counters of the event loop and of requests that no model answers. A single model's counters are here, too. */
+  counts: z.string(),
+  /** File with the counters of API keys that all fronts share; undefined without keys. */
+  keys: z.string().optional(),
+  snapshot,
+  /** Name of the server in the stores of predictions. */
+  server: z.string(),
+  /** Path of the file of the `HookCell`. */
+  hookCell: z.string(),
+  /** Calls of hooks that blocked fronts of this server. */
+  guilty: z.array(hookCall),
+  /** Whether one of these calls blocked the previous process with this index. */
+  isCauseKnown: z.boolean(),
+});
+export type FrontStart = z.infer<typeof frontStart>;
 
 const number = z.int();
 

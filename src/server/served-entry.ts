@@ -10,15 +10,15 @@ import { generatedTag } from "../package/store/reference.ts";
 import { reasonForClients } from "./broken-model.ts";
 import { gaugesOf } from "./front-gauges.ts";
 import { FrontModel } from "./front-model.ts";
-import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import type { ServedBuild } from "./served-build.ts";
 import { hindranceOf, servedModel } from "./served-model.ts";
 
 export class ServedEntry implements ServedName {
   readonly #shared: FrontShared;
-  /** Options of the build that answers. */
-  #options: FrontModelOptions;
+  /** The build that answers. */
+  #build: ServedBuild;
   readonly metrics: Metrics;
   /** Undefined until `open`, and for a model that cannot be opened. */
   front: FrontModel | undefined;
@@ -26,18 +26,18 @@ export class ServedEntry implements ServedName {
   /** Why clients cannot use the model; undefined for a usable model. */
   #fault: string | undefined;
 
-  constructor(shared: FrontShared, options: FrontModelOptions) {
+  constructor(shared: FrontShared, build: ServedBuild) {
     this.#shared = shared;
-    this.#options = options;
-    this.metrics = options.metrics ?? shared.metrics;
+    this.#build = build;
+    this.metrics = shared.metricsOf(build.record.counts);
   }
 
   get name(): string {
-    return this.#options.name;
+    return this.#build.name;
   }
 
   get digest(): string {
-    return this.#options.version.digest;
+    return this.#build.version.digest;
   }
 
   get tag(): string {
@@ -45,12 +45,11 @@ export class ServedEntry implements ServedName {
   }
 
   get state(): ModelState {
-    if (this.#fault !== undefined) return "failed";
-    return this.#options.engine?.state ?? "ready";
+    return this.#fault === undefined ? this.#build.state : "failed";
   }
 
   get reason(): string | undefined {
-    return this.#fault ?? (this.state === "failed" ? this.#options.engine?.reason : undefined);
+    return this.#fault ?? (this.state === "failed" ? this.#build.reason : undefined);
   }
 
   get unready(): Unready | undefined {
@@ -58,12 +57,12 @@ export class ServedEntry implements ServedName {
   }
 
   get moves(): ModelMoves | undefined {
-    return this.#options.engine;
+    return this.#build.hasEngine ? this.#build : undefined;
   }
 
   /** Texts in paths that mean the model. */
   get pathNames(): readonly string[] {
-    return [this.name, `${this.name}:${this.#options.tag}`, `${this.name}:${this.tag}`];
+    return [this.name, `${this.name}:${this.#build.record.tag}`, `${this.name}:${this.tag}`];
   }
 
   /**
@@ -72,28 +71,28 @@ export class ServedEntry implements ServedName {
    * @throws SconceError if the server's only model cannot be opened, and no earlier process was ready
    */
   async open(opened: AsyncDisposableStack): Promise<void> {
-    const options = this.#options;
+    const build = this.#build;
+    const { start, isSeveral } = this.#shared;
     try {
-      const front = opened.use(await FrontModel.open(this.#shared, options));
+      const front = opened.use(await FrontModel.open(this.#shared, build));
       this.metrics.watch(() => gaugesOf(front));
       front.lifecycle.hindrance = () => hindranceOf(front);
       this.front = front;
       this.model = await servedModel(front);
     } catch (error) {
-      const { models, wasReady = false } = this.#shared.options;
-      if (models.length === 1 && !wasReady) throw error;
-      log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
+      if (!isSeveral && !start.wasReady) throw error;
+      log.error(`The model ${build.name} cannot be served: ${messageOf(error)}`);
       // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
-      if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
+      build.predictionsIdleMs = () => Infinity;
       this.#fault = reasonForClients(error);
       this.model = brokenModel(this.#fault);
     }
   }
 
   /** Opens another build beside the one that answers. @throws SconceError an error of its set-up */
-  async openNext(options: FrontModelOptions): Promise<void> {
+  async openNext(build: ServedBuild): Promise<void> {
     if (this.front === undefined) throw new Error("the model cannot be served; restart the server");
-    await this.front.openNext({ ...options, metrics: this.metrics });
+    await this.front.openNext(build);
   }
 
   /** Gives new requests to the opened build. */
@@ -101,7 +100,7 @@ export class ServedEntry implements ServedName {
     const { front } = this;
     if (front === undefined) return;
     front.switchToNext();
-    this.#options = front.options;
+    this.#build = front.served;
     this.model = await servedModel(front);
   }
 }

@@ -11,9 +11,9 @@ import type { FrontModel } from "./front-model.ts";
 import { maxInputsOf } from "./front-service.ts";
 
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
-export function hindranceOf({ parts, build: { running }, options: { engine } }: FrontModel): Hindrance | undefined {
+export function hindranceOf({ parts, build: { running }, served }: FrontModel): Hindrance | undefined {
   const { replica, store } = parts;
-  if (engine?.isBroken) return "engine";
+  if (served.isBroken) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
   if (replica?.facts.isFull) return "full";
@@ -27,11 +27,11 @@ export async function servedModel(front: FrontModel): Promise<ServedModel | Prob
   const { predictions } = front;
   if (predictions === undefined) return workerRefusal;
   const { packaged, model, decoder } = front.build;
-  const { engine } = front.options;
+  const { served } = front;
   const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
   const { example, examples = [] } = packaged.config;
   return {
-    name: front.options.name,
+    name: served.name,
     // The tag of this build, because `latest` may soon mean another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
@@ -41,7 +41,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel | Prob
     get batchSize() {
       return batchSizeOf(front);
     },
-    maxInputs: maxInputsOf(model, front.options.config).prediction,
+    maxInputs: maxInputsOf(model, served.config).prediction,
     inputSchema,
     outputSchema,
     partSchema,
@@ -51,8 +51,8 @@ export async function servedModel(front: FrontModel): Promise<ServedModel | Prob
     predictions,
     metrics: front.parts.metrics,
     decoder,
-    isLoading: () => engine !== undefined && engine.state !== "ready",
-    isUnloadedByClient: () => engine?.isUnloadedByClient === true,
+    isLoading: () => served.state !== "ready",
+    isUnloadedByClient: () => served.isUnloadedByClient,
   };
 }
 
@@ -70,6 +70,6 @@ function openAiOf({ build: { model, hooks, packaged } }: FrontModel): OpenAi {
 }
 
 /** The current batch size: the engine lowers the configured one if the device has too little memory. */
-export function batchSizeOf({ build: { running, model }, options }: FrontModel): number {
-  return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
+export function batchSizeOf({ build: { running, model }, served }: FrontModel): number {
+  return running?.engine.maxBatchSize ?? served.config.batchSize ?? model.settings.batchSize ?? 1;
 }

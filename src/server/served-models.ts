@@ -2,10 +2,10 @@
 import type { Hindrance } from "../http/routes/health.ts";
 import type { ServedName, ServedNames } from "../http/served-model.ts";
 import type { FrontModel } from "./front-model.ts";
-import type { FrontModelOptions } from "./front-options.ts";
 import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
+import type { ServedBuild } from "./served-build.ts";
 import { ServedEntry } from "./served-entry.ts";
 import { hindranceOf } from "./served-model.ts";
 
@@ -15,8 +15,9 @@ export class ServedModels implements ServedNames {
   #byName: ReadonlyMap<string, ServedEntry>;
   readonly metrics: Pick<Metrics, "text" | "gauges">;
 
-  constructor(shared: FrontShared) {
-    this.list = shared.options.models.map((options) => new ServedEntry(shared, options));
+  /** @param builds the builds that answer, in the order of the models */
+  constructor(shared: FrontShared, builds: readonly ServedBuild[]) {
+    this.list = builds.map((build) => new ServedEntry(shared, build));
     this.#byName = byName(this.list);
     this.metrics =
       this.list.length === 1
@@ -38,8 +39,8 @@ export class ServedModels implements ServedNames {
   }
 
   /** Opens a build of a name beside the one that answers. @throws SconceError an error of its set-up */
-  async openNext(options: FrontModelOptions): Promise<void> {
-    await this.#entryOf(options.name).openNext(options);
+  async openNext(build: ServedBuild): Promise<void> {
+    await this.#entryOf(build.name).openNext(build);
   }
 
   /** Closes a build that `openNext` opened. */
@@ -56,6 +57,11 @@ export class ServedModels implements ServedNames {
   async switchToNext(name: string): Promise<void> {
     await this.#entryOf(name).switchToNext();
     this.#byName = byName(this.list);
+  }
+
+  /** Runs the unfinished predictions of the server that had the port before, and has ended. */
+  async claim(): Promise<void> {
+    await Promise.all(this.opened.map((model) => model.claim()));
   }
 
   #entryOf(name: string): ServedEntry {

@@ -15,7 +15,6 @@ import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
-import type { Front } from "./front.ts";
 import { shareFiles } from "./front-files.ts";
 import { type FrontRequest, Fronts } from "./fronts.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -25,7 +24,12 @@ import { type ReloadLog, Reloads } from "./reloads.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 import { ServerStores } from "./server-stores.ts";
 
-export interface Server extends Front {
+export interface Server {
+  /** URL of the server on this machine. */
+  readonly url: URL;
+  readonly adminUrl: URL | undefined;
+  /** Refuses new predictions, finishes accepted ones, and closes. May be called twice. */
+  stop(): Promise<void>;
   /** Replaces the builds whose references name other builds now. */
   reload(): Promise<Reload>;
 }
@@ -148,7 +152,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const loads = new EngineLoads({
     table,
     fronts,
-    keepAliveMs: config.keepAlive === undefined ? undefined : 1000 * config.keepAlive,
+    keepAliveMs: config.keepAlive === undefined || config.role === "front" ? undefined : 1000 * config.keepAlive,
     maxLoaded: config.maxLoaded,
     freeBytes: freeMemory,
   });
@@ -157,6 +161,8 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const reloads = new Reloads({ table, fronts, isQueued, resolveAgain, engineOf, log: reloadLog });
   opened.defer(() => loads.stop());
   try {
+    // Other servers run the predictions of a front.
+    if (config.role === "front") for (const build of table.builds) build.state = "ready";
     const preloaded = loadsAtStart(config)
       ? table.builds.filter((build) => build.options.storeFault === undefined)
       : [];

@@ -1,4 +1,4 @@
-/** The connection of a front to the engine process of a build, as the supervisor's table says. */
+/** A build in a front, as the supervisor's table says, and the connection to its engine process. */
 import type { OpenedModel } from "../author/define.ts";
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState } from "../base/labels.ts";
@@ -11,6 +11,8 @@ import type { Hooks } from "../pipeline/hooks.ts";
 import type { ListItem } from "../pipeline/item-list.ts";
 import { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import { type RunningModel, runSetup } from "../pipeline/set-up.ts";
+import { ModelVersion } from "../predictions/model-version.ts";
+import type { ServeConfig } from "./config.ts";
 import type { FromFront, ModelRecord } from "./messages.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
@@ -24,7 +26,10 @@ export interface FrontTools {
   readonly hooks: Hooks;
 }
 
-export class EngineLink {
+export class ServedBuild {
+  /** Options of the server, overridden by the model's own options. */
+  readonly config: ServeConfig;
+  readonly version: ModelVersion;
   onFailed: (reason: string) => void = () => {};
   /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;
@@ -41,9 +46,27 @@ export class EngineLink {
   #readySinceMs = performance.now();
 
   /** Starts without a connection. @param link connection to the supervisor */
-  constructor(record: ModelRecord, link: Pick<Link, "send" | "ask">) {
+  constructor(record: ModelRecord, config: ServeConfig, link: Pick<Link, "send" | "ask">) {
+    const version = ModelVersion.of(record.reference);
+    if (version === undefined) throw new RangeError(`${record.reference} is no build`);
+    this.version = version;
+    this.config = { ...config, ...record.options };
     this.#record = record;
     this.#link = link;
+  }
+
+  /** The build in the supervisor's table. */
+  get record(): ModelRecord {
+    return this.#record;
+  }
+
+  get name(): string {
+    return this.#record.name;
+  }
+
+  /** Whether an engine process runs the build. With --role front, other servers do. */
+  get hasEngine(): boolean {
+    return this.config.role !== "front";
   }
 
   get state(): ModelState {
@@ -109,6 +132,12 @@ export class EngineLink {
     if (this.state !== "failed") return undefined;
     const message = `the model could not be loaded: ${this.reason}`;
     return new SconceError("not_ready", message, { refusal: "engine", retryAfterS: RETRY_LOAD_S });
+  }
+
+  /** The refusal of a new prediction, which asks for another load; undefined if the last load has not failed. */
+  refuse(): SconceError | undefined {
+    if (this.state === "failed") this.need();
+    return this.refusal;
   }
 
   /** Milliseconds without a prediction since the engine process was ready; 0 while a prediction runs. */
