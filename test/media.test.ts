@@ -58,29 +58,21 @@ async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: un
 }
 
 describe("a JPEG gives the same pixels as Bun.Image", () => {
-  /** An Exif segment that states an orientation, in one of the two byte orders. */
-  const exif = (orientation: number, order: "II" | "MM", { offset = 8, entries = 1, tag = 0x0112 } = {}) => {
-    const u16 = (value: number) => (order === "MM" ? [value >> 8, value & 255] : [value & 255, value >> 8]);
-    const u32 = (value: number) => (order === "MM" ? [0, 0, ...u16(value)] : [...u16(value), 0, 0]);
-    const directory = [...u16(entries), ...u16(tag), ...u16(3), ...u32(1), ...u16(orientation), 0, 0, ...u32(0)];
-    const content = [...Buffer.from("Exif\0\0"), ...Buffer.from(order), ...u16(42), ...u32(offset), ...directory];
+  /** An Exif segment that states a turn, in little-endian order. */
+  const exif = ({ offset = 8, entries = 1, tag = 0x0112 }) => {
+    const u16 = (value: number) => [value & 255, value >> 8];
+    const u32 = (value: number) => [...u16(value), 0, 0];
+    const directory = [...u16(entries), ...u16(tag), ...u16(3), ...u32(1), ...u16(6), 0, 0, ...u32(0)];
+    const content = [...Buffer.from("Exif\0\0II"), ...u16(42), ...u32(offset), ...directory];
     return Buffer.from([0xff, 0xe1, 0, content.length + 2, ...content]);
   };
   const withSegment = (jpeg: Uint8Array, segment: Uint8Array) =>
     Buffer.concat([jpeg.subarray(0, 2), segment, jpeg.subarray(2)]);
 
-  test.each(
-    (["II", "MM"] as const).flatMap((order) => [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((turn) => [order, turn] as const)),
-  )("whose Exif data say in %s that it lies as %d", async (order, turn) => {
-    const { theirs, ours } = await decodings(withSegment(await read("baseline.jpg"), exif(turn, order)));
-    expect(ours).toEqual(theirs);
-    expect(ours).not.toBe("no picture");
-  });
-
   test.each([{ offset: 9 }, { offset: 60_000 }, { offset: 0 }, { entries: 0 }, { entries: 3 }, { tag: 0x0111 }])(
     "with unusual Exif data: %p",
     async (odd) => {
-      const { theirs, ours } = await decodings(withSegment(await read("baseline.jpg"), exif(6, "II", odd)));
+      const { theirs, ours } = await decodings(withSegment(await read("baseline.jpg"), exif(odd)));
       expect(ours).toEqual(theirs);
     },
   );
@@ -238,20 +230,17 @@ describe("invalid and oversized images", () => {
   });
 
   const jpegs = ["baseline.jpg", "progressive.jpg", "turned.jpg"];
-  test.each([...jpegs, "rgb.png", "rgb.webp", "rgb.bmp", "grey16.png"])(
-    "%s that is truncated is refused",
-    async (name) => {
-      const bytes = await read(name);
-      for (const share of [0.05, 0.3, 0.6, 0.9]) {
-        const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
-        expect((await failureOf(cut.pixels({ width: 8, height: 8 }))).code).toBe("file_invalid");
-      }
-    },
-  );
+  test.each([...jpegs, "rgb.png", "rgb.webp", "grey16.png"])("%s that is truncated is refused", async (name) => {
+    const bytes = await read(name);
+    for (const share of [0.05, 0.3, 0.6, 0.9]) {
+      const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
+      expect((await failureOf(cut.pixels({ width: 8, height: 8 }))).code).toBe("file_invalid");
+    }
+  });
 
   test("removed, repeated or swapped pieces give pixels or a coded error", async () => {
     const originals = await Promise.all(
-      ["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp", "animated.gif", "rgb.bmp"].map(read),
+      ["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp", "animated.gif"].map(read),
     );
     const place = fc.double({ min: 0, max: 1, noNaN: true });
     const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
