@@ -225,12 +225,14 @@ describe("an inference", () => {
   test.each([
     ["gzip", gzipSync],
     ["deflate", deflateSync],
-  ])("takes a body in %s", async (encoding, encode) => {
+  ])("takes a body in %s, and answers uncompressed", async (encoding, encode) => {
     const [body, headers] = binaryBody({ inputs: binaryInputs }, ...parts);
     const response = await post(tensors, inferPath, new Uint8Array(encode(body)), {
       ...headers,
       "Content-Encoding": encoding,
+      "Accept-Encoding": encoding,
     });
+    expect(response.headers.get("content-encoding")).toBeNull();
     expect(((await response.json()) as InferBody).outputs[4]?.data).toEqual([-128, 127, 0, 1]);
   });
 

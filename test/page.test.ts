@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.says("Input 2: the model failed in preprocess");
     expect(await visitor.text('[id="field/1-faults"]')).toContain("the model failed");
     await visitor.comesTo("Failed");
-    await visitor.browser.evaluate(`document.querySelectorAll(".panel-head button")[1].click()`);
+    await visitor.browser.evaluate(`document.querySelectorAll(".panel header button")[1].click()`);
     await visitor.run();
     await visitor.comesTo("Done");
     expect(await visitor.text(".stat")).toBe("2");

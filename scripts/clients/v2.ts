@@ -16,7 +16,7 @@ export async function v2Clients(): Promise<void> {
   await using store = await storeWith(...models);
   await using tensors = await store.serve("lab/tensors");
   await python.run(["python", join(sources, "inference_protocol.py"), tensors.url.host, "lab/tensors"]);
-  console.log("✓ tritonclient and kserve: every dtype in JSON and binary, async, compression, errors");
+  console.log("✓ tritonclient and kserve: every dtype in JSON and binary, async, compressed requests, errors");
   await python.run(["python", join(sources, "kserve_runtime.py"), join(root, "deploy", "kserve", "runtime.yaml")]);
   console.log("✓ deploy/kserve has the types of KServe and Kubernetes");
   const perf = await environment("perf-analyzer");

@@ -1,4 +1,4 @@
-"""Triton's and KServe's clients against the model of test/helpers/tensor-model.ts: JSON, binary, every dtype, async, compression, errors.
+"""Triton's and KServe's clients against the model of test/helpers/tensor-model.ts: JSON, binary, every dtype, async, compressed requests, errors.
 
 Arguments: the server's host and port, the model's name.
 """
@@ -101,6 +101,7 @@ def try_triton():
     assert mixed.get_response()["id"] == "mine"
     assert [output["name"] for output in mixed.get_response()["outputs"]] == ["text", "fp32"]
     same(mixed.as_numpy("fp32"), "fp32")
+    # The server does not compress answers, and the client reads an answer by its Content-Encoding, whatever it asked for.
     for algorithm in ("gzip", "deflate"):
         options = {"request_compression_algorithm": algorithm, "response_compression_algorithm": algorithm}
         check(client.infer(model, triton_inputs(triton, True), **options), True)

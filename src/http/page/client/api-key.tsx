@@ -18,7 +18,7 @@ let asking: Promise<void> | undefined;
 export function askForKey(label = hasKey() ? "This key is unknown. API key" : "API key"): Promise<void> {
   asking ??= new Promise((resolve) => {
     const dialog = document.createElement("dialog");
-    dialog.innerHTML = `<form method="dialog"><label>${label}<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
+    dialog.innerHTML = `<form class="stack" method="dialog"><label class="stack close">${label}<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
     // The dialog cannot be closed without a key, because the page can show nothing without one.
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     dialog.addEventListener("close", () => {

@@ -10,10 +10,10 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
   const address = new URL("./", location.href).href;
   const text = snippetOf(language, { address, inputs, hasKey: hasKey() });
   return (
-    <section class="panel" aria-labelledby="code-title">
-      <header class="panel-head">
+    <section class="panel stack" aria-labelledby="code-title">
+      <header class="row ends">
         <h2 id="code-title">From a program</h2>
-        <fieldset class="tabs" aria-label="Language">
+        <fieldset class="tabs row" aria-label="Language">
           {languages.map((each) => (
             <button
               type="button"
@@ -31,7 +31,7 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
         <pre tabIndex={0}>{text}</pre>
       </section>
-      <div class="under">
+      <div class="under row ends">
         <p class="about">
           <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
         </p>

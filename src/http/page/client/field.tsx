@@ -42,7 +42,7 @@ interface GroupProps extends Pick<FieldProps, "label" | "pointer" | "schema"> {
 
 function Group({ label, pointer, schema, children }: GroupProps) {
   return (
-    <fieldset class="nested" id={`field${pointer}`} aria-describedby={`field${pointer}-about`}>
+    <fieldset class="nested stack" id={`field${pointer}`} aria-describedby={`field${pointer}-about`}>
       <legend>{label}</legend>
       <About pointer={pointer} text={schema.description} />
       {children}
@@ -87,12 +87,12 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
     />
   );
   return (
-    <div class="fields">
+    <div class="stack">
       {members.filter(({ isOptional }) => !isOptional).map(field)}
       {optional.length > 0 && (
         <details open={isOpen || optional.some(hasContent)} onToggle={(event) => setOpen(event.currentTarget.open)}>
           <summary>More: {optional.map(({ label }) => label).join(", ")}</summary>
-          <div class="fields">{optional.map(field)}</div>
+          <div class="stack">{optional.map(field)}</div>
         </details>
       )}
       <OwnFaults pointer={pointer} faults={faults} members={members.map((each) => each.pointer)} />
@@ -118,7 +118,7 @@ function ListField({ items, ...props }: FieldProps & { readonly items: SchemaNod
   const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = schema.limits;
   return (
     <Group {...props}>
-      <div class="fields">
+      <div class="stack">
         {list.map((item, i) => (
           <div class="removable" key={i}>
             <Field

@@ -33,7 +33,7 @@ export function FileField({ value, onChange, isOptional, file, ...at }: FieldPro
   const about = isDefault || description === "" ? `Drop, paste or choose ${noun}, or give its URL.` : description;
   return (
     <Labelled {...at} description={about}>
-      <fieldset class="drop file" aria-label={at.label}>
+      <fieldset class="drop file stack" aria-label={at.label}>
         {isRecording ? (
           <Recorder
             kind={kind}
@@ -53,7 +53,7 @@ export function FileField({ value, onChange, isOptional, file, ...at }: FieldPro
             />
           )
         )}
-        <div class="actions">
+        <div class="actions row">
           <ChooseFile accept={file.mediaTypes.join()} label={`${at.label}: choose ${noun}`} onChoose={take}>
             {url === "" ? `Choose ${noun}` : "Replace"}
           </ChooseFile>

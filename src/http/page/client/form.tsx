@@ -47,6 +47,7 @@ export function Form({
   return (
     <form
       ref={form}
+      class="stack"
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
@@ -60,8 +61,8 @@ export function Form({
         const change = (changed: Value) => onChange(drafts.with(i, { key, value: changed }));
         const at = { schema, value, pointer: `/${i}`, faults, onChange: change };
         return (
-          <section class="panel" key={key} aria-labelledby={`input-${key}`}>
-            <header class="panel-head">
+          <section class="panel stack" key={key} aria-labelledby={`input-${key}`}>
+            <header class="row ends">
               <h2 id={`input-${key}`}>{drafts.length > 1 ? `Input ${i + 1}` : "Input"}</h2>
               {drafts.length > 1 && (
                 <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
@@ -74,7 +75,7 @@ export function Form({
         );
       })}
       <Faults pointer="" faults={unplaced} />
-      <div class="actions run-bar">
+      <div class="row run-bar">
         {isBusy ? (
           <button type="button" class="large" onClick={onCancel}>
             Cancel

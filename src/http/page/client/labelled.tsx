@@ -38,7 +38,7 @@ interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults"
 /** A control with its label above it, and the description and faults of its value below it. */
 export function Labelled({ label, children, description, schema, pointer, faults }: LabelledProps) {
   return (
-    <div class="field">
+    <div class="stack close">
       <label for={`field${pointer}`}>{label}</label>
       {children}
       <About pointer={pointer} text={description ?? schema.description} />

@@ -26,7 +26,7 @@ export function Media({ url, label, isPicture, before, name, saveAs }: MediaProp
   const facts = [name, type, size?.join(" × "), type && sizeText(url)].filter(Boolean).join(" · ");
   const picture = (
     <img
-      class={`picture ${size && Math.max(...size) < SMALL_PIXELS ? "small-picture" : ""}`}
+      class={size && Math.max(...size) < SMALL_PIXELS ? "small-picture" : ""}
       src={url}
       alt={label}
       onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) => setSize([naturalWidth, naturalHeight])}
@@ -34,13 +34,13 @@ export function Media({ url, label, isPicture, before, name, saveAs }: MediaProp
     />
   );
   return (
-    <div class="media">
+    <div class="media stack close">
       {isPicture && isBroken && <p class="notice bad">This file cannot be shown as an image.</p>}
       {isPicture && !isBroken && (before === undefined ? picture : <Compare {...{ picture, before, label }} />)}
       {/* biome-ignore lint/a11y/useMediaCaption: there are none for what a model made */}
       {type.startsWith("audio/") && <audio src={url} controls aria-label={label} />}
       {/* biome-ignore lint/a11y/useMediaCaption: there are none for what a model made */}
-      {type.startsWith("video/") && <video class="picture" src={url} controls aria-label={label} />}
+      {type.startsWith("video/") && <video src={url} controls aria-label={label} />}
       <p class="about">
         {facts}{" "}
         {saveAs !== undefined && (
@@ -65,12 +65,7 @@ function Compare({ picture, before, label }: CompareProps) {
     <figure class="compare">
       <div class="layers">
         {picture}
-        <img
-          class="picture"
-          src={before}
-          alt="The input"
-          style={{ clipPath: `inset(0 ${100 - percent}% 0 0)`, height: "100%" }}
-        />
+        <img src={before} alt="The input" style={{ clipPath: `inset(0 ${100 - percent}% 0 0)`, height: "100%" }} />
         <div class="divider" style={{ left: `${percent}%` }} />
         <input
           type="range"
@@ -79,7 +74,7 @@ function Compare({ picture, before, label }: CompareProps) {
           onInput={(event) => setPercent(event.currentTarget.valueAsNumber)}
         />
       </div>
-      <figcaption>
+      <figcaption class="row ends">
         <span>Input</span>
         <span>Output</span>
       </figcaption>

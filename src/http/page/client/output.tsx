@@ -36,7 +36,7 @@ export function Output(props: OutputProps): JSX.Element {
   if (isList(value) && firstText(value, isFile) !== undefined) {
     const [shown, more] = [value.slice(0, MAX_ITEMS), value.length - MAX_ITEMS];
     return (
-      <ol class="items">
+      <ol class="items grid">
         {shown.map((each, i) => (
           <li key={i}>
             <Output schema={schema?.items} value={each} label={`${label} ${i + 1}`} />
@@ -52,7 +52,7 @@ export function Output(props: OutputProps): JSX.Element {
     .map(([name, each]) => ({ name, value: each, schema: schema?.fields.get(name) }))
     .filter((member) => member.schema?.isHidden !== true);
   return (
-    <dl class="members">
+    <dl class="members stack">
       {members.map(({ name, ...member }) => {
         const title = member.schema?.title ?? titleOf(name);
         return (

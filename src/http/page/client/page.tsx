@@ -53,7 +53,7 @@ function Page({ model, examples }: PageProps) {
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
     <>
-      <header class="page-head">
+      <header class="row ends">
         <div>
           <h1>{model.name}</h1>
           <p class="lead">{model.description}</p>
@@ -76,10 +76,10 @@ function Page({ model, examples }: PageProps) {
         )}
       </div>
       <main>
-        <div class="column">
+        <div class="stack">
           {isForeign ? (
-            <section class="panel" aria-labelledby="input-title">
-              <header class="panel-head">
+            <section class="panel stack" aria-labelledby="input-title">
+              <header class="row ends">
                 <h2 id="input-title">Input</h2>
               </header>
               <p class="about">This result was opened by its link. This page does not have its input.</p>

@@ -94,7 +94,7 @@ export function JsonField({ value, onChange, ...at }: FieldProps) {
   };
   return (
     <Labelled {...at} description={problem ?? at.schema.description ?? "JSON, or a .npy or .json file."}>
-      <div class="drop field">
+      <div class="drop stack close">
         <textarea {...controlOf(at)} {...text} class="code" rows={3} spellcheck={false} />
         <ChooseFile label={`${at.label}: read a file`} onChoose={take}>
           Read a file

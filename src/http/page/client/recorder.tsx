@@ -49,7 +49,7 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   };
   const state = isReady ? (isCamera ? "" : "Recording …") : `Asking for the ${kind} …`;
   return (
-    <div class="recorder">
+    <div class="recorder stack close">
       {isCamera && problem === undefined && (
         <video
           ref={video}
@@ -64,7 +64,7 @@ export function Recorder({ kind, onDone }: RecorderProps) {
       <p>
         <span role="status">{problem ?? state}</span> {problem === undefined && isReady && !isCamera && <Clock />}
       </p>
-      <div class="actions">
+      <div class="actions row">
         {problem === undefined && (
           <button type="button" class="small primary" disabled={!isReady} onClick={finish}>
             {isCamera ? "Take the picture" : "Stop"}

@@ -22,8 +22,8 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const count = Math.max(inputs?.length ?? 0, outputs.length, parts.length);
   const done = whole === undefined ? outputs.filter((each) => each !== undefined && each !== null).length : count;
   return (
-    <section ref={panel} class="panel result" aria-labelledby="result-title">
-      <header class="panel-head">
+    <section ref={panel} class="panel stack result" aria-labelledby="result-title">
+      <header class="row ends">
         <h2 id="result-title">Result</h2>
         <Status state={state} />
       </header>
@@ -51,7 +51,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         if (!isOutput && part === undefined) return null;
         const picture = firstText(inputs?.[i], isPicture);
         return (
-          <article key={i} class="item" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
+          <article key={i} class="item stack close" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
             {count > 1 && <h3>Input {i + 1}</h3>}
             {isOutput ? (
               <ItemOutputs {...{ model, output, picture }} shown={demo[i] ?? output} />
@@ -74,7 +74,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         </details>
       )}
       {run !== undefined && hasEnded(run) && (
-        <div class="under">
+        <div class="under row ends">
           <p class="about">The link opens this result again while the server keeps it.</p>
           <CopyButton text={location.href}>Copy the link</CopyButton>
         </div>
@@ -101,7 +101,7 @@ function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
     ? Object.fromEntries(Object.entries(shown).filter(([name, value]) => !isSame(value, known[name])))
     : shown;
   return (
-    <div class="both">
+    <div class="grid">
       <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />
       {whole}
     </div>
@@ -132,7 +132,7 @@ function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState 
           ? ["Done", "good"]
           : [isCanceled(run) ? "Canceled" : "Failed", "bad"];
   return (
-    <p class={`status ${kind}`}>
+    <p class={`status row ${kind}`}>
       <span role="status">{text}</span>
       {isBusy ? <Clock /> : run !== undefined && refusal === undefined && <span class="took">{tookOf(run)}</span>}
     </p>
