@@ -122,7 +122,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine pipeline predictions http/access http/apis http/openapi http/page",
     doors: `
       access/api-key access/api-keys access/key-file app listener metrics openapi/short-example options page/page
-      problem record-json request routes/health routes/models served-model server-control siblings uploads
+      problem record-json request route routes/health routes/models served-model server-control siblings uploads
       with-context`,
     maxLines: 12_030,
   },
@@ -132,14 +132,14 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "http/apis": {
     imports: "http",
-    doors: "apis openai/requests v2/statistics v2/tensors",
+    doors: "apis v2/statistics",
   },
   "http/openapi": {
-    imports: "http http/apis",
-    doors: "api-routes document model-routes schemas",
+    imports: "http",
+    doors: "document operation prediction-operations",
   },
   "http/page": {
-    imports: "http",
+    imports: "http http/openapi",
     doors: "page",
   },
   server: {

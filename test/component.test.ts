@@ -3,14 +3,13 @@
  * document.
  */
 import { describe, expect, test } from "bun:test";
-import { OpenAPIHono } from "@hono/zod-openapi";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import { targetOf } from "../src/base/json.ts";
 import type { JsonSchema } from "../src/base/schemas/json-schema.ts";
 import { componentOf } from "../src/http/openapi/component.ts";
-import { describeRoutes } from "../src/http/openapi/document.ts";
-import { modelSchemas } from "../src/http/openapi/schemas.ts";
+import { documentOf } from "../src/http/openapi/document.ts";
+import { plainDocument, tableOfRoutes } from "./helpers/routes.ts";
 
 const node = z.object({
   value: z.number(),
@@ -23,12 +22,8 @@ const whole = wireSchema(node, "output");
 const any = wireSchema(z.json(), "demo.output");
 
 function documentWith(inputSchema: JsonSchema, outputSchema: JsonSchema, demoOutputSchema: JsonSchema): JsonSchema {
-  const app = new OpenAPIHono();
-  describeRoutes(app, {
-    schemas: modelSchemas({ inputSchema, outputSchema, demoOutputSchema }),
-    example: undefined,
-  });
-  return { ...app.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "trees", version: "1" } }) };
+  const model = { name: "trees", tag: "0", description: "", shortExample: undefined };
+  return { ...documentOf(tableOfRoutes(), { ...model, inputSchema, outputSchema, demoOutputSchema }, plainDocument) };
 }
 
 function isObject(value: unknown): value is JsonSchema {

@@ -1,6 +1,5 @@
 /** OpenAPI documents follow Redocly's recommended rules, and rules of Spectral, which this file has as tests. */
 import { expect, test } from "bun:test";
-import { OpenAPIHono } from "@hono/zod-openapi";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import Ajv from "ajv/dist/2020";
 import digits from "../examples/digits/model.ts";
@@ -8,11 +7,9 @@ import minilm from "../examples/minilm/model.ts";
 import upscale from "../examples/upscale/model.ts";
 import type { Model } from "../src/author/define.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
-import { describedApis } from "../src/http/openapi/api-routes.ts";
-import { describeRoutes, documentOf } from "../src/http/openapi/document.ts";
-import { describedModels } from "../src/http/openapi/model-routes.ts";
-import { modelSchemas } from "../src/http/openapi/schemas.ts";
+import { documentOf as makeDocument } from "../src/http/openapi/document.ts";
 import { defineModel, float32, z } from "../src/index.ts";
+import { plainDocument, tableOfRoutes } from "./helpers/routes.ts";
 
 const node = z.object({
   value: z.number(),
@@ -52,41 +49,20 @@ const inParts = defineModel({
 
 const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
 /** A name for each document, and a function that makes the document. */
-const documents = [
-  ...models.map((model) => [model.name, () => documentFor(model)] as const),
-  ["several models", () => documentFor(minilm, { modelNames: ["minilm", "team/digits:v2"] })] as const,
-];
+const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
 
-function documentFor(
-  { name, description, input, output, part, demo }: Model,
-  { hasWebhooks = false, modelNames = [] }: { hasWebhooks?: boolean; modelNames?: readonly string[] } = {},
-) {
-  const app = new OpenAPIHono();
-  const schemas = modelSchemas({
+function documentFor({ name, description, input, output, part, demo }: Model, options = {}) {
+  const model = {
+    name,
+    tag: "0123456789ab",
+    description,
     inputSchema: wireSchema(input, "input"),
     outputSchema: wireSchema(output, "output"),
     partSchema: part && wireSchema(part, "part"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
-  });
-  const ofModels =
-    modelNames.length === 0 ? [] : [describedModels({ names: modelNames, hasKeys: true, hasMoves: true })];
-  const ofApis = describedApis(
-    {
-      name,
-      inputSchema: wireSchema(input, "input"),
-      outputSchema: wireSchema(output, "output"),
-      openai: {
-        embeddings: { input: "text", output: "embedding" },
-        rerank: { query: "query", document: "document", score: "score" },
-        classify: { input: "text", scores: "scores" },
-      },
-      shortExample: undefined,
-    },
-    { apis: ["v2", "openai"] },
-  );
-  const apis = [...ofModels, ...ofApis];
-  describeRoutes(app, { schemas, example: undefined, hasWebhooks, apis });
-  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3", apis }));
+    shortExample: undefined,
+  };
+  return makeDocument(tableOfRoutes(), model, { ...plainDocument, ...options });
 }
 
 type Document = ReturnType<typeof documentFor>;

@@ -1,5 +1,4 @@
 /** Creates the Hono app of a front: the checks of all requests, and the routes of all models. */
-import { OpenAPIHono } from "@hono/zod-openapi";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
@@ -12,19 +11,18 @@ import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { modelFinder } from "./find-model.ts";
 import type { MetricsText, RequestMetrics } from "./metrics.ts";
-import { describedApis } from "./openapi/api-routes.ts";
-import { describeRoutes, documentOf } from "./openapi/document.ts";
-import { describedModels } from "./openapi/model-routes.ts";
-import { modelSchemas } from "./openapi/schemas.ts";
-import { addPageRoutes, isForPage } from "./page/page.ts";
+import { documentOf } from "./openapi/document.ts";
+import { addPage, isForPage, pageRoute } from "./page/page.ts";
 import { type Problem, ProblemError, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
 import { contextOf, modelOf, perModel, RequestContext } from "./request.ts";
+import { addRoutes, type Route } from "./route.ts";
 import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
-import { addHealthRoutes, addMetricsRoute, refuseUntilReady } from "./routes/health.ts";
-import { addModelsRoute, unknownName } from "./routes/models.ts";
-import { addOutputFileRoutes } from "./routes/output-files.ts";
-import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
-import type { ServedModel, ServedNames } from "./served-model.ts";
+import { healthRoutes, metricsRoute, refuseUntilReady } from "./routes/health.ts";
+import { modelRoutes } from "./routes/model.ts";
+import { modelsRoute, unknownName } from "./routes/models.ts";
+import { outputFileRoutes } from "./routes/output-files.ts";
+import { type PredictionRoutes, predictionRoutes } from "./routes/predictions.ts";
+import type { ServedNames } from "./served-model.ts";
 
 export interface AppOptions extends PredictionRoutes, ControlOptions {
   readonly names: ServedNames;
@@ -59,37 +57,16 @@ const PREFLIGHT_S = 7200;
 export type App = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
 export function createApp(options: AppOptions): App {
-  const { names, metrics, lifecycle, siblings, config, keys, onInternalError } = options;
+  const { names, metrics, config, keys, onInternalError } = options;
   const hasKeys = keys !== undefined;
   const app = new Hono({ getPath: (_, found) => pathFor(found?.env) });
   addChecks(app, options);
-  // Every front reads the queue, so no front forwards a request to another.
-  const predictionRoutes = { ...options, siblings: options.isQueued ? undefined : siblings };
-  addPredictionRoutes(app, predictionRoutes);
-  addOutputFileRoutes(app, predictionRoutes);
-  addHealthRoutes(app, lifecycle);
+  const routes = routesOf(options);
+  if (config.api.includes("page")) addPage(app, { names, hasKeys });
+  addRoutes(app, routes);
   addFavicon(app);
-  if (config.api.includes("docs")) addDocsRoutes(app, hasKeys);
-  if (config.api.includes("page")) addPageRoutes(app, { names, hasKeys, lifecycle });
-  app.get("/", (c) => {
-    const model = modelOf(c);
-    return c.json({
-      name: model.name,
-      tag: model.tag,
-      digest: model.digest,
-      description: model.description,
-      batch_size: model.batchSize,
-      input_schema: model.inputSchema,
-      output_schema: model.outputSchema,
-      ...(model.partSchema === undefined ? {} : { part_schema: model.partSchema }),
-      demo_output_schema: model.demoOutputSchema,
-    });
-  });
-  app.get("/examples", (c) => c.json(modelOf(c).examples));
-  addModelsRoute(app, names, config);
-  addMetricsRoute(app, options.allMetrics, siblings);
+  if (config.api.includes("docs")) addDocument(app, routes, options);
   if (config.adminPort !== undefined) addControlRoutes(app, options);
-  if (config.api.includes("docs")) addDocument(app, options);
   const refused = (c: Context, error: unknown): Problem => {
     const problem = problemOf(error);
     const context = contextOf(c);
@@ -117,6 +94,25 @@ export function createApp(options: AppOptions): App {
   };
 }
 
+type RouteOptions = PredictionRoutes & Pick<AppOptions, "names" | "keys" | "lifecycle" | "allMetrics" | "isQueued">;
+
+/** The table of routes, except the routes that the OpenAPI document leaves out. */
+export function routesOf(options: RouteOptions): Route[] {
+  const { names, config, lifecycle, siblings } = options;
+  const hasKeys = options.keys !== undefined;
+  // Every front reads the queue, so no front forwards a request to another.
+  const ofPredictions = { ...options, siblings: options.isQueued ? undefined : siblings };
+  return [
+    ...modelRoutes,
+    ...(config.api.includes("page") ? [pageRoute({ hasKeys, lifecycle })] : []),
+    ...predictionRoutes(ofPredictions),
+    ...outputFileRoutes(ofPredictions),
+    modelsRoute(names, config),
+    ...healthRoutes(lifecycle),
+    metricsRoute(options.allMetrics, siblings),
+  ];
+}
+
 function pathFor(env: unknown): string {
   return env instanceof RequestContext ? env.path : "/";
 }
@@ -141,36 +137,24 @@ function addChecks(app: Hono, { config, keys, lifecycle }: AppOptions): void {
   });
 }
 
-/** Adds GET /openapi.json. The document of a model is made at the first request for it. */
-function addDocument(app: Hono, options: AppOptions): void {
+/** Adds GET /docs and GET /openapi.json. The document of a model is made at the first request for it. */
+function addDocument(app: Hono, routes: readonly Route[], { config, keys, version }: AppOptions): void {
+  const hasKeys = keys !== undefined;
+  const hasWebhooks = config.webhookSecret.length > 0;
   const documentsOf = perModel(() => new Map<string, string>());
+  addDocsRoutes(app, hasKeys);
   app.get("/openapi.json", (c) => {
     const documents = documentsOf(c);
     const { modelPath } = contextOf(c);
-    const text = documents.get(modelPath) ?? JSON.stringify(documentFor(modelOf(c), modelPath, options));
-    documents.set(modelPath, text);
+    let text = documents.get(modelPath);
+    if (text === undefined) {
+      const basePath = `${config.basePath}${modelPath}`;
+      const isOfServer = modelPath === "";
+      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks, isOfServer }));
+      documents.set(modelPath, text);
+    }
     return c.body(text, 200, { "Content-Type": "application/json" });
   });
-}
-
-function documentFor(model: ServedModel, modelPath: string, { names, config, keys, version }: AppOptions) {
-  const hasKeys = keys !== undefined;
-  const hasMoves = hasKeys && config.adminPort === undefined && config.api.includes("v2");
-  const apis = [
-    ...(modelPath === "" ? [describedModels({ names: names.list.map(({ name }) => name), hasKeys, hasMoves })] : []),
-    ...describedApis(model, { apis: config.api, hasKeys }),
-  ];
-  const described = new OpenAPIHono();
-  describeRoutes(described, {
-    schemas: modelSchemas(model),
-    example: model.shortExample,
-    hasKeys,
-    hasWebhooks: config.webhookSecret.length > 0,
-    hasPage: config.api.includes("page"),
-    apis,
-  });
-  const basePath = `${config.basePath}${modelPath}`;
-  return described.getOpenAPI31Document(documentOf(model, { version, basePath, hasKeys, apis }));
 }
 
 /**

@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { type JsonSchema, SchemaNode } from "../../base/schemas/json-schema.ts";
 import { problemCodes, problemType } from "../problem.ts";
+import type { ServedModel } from "../served-model.ts";
 import { componentOf, referenceTo } from "./component.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
@@ -24,16 +25,14 @@ export const problemSchema = z
   })
   .openapi("Problem", { description: "Problem details (RFC 9457)" });
 
-export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
+export type ModelSchemas = ReturnType<typeof modelSchemas>;
 
 /**
  * The schemas of a server with this model. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
  * and the schemas in their `$defs`.
  */
 export function modelSchemas(
-  model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>> & {
-    readonly partSchema?: JsonSchema | undefined;
-  },
+  model: Pick<ServedModel, "inputSchema" | "outputSchema" | "demoOutputSchema" | "partSchema">,
 ) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
@@ -126,19 +125,6 @@ export function modelSchemas(
       prediction: prediction.extend({ truncated }).openapi("SentPrediction"),
       demo: shown.extend({ truncated }).openapi("SentDemoPrediction"),
     },
-    description: z
-      .object({
-        name: z.string(),
-        tag: z.string(),
-        digest: z.string(),
-        description: z.string(),
-        batch_size: z.int(),
-        input_schema: z.record(z.string(), z.unknown()),
-        output_schema: z.record(z.string(), z.unknown()),
-        ...(model.partSchema === undefined ? {} : { part_schema: z.record(z.string(), z.unknown()) }),
-        demo_output_schema: z.record(z.string(), z.unknown()),
-      })
-      .openapi("Model"),
   };
 }
 

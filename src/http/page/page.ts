@@ -1,14 +1,17 @@
 /**
  * GET /demo, the page on which people try the model, and the page that lists the models of a server. Both use files that are part of this program.
  */
+import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
 import { ImmutableAssets } from "../assets.ts";
+import { text } from "../openapi/operation.ts";
 import { contextOf, modelOf, urlOf } from "../request.ts";
-import type { Lifecycle } from "../routes/health.ts";
+import type { Route } from "../route.ts";
+import { type Lifecycle, notReady } from "../routes/health.ts";
 import type { ServedName, ServedNames } from "../served-model.ts";
 
 const assets = new ImmutableAssets({
@@ -49,37 +52,63 @@ export interface PageOptions {
   readonly lifecycle: Lifecycle;
 }
 
-/** Adds GET /demo, and the redirect of browsers from GET / to it. Until the server is ready, the page has status 503, and waits. */
-export function addPageRoutes(app: Pick<Hono, "get">, { names, hasKeys, lifecycle }: PageOptions): void {
+/** Adds the redirect of browsers from GET / to the page, and the files of the page. */
+export function addPage(app: Pick<Hono, "get">, { names, hasKeys }: Pick<PageOptions, "names" | "hasKeys">): void {
   app.get("/", (c, next) => {
     c.header("Vary", "Accept");
     // The names of the models are on a page that needs a key.
     const hasList = contextOf(c).modelPath === "" && names.list.length > 1 && !hasKeys;
     return prefersHtml(c) ? Promise.resolve(c.redirect(below(c, hasList ? "models" : "demo"))) : next();
   });
-  app.get("/demo", async (c, next) => {
-    const isReady = lifecycle.pending === undefined;
-    if (!isReady && !prefersHtml(c)) return next();
-    const name = contextOf(c).served?.name;
-    const description = isReady ? modelOf(c).description : "";
-    // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
-    if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
-    const folder = `demo/assets/${await assets.folder()}`;
-    if (!isReady) c.header("Retry-After", "1");
-    const shown = hasKeys || name === undefined ? "sconce" : name;
-    const page = html`${start}
+  assets.addRoute(app);
+}
+
+/** GET /demo, the page of a model. Until the server is ready, the page has status 503, and waits. */
+export function pageRoute({ hasKeys, lifecycle }: Pick<PageOptions, "hasKeys" | "lifecycle">): Route {
+  return {
+    method: "get",
+    path: "/demo",
+    answer: async (c) => {
+      const { pending } = lifecycle;
+      if (pending !== undefined && !prefersHtml(c)) throw notReady(pending);
+      const description = pending === undefined ? modelOf(c).description : "";
+      // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
+      if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
+      const folder = `demo/assets/${await assets.folder()}`;
+      if (pending !== undefined) c.header("Retry-After", "1");
+      const name = (hasKeys ? undefined : contextOf(c).served?.name) ?? "sconce";
+      const page = html`${start}
 <meta name="description" content="${hasKeys ? "" : description}">
-<title>${shown}</title>
+<title>${name}</title>
 <link rel="icon" href="favicon.ico">
 <link rel="stylesheet" href="${folder}/page.css">
 <script type="module" src="${folder}/page.js"></script>
 </head>
-<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${shown}.</noscript></body>
+<body><noscript>This page needs JavaScript; <a href="docs">the documentation of the API</a> says how programs call ${name}.</noscript></body>
 </html>
 `;
-    return c.html(page, isReady ? 200 : 503, headers);
-  });
-  assets.addRoute(app);
+      return c.html(page, pending === undefined ? 200 : 503, headers);
+    },
+    describe: () => ({
+      id: "getPage",
+      tag: "Model",
+      summary: "The page on which people try the model",
+      description: "Browsers (`Accept: text/html`) get it without an API key. The page asks for the key.",
+      answers: {
+        200: {
+          description: "The page",
+          headers: {
+            "Cache-Control": z.literal("no-cache"),
+            "Content-Security-Policy": text("Scripts and styles come from this server only"),
+            "Referrer-Policy": z.literal("no-referrer"),
+            "X-Content-Type-Options": z.literal("nosniff"),
+          },
+          content: { "text/html": { schema: z.string() } },
+        },
+      },
+      fails: [503],
+    }),
+  };
 }
 
 /** The page that lists the models of a server. It has the style of the models' pages, and no script. */

@@ -1,9 +1,12 @@
 /** The state of the server and of each model, and the routes of health checks and metrics. */
-import type { Context, Hono } from "hono";
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import type { Refusal, Unready } from "../../base/labels.ts";
 import type { MetricsText } from "../metrics.ts";
+import { json } from "../openapi/operation.ts";
 import { ProblemError } from "../problem.ts";
 import { type Check, contextOf, modelOf } from "../request.ts";
+import type { Route } from "../route.ts";
 import type { Siblings } from "../siblings.ts";
 
 const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
@@ -54,13 +57,42 @@ export function unreadyOf(c: Context, lifecycle: Lifecycle): Unready | undefined
   return served.unready;
 }
 
-export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
-  app.get("/health/live", (c) => c.json({ status: "live" }));
-  app.get("/health/ready", (c) => {
-    const unready = unreadyOf(c, lifecycle);
-    if (unready === undefined) return c.json({ status: "ready" });
-    throw notReady(unready);
-  });
+const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
+
+export function healthRoutes(lifecycle: Lifecycle): Route[] {
+  return [
+    {
+      method: "get",
+      path: "/health/live",
+      answer: (c) => c.json({ status: "live" }),
+      describe: () => ({
+        id: "getLiveness",
+        tag: "Operations",
+        summary: "Whether the process runs",
+        description: "Live from the start, also while the model is set up.",
+        answers: { 200: json(healthSchema, "Live", { example: { status: "live" } }) },
+        isOpen: true,
+      }),
+    },
+    {
+      method: "get",
+      path: "/health/ready",
+      answer: (c) => {
+        const unready = unreadyOf(c, lifecycle);
+        if (unready === undefined) return c.json({ status: "ready" });
+        throw notReady(unready);
+      },
+      describe: () => ({
+        id: "getReadiness",
+        tag: "Operations",
+        summary: "Whether the server accepts predictions",
+        description: "Not ready while the model is set up, and while the server stops.",
+        answers: { 200: json(healthSchema, "Ready", { example: { status: "ready" } }) },
+        fails: [503],
+        isOpen: true,
+      }),
+    },
+  ];
 }
 
 /** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
@@ -74,11 +106,28 @@ export function refuseUntilReady(lifecycle: Lifecycle, isPage: (c: Context) => b
   };
 }
 
-export function addMetricsRoute(app: Pick<Hono, "get">, metrics: MetricsText, siblings: Siblings | undefined): void {
-  app.get("/metrics", async (c) => {
-    const text = metrics.text((await siblings?.metrics()) ?? []);
-    return c.body(text, 200, { "Content-Type": prometheusType });
-  });
+export function metricsRoute(metrics: MetricsText, siblings: Siblings | undefined): Route {
+  return {
+    method: "get",
+    path: "/metrics",
+    answer: async (c) => {
+      const text = metrics.text((await siblings?.metrics()) ?? []);
+      return c.body(text, 200, { "Content-Type": prometheusType });
+    },
+    describe: () => ({
+      id: "getMetrics",
+      tag: "Operations",
+      summary: "Metrics as Prometheus text",
+      description: "Metrics of all processes of the server.",
+      answers: {
+        200: {
+          description: "Prometheus text",
+          content: { "text/plain": { schema: z.string(), example: 'sconce_predictions_total{status="success"} 1\n' } },
+        },
+      },
+      fails: [503],
+    }),
+  };
 }
 
 interface Reason {

@@ -1,12 +1,16 @@
 /** The list of the served names, and Triton's model repository, which loads and unloads models. */
+import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
+import { modelStates } from "../../base/labels.ts";
 import { INDEX } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import type { OnHold } from "../client.ts";
+import { json } from "../openapi/operation.ts";
 import type { HttpOptions } from "../options.ts";
 import { descriptionOf, listPage, prefersHtml } from "../page/page.ts";
 import { ProblemError } from "../problem.ts";
 import { contextOf } from "../request.ts";
+import type { Route } from "../route.ts";
 import type { ServedName, ServedNames } from "../served-model.ts";
 
 export interface RepositoryOptions {
@@ -25,22 +29,44 @@ export const workerRefusal = new ProblemError({
   detail: "this replica is a worker (--role worker), which has /health and /metrics only; ask a front",
 });
 
-export function addModelsRoute(app: Hono, names: ServedNames, { basePath }: Pick<HttpOptions, "basePath">): void {
-  app.get("/models", async (c) =>
-    prefersHtml(c)
-      ? listPage(c, names.list)
-      : c.json({
-          models: names.list.map(({ name, tag, digest, state, reason, model }) => ({
-            name,
-            tag,
-            digest,
-            description: descriptionOf(model),
-            state,
-            ...(reason === undefined ? {} : { reason }),
-            url: `${basePath}/models/${name}`,
-          })),
-        }),
-  );
+const listedModel = z.object({
+  name: z.string(),
+  tag: z.string(),
+  digest: z.string(),
+  description: z.string(),
+  state: z.enum(modelStates),
+  reason: z.string().optional().openapi({ description: "Why the model could not be opened or loaded" }),
+  url: z.string().openapi({ description: "The path before the routes of the model" }),
+});
+const modelList = z.object({ models: z.array(listedModel.openapi("ListedModel")) }).openapi("ModelList");
+
+/** GET /models: the served names, as JSON or as a page. */
+export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, "basePath">): Route {
+  const listed = ({ name, tag, digest, state, reason, model }: ServedName): z.infer<typeof listedModel> => ({
+    name,
+    tag,
+    digest,
+    description: descriptionOf(model),
+    state,
+    ...(reason === undefined ? {} : { reason }),
+    url: `${basePath}/models/${name}`,
+  });
+  return {
+    method: "get",
+    path: "/models",
+    answer: (c) => (prefersHtml(c) ? listPage(c, names.list) : c.json({ models: names.list.map(listed) })),
+    describe: ({ isOfServer }) =>
+      isOfServer
+        ? {
+            id: "listModels",
+            tag: "Model",
+            summary: "The models of this server",
+            description: "Each model has all routes below its `url`. Browsers (`Accept: text/html`) get a page.",
+            answers: { 200: json(modelList, "The models, the first of which answers paths without a name") },
+            fails: [503],
+          }
+        : undefined,
+  };
 }
 
 /** Adds the routes of Triton's model repository, and the statistics of all models. */

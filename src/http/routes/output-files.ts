@@ -1,5 +1,6 @@
 /** The routes of files in outputs: decode the data URI of an output and answer its bytes. */
-import type { Context, Hono } from "hono";
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { getExtension } from "hono/utils/mime";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -10,10 +11,13 @@ import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
 import { LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import { type Operation, text } from "../openapi/operation.ts";
+import { idOf, modelHeader } from "../openapi/prediction-operations.ts";
 import { type OutputFile, OutputFileCache } from "../output-file-cache.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
 import { type Family, families, recordPath } from "../record-json.ts";
 import { contextOf, modelOf, perModel, urlOf } from "../request.ts";
+import type { Route } from "../route.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
@@ -28,41 +32,89 @@ const fileHeaders = {
   "Accept-Ranges": "bytes",
 };
 
-export function addOutputFileRoutes(
-  app: Hono,
-  { siblings, memory }: Pick<PredictionRoutes, "siblings" | "memory">,
-): void {
+/** The routes of the files in outputs and in demo outputs. */
+export function outputFileRoutes({ siblings, memory }: Pick<PredictionRoutes, "siblings" | "memory">): Route[] {
   const filesOf = perModel(() => ({ cache: new OutputFileCache(memory), large: new LargeAnswers(memory) }));
-  for (const family of families) {
-    const { path, kind, lists } = family;
-    for (const list of lists) {
-      app.get(`${path}/:id/${list}/:index/*`, async (c) => {
-        const { raw } = c.req;
-        const context = contextOf(c);
-        const id = context.ownId(c.req.param("id"));
-        const forwarded = await siblings?.forward(id, raw, context);
-        if (forwarded !== undefined) return forwarded;
-        const { cache, large } = filesOf(c);
-        using watched = await modelOf(c).predictions.watch(kind, id, () => {});
-        const record = watched?.record;
-        if (watched === undefined || record === undefined) throw unknownPrediction();
-        context.model = record.model;
-        const index = c.req.param("index");
-        const fields = fieldsOf(raw);
-        // The id has the suffix of the client's API key. A later prediction may have the same id, so the key has the time of creation, too.
-        const key = JSON.stringify([recordPath(family, id), record.createdAtMs, list, index, ...fields]);
-        const open = async () => {
-          const text = outputOf(watched, list, index);
-          // Counts the memory of the parsed output and of the decoded file.
-          using _charge = memory.add("answers", 2 * text.length);
-          return outputFile(text, { fields, index });
-        };
-        // A running prediction may run again, with another output. The outputs of an ended prediction do not change.
-        const file = await (hasEnded(record) ? cache.file(key, open) : open());
-        return answer(c, file, { large, key });
-      });
-    }
-  }
+  const file = async (c: Context, family: Family, list: List) => {
+    const { raw } = c.req;
+    const context = contextOf(c);
+    const id = context.ownId(c.req.param(family.idName) ?? "");
+    const forwarded = await siblings?.forward(id, raw, context);
+    if (forwarded !== undefined) return forwarded;
+    const { cache, large } = filesOf(c);
+    using watched = await modelOf(c).predictions.watch(family.kind, id, () => {});
+    const record = watched?.record;
+    if (watched === undefined || record === undefined) throw unknownPrediction();
+    context.model = record.model;
+    const index = c.req.param("index") ?? "";
+    const fields = fieldsOf(raw);
+    // The id has the suffix of the client's API key. A later prediction may have the same id, so the key has the time of creation, too.
+    const key = JSON.stringify([recordPath(family, id), record.createdAtMs, list, index, ...fields]);
+    const open = async () => {
+      const output = outputOf(watched, list, index);
+      // Counts the memory of the parsed output and of the decoded file.
+      using _charge = memory.add("answers", 2 * output.length);
+      return outputFile(output, { fields, index });
+    };
+    // A running prediction may run again, with another output. The outputs of an ended prediction do not change.
+    return answer(c, await (hasEnded(record) ? cache.file(key, open) : open()), { large, key });
+  };
+  return families.flatMap((family) =>
+    family.lists.map((list): Route => {
+      const place = `${family.path}/{${family.idName}}/${list}/{index}`;
+      return {
+        method: "get",
+        path: `${place}/{field}`,
+        match: `${place.replaceAll(/\{(\w+)\}/g, ":$1")}/*`,
+        answer: (c) => file(c, family, list),
+        describe: () => operationOfFile(family, list),
+      };
+    }),
+  );
+}
+
+function operationOfFile(family: Family, list: List): Operation {
+  const isDemo = list === "demo_outputs";
+  const bytes = { schema: z.string().openapi({ format: "binary" }) };
+  // Client generators know the first media type, and ignore `*/*`.
+  const content = { "application/octet-stream": bytes, "*/*": bytes };
+  const headers = {
+    ETag: text("Strong: the digest of the bytes"),
+    "Accept-Ranges": z.literal("bytes"),
+    "Content-Disposition": text("A name for the file", 'inline; filename="crop-0.png"'),
+    "Content-Security-Policy": text("Scripts in the file do not run"),
+    "X-Content-Type-Options": z.literal("nosniff"),
+    ...modelHeader,
+  };
+  const contentRange = text("Range of these bytes, and size of the file", "bytes 0-1023/5120");
+  return {
+    id: `get${family.name}${isDemo ? "Demo" : ""}OutputFile`,
+    tag: family.tag,
+    summary: `Read a file in ${isDemo ? "a demo output" : "an output"} as bytes`,
+    description: `The bytes and the media type of the data URI in the ${family.noun}, readable as soon as the output exists. If the output itself is a file, the path ends with the index.`,
+    params: {
+      ...idOf(family),
+      index: z.int().min(0).openapi({ description: "Index of the input", example: 0 }),
+      field: z.string().openapi({ description: "Path in the output: names and indexes with slashes between them" }),
+    },
+    headers: {
+      Range: text("One part of the bytes", "bytes=0-1023").optional(),
+      "If-Range": text(
+        "The ETag that the Range belongs to; if the file has another, the answer has all bytes",
+      ).optional(),
+      "If-None-Match": text("The ETag of the copy that the client has").optional(),
+    },
+    answers: {
+      200: { description: "The file", headers, content },
+      206: {
+        description: "The requested range of bytes",
+        headers: { ...headers, "Content-Range": contentRange },
+        content,
+      },
+      304: { description: "The client's copy is current", headers },
+    },
+    fails: [404, 416, 429, 503],
+  };
 }
 
 async function outputFile(

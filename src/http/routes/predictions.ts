@@ -1,5 +1,5 @@
 /** The routes of predictions and demo predictions. Translates between HTTP and the interface `Predictions`. */
-import type { Context, Hono } from "hono";
+import type { Context } from "hono";
 import { memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
@@ -9,11 +9,13 @@ import { announcedBytes, readBody } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { bodyOf, LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import { operationsOf } from "../openapi/prediction-operations.ts";
 import type { HttpOptions } from "../options.ts";
 import { unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
 import { contextOf, modelOf, perModel, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
+import type { Route } from "../route.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
 import type { Uploads } from "../uploads.ts";
 
@@ -33,10 +35,14 @@ interface Asked extends AskedPrediction {
   readonly chosen?: string;
 }
 
-export function addPredictionRoutes(app: Hono, options: PredictionRoutes): void {
+/** The routes of predictions and of demo predictions: one set of handlers for both kinds. */
+export function predictionRoutes(options: PredictionRoutes): Route[] {
   const { siblings, memory, uploads, onHold, config } = options;
   const bodyLimits = { maxBytes: config.maxBodyBytes, memory, uploads };
   const largeOf = perModel(() => new LargeAnswers(memory));
+  const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
+    `${config.basePath}${modelPath}${recordPath(family, id)}`;
+
   const events = async (c: Context, family: Family, { isKnown = true, ...streamed }: Streamed): Promise<Response> => {
     const { raw } = c.req;
     const { kind } = family;
@@ -83,87 +89,100 @@ export function addPredictionRoutes(app: Hono, options: PredictionRoutes): void 
     const headers = { ...eventHeaders, ...location, ...model, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
   };
-  const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
-    `${config.basePath}${modelPath}${recordPath(family, id)}`;
-  for (const family of families) {
-    const { path, kind } = family;
-    const create = async (c: Context, asked: Asked) => {
+
+  const create = async (c: Context, family: Family, asked: Asked) => {
+    const { raw } = c.req;
+    const { kind } = family;
+    const origin = contextOf(c);
+    const { predictions, decoder, isLoading } = modelOf(c);
+    const { chosen, timeoutMs, waitMs, webhook, client } = asked;
+    const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
+    const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
+    const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client, origin, once };
+    if (asked.asksForEvents) {
+      return events(c, family, {
+        create: (watcher) => predictions.create({ ...request, watcher }),
+        isKnown: once !== undefined || webhook !== undefined,
+      });
+    }
+    const record = await predictions.create(request);
+    const mustWait = !hasEnded(record) && isLoading();
+    const location = locationOf(origin, family, record.id);
+    return answer(family, record, { large: largeOf(c), context: origin, location, waitMs, mustWait });
+  };
+
+  /** Forwards a request for a prediction to the front that has it, or answers it here. */
+  const here = async (
+    c: Context,
+    id: string,
+    answered: (id: string) => Response | Promise<Response>,
+  ): Promise<Response> => (await siblings?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
+  const idIn = (c: Context, { idName }: Family) => contextOf(c).ownId(c.req.param(idName) ?? "");
+
+  // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
+  const post = (c: Context, family: Family) => {
+    const { raw } = c.req;
+    const context = contextOf(c);
+    const asked = askedOf(raw, options, context);
+    const key = raw.headers.get("idempotency-key");
+    // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
+    if (key !== null) {
+      const id = context.ownId(idOfKey(key, family.path));
+      return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
+    }
+    // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
+    if (asked.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(asked);
+    return create(c, family, asked);
+  };
+
+  const put = (c: Context, family: Family) => {
+    const asked = askedOf(c.req.raw, options, contextOf(c));
+    const id = checkChosenId(c.req.param(family.idName) ?? "", contextOf(c));
+    return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
+  };
+
+  const read = (c: Context, family: Family) =>
+    here(c, idIn(c, family), async (id) => {
       const { raw } = c.req;
-      const origin = contextOf(c);
-      const { predictions, decoder, isLoading } = modelOf(c);
-      const { chosen, timeoutMs, waitMs, webhook, client } = asked;
-      const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
-      const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
-      const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client, origin, once };
-      if (asked.asksForEvents) {
-        return events(c, family, {
-          create: (watcher) => predictions.create({ ...request, watcher }),
-          isKnown: once !== undefined || webhook !== undefined,
-        });
-      }
-      const record = await predictions.create(request);
-      const mustWait = !hasEnded(record) && isLoading();
-      const location = locationOf(origin, family, record.id);
-      return answer(family, record, { large: largeOf(c), context: origin, location, waitMs, mustWait });
-    };
-
-    /** Forwards a request for an existing prediction, or answers it here. */
-    const here = async (
-      c: Context,
-      id: string,
-      answered: (id: string) => Response | Promise<Response>,
-    ): Promise<Response> => (await siblings?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
-
-    // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
-    app.post(path, (c) => {
-      const { headers } = c.req.raw;
+      if (asksForEvents(raw)) return events(c, family, { id });
+      const waitMs = waitMsOf(raw.headers.get("prefer"));
       const context = contextOf(c);
-      const asked = askedOf(c.req.raw, options, context);
-      const key = headers.get("idempotency-key");
-      // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
-      if (key !== null) {
-        return here(c, context.ownId(idOfKey(key, path)), (chosen) => create(c, { ...asked, chosen }));
+      const large = largeOf(c);
+      const shared = large.join(recordPath(family, id));
+      if (shared !== undefined) {
+        context.model = shared.text.model;
+        context.predictionStatus = shared.text.status;
+        return jsonResponse(shared.body, { context, waitMs });
       }
-      // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-      if (asked.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(asked);
-      return create(c, asked);
+      const client = new RequestClient(raw, options, context);
+      const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client });
+      return answer(family, record, { large, context, waitMs });
     });
 
-    app.put(`${path}/:id`, (c) => {
-      const asked = askedOf(c.req.raw, options, contextOf(c));
-      return here(c, checkChosenId(c.req.param("id"), contextOf(c)), (chosen) => create(c, { ...asked, chosen }));
+  const cancel = (c: Context, family: Family) =>
+    here(c, idIn(c, family), async (id) => {
+      const record = await modelOf(c).predictions.cancel(family.kind, id);
+      return answer(family, record, { large: largeOf(c), context: contextOf(c) });
     });
 
-    app.get(`${path}/:id`, (c) =>
-      here(c, contextOf(c).ownId(c.req.param("id")), async (id) => {
-        const { raw } = c.req;
-        if (asksForEvents(raw)) return events(c, family, { id });
-        const waitMs = waitMsOf(raw.headers.get("prefer"));
-        const context = contextOf(c);
-        const large = largeOf(c);
-        const shared = large.join(recordPath(family, id));
-        if (shared !== undefined) {
-          context.model = shared.text.model;
-          context.predictionStatus = shared.text.status;
-          return jsonResponse(shared.body, { context, waitMs });
-        }
-        const client = new RequestClient(raw, options, context);
-        const record = await modelOf(c).predictions.wait(kind, id, { waitMs, client });
-        return answer(family, record, { large, context, waitMs });
-      }),
-    );
-
-    // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
-    app.get(`${path}/:id/events`, (c) =>
-      here(c, contextOf(c).ownId(c.req.param("id")), (id) => events(c, family, { id })),
-    );
-
-    app.post(`${path}/:id/cancel`, (c) =>
-      here(c, contextOf(c).ownId(c.req.param("id")), async (id) =>
-        answer(family, await modelOf(c).predictions.cancel(kind, id), { large: largeOf(c), context: contextOf(c) }),
-      ),
-    );
-  }
+  return families.flatMap((family): Route[] => {
+    const { path, idName } = family;
+    const onePath = `${path}/{${idName}}`;
+    const described = operationsOf(family);
+    return [
+      { method: "post", path, answer: (c) => post(c, family), describe: described.create },
+      { method: "put", path: onePath, answer: (c) => put(c, family), describe: described.put },
+      { method: "post", path: `${onePath}/cancel`, answer: (c) => cancel(c, family), describe: described.cancel },
+      { method: "get", path: onePath, answer: (c) => read(c, family), describe: described.read },
+      {
+        // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
+        method: "get",
+        path: `${onePath}/events`,
+        answer: (c) => here(c, idIn(c, family), (id) => events(c, family, { id })),
+        describe: described.stream,
+      },
+    ];
+  });
 }
 
 /** `Retry-After` in seconds for a prediction whose model is loading. */

@@ -7,9 +7,10 @@ import { Hono } from "hono";
 import { codedError, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Listener } from "../../../http/listener.ts";
-import { addPageRoutes } from "../../../http/page/page.ts";
+import { addPage, pageRoute } from "../../../http/page/page.ts";
 import { problemOf, problemResponse } from "../../../http/problem.ts";
-import { addHealthRoutes, Lifecycle, notReady } from "../../../http/routes/health.ts";
+import { addRoutes } from "../../../http/route.ts";
+import { healthRoutes, Lifecycle, notReady } from "../../../http/routes/health.ts";
 import { withContext } from "../../../http/with-context.ts";
 import { Child } from "../../../machine/processes/child.ts";
 import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-folder.ts";
@@ -175,8 +176,8 @@ const quiet = { info: (text: string) => log.debug(text), error: (text: string) =
 function unready(config: ServeConfig): Listener {
   const lifecycle = new Lifecycle();
   const app = new Hono();
-  addHealthRoutes(app, lifecycle);
-  addPageRoutes(app, { names: { list: [], named: () => undefined }, hasKeys: false, lifecycle });
+  addPage(app, { names: { list: [], named: () => undefined }, hasKeys: false });
+  addRoutes(app, [...healthRoutes(lifecycle), pageRoute({ hasKeys: false, lifecycle })]);
   app.notFound(() => {
     throw notReady("starting");
   });

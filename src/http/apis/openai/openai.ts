@@ -1,6 +1,7 @@
 /** Adds the routes of OpenAI's API for embeddings, of Cohere's API for reranking, and of vLLM's API for classification. */
-import type { z } from "@hono/zod-openapi";
+
 import type { Context, Hono } from "hono";
+import type { z } from "zod";
 import type { OpenAi } from "../../../author/openai.ts";
 import { ProblemError } from "../../problem.ts";
 import { contextOf } from "../../request.ts";

@@ -1,7 +1,6 @@
-/** Schemas of request bodies of the OpenAI API for one model. The OpenAPI document has them, too. */
-import { z } from "@hono/zod-openapi";
+/** Schemas of request bodies of the OpenAI API for one model. */
+import { z } from "zod";
 import { vectorSize } from "../../../author/openai.ts";
-import { SchemaNode } from "../../../base/schemas/json-schema.ts";
 import type { ServedModel } from "../../served-model.ts";
 import { RequestFault } from "./errors.ts";
 
@@ -13,15 +12,15 @@ type Model = Pick<ServedModel, "name" | "inputSchema" | "outputSchema" | "openai
 export type EmbeddingRequest = z.output<ReturnType<typeof embeddingRequest>>;
 
 export function embeddingRequest(model: Model) {
-  const { input = "", output = "", tokenIds } = model.openai.embeddings ?? {};
+  const { output = "", tokenIds } = model.openai.embeddings ?? {};
   const size = vectorSize(model, output);
   const hint =
     size === undefined
       ? "this model's vectors have a size of their own, and cannot be shortened; leave it out"
       : `vectors have ${size} numbers, and cannot be shortened; leave it out`;
   return z.object({
-    model: nameOf(model),
-    input: textOrTexts(textIn(model, input), tokenIds !== undefined),
+    model: z.string().nullish(),
+    input: textOrTexts(tokenIds !== undefined),
     encoding_format: z.enum(["float", "base64"], 'must be "float" or "base64"').nullish(),
     dimensions: (size === undefined ? z.null(hint) : z.union([z.literal(size), z.null()], hint)).optional(),
   });
@@ -29,13 +28,11 @@ export function embeddingRequest(model: Model) {
 
 export type RerankRequest = z.output<ReturnType<typeof rerankRequest>>;
 
-export function rerankRequest(model: Model) {
-  const { query = "", document = "" } = model.openai.rerank ?? {};
-  const text = textIn(model, document);
+export function rerankRequest() {
   const one = z.union([text, z.object({ text })], 'must be a text, or an object as {"text": …}');
   return z.object({
-    model: nameOf(model),
-    query: textIn(model, query),
+    model: z.string().nullish(),
+    query: text,
     documents: list(one, 'must be a list of texts, or of objects as {"text": …}'),
     top_n: z.int("must be a whole number of at least 1").min(1, "must be a whole number of at least 1").nullish(),
     return_documents: z.boolean("must be true or false").nullish(),
@@ -44,9 +41,8 @@ export function rerankRequest(model: Model) {
 
 export type ClassifyRequest = z.output<ReturnType<typeof classifyRequest>>;
 
-export function classifyRequest(model: Model) {
-  const { input = "" } = model.openai.classify ?? {};
-  return z.object({ model: nameOf(model), input: textOrTexts(textIn(model, input), false) });
+export function classifyRequest() {
+  return z.object({ model: z.string().nullish(), input: textOrTexts(false) });
 }
 
 /** Options of Cohere that change scores. The server refuses them, because it cannot apply them. */
@@ -65,19 +61,7 @@ export function checked<T>(schema: z.ZodType<T>, given: Readonly<Record<string, 
   throw new RequestFault(`${param}${inner.map((key) => `[${key}]`).join("")}: ${message}`, { param });
 }
 
-function nameOf({ name }: Model) {
-  return z
-    .string()
-    .nullish()
-    .openapi({ description: `\`${name}\`, or absent` });
-}
-
-/** Schema of a text for an input field. The OpenAPI document shows the limits of the field, and the prediction checks them. */
-function textIn({ inputSchema }: Model, field: string) {
-  const { minLength, maxLength, pattern } = SchemaNode.of(inputSchema).fields.get(field)?.schema ?? {};
-  const limits = Object.entries({ minLength, maxLength, pattern }).filter(([, limit]) => limit !== undefined);
-  return z.string("must be a text").openapi(Object.fromEntries(limits));
-}
+const text = z.string("must be a text");
 
 function list<T extends z.ZodType>(element: T, message?: string) {
   const error = ({ input }: { readonly input: unknown }) => sizeFault(input) ?? "is malformed";
@@ -95,7 +79,7 @@ const otherTokens =
 const tokens = z.array(z.int());
 const oneOrMoreTokens = z.union([tokens.min(1), list(tokens)]);
 
-function textOrTexts(text: z.ZodString, takesTokens: boolean) {
+function textOrTexts(takesTokens: boolean) {
   const error = ({ input }: { readonly input: unknown }) => {
     const isRefused = !takesTokens && oneOrMoreTokens.safeParse(input).success;
     return isRefused ? otherTokens : (sizeFault(input) ?? "must be a text or a list of texts");
