@@ -15,7 +15,7 @@ function work(
   let nowMs = fromMs;
   for (let i = 0; i < perSecond * seconds; i++) {
     nowMs += 1000 / perSecond;
-    rate.begun(1, nowMs, false);
+    rate.begun(1, nowMs);
   }
   return nowMs;
 }
@@ -39,7 +39,7 @@ test("a slower device lengthens the expected wait within seconds", () => {
 test("idle time does not count", () => {
   const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });
-  rate.begun(1, thenMs, true);
+  rate.idle();
   const laterMs = thenMs + 3_600_000;
   expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
 });

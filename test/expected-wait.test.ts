@@ -12,7 +12,7 @@ import { QueueWait } from "../src/predictions/redis/queue-state.ts";
 
 const BATCH = 8;
 /** Maximum number of inputs that a server, or a worker of the queue, prepares ahead of their batches. */
-const CREDITS = 3 * BATCH;
+const CREDITS = 2 * BATCH;
 
 interface Probe {
   readonly askedMs: number;
@@ -34,28 +34,28 @@ class Server {
 
   constructor(batchMs: number) {
     this.batchMs = batchMs;
-    const itemsMs = (items: number) => this.rate.waitMs(items, this.nowMs);
-    this.turns = new Turns({
-      pollShare: 0.1,
-      batchItems: () => BATCH,
-      times: { meanMs: 2 * batchMs },
-      itemsMs,
-    });
-    const waitMs = () => (this.ready < CREDITS ? 0 : this.turns.waitMs(this.nowMs));
+    this.turns = new Turns({ batchItems: () => BATCH, itemsMs: (items) => this.rate.waitMs(items, this.nowMs) });
+    const waitMs = () => (this.ready < CREDITS ? 0 : this.waitMs);
     this.admission = new Admission({ waitMs, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
+  }
+
+  /** Expected milliseconds until a new prediction begins. */
+  get waitMs(): number {
+    return this.rate.waitMs(this.turns.ahead(undefined), this.nowMs);
   }
 
   /** Adds a prediction of `count` inputs. @throws SconceError if the server refuses it */
   add(count: number, waitMs = 0): ItemList {
     this.admission.check({ items: count, bytes: 0, timeLimitMs: 600_000, waitMs });
     const receiver = { succeeded: () => {}, failed: () => {} };
-    const list = new ItemList(new ReadyInputs(Array(count).fill(0)), receiver, { isWaitedFor: waitMs > 0 });
+    const list = new ItemList(new ReadyInputs(Array(count).fill(0)), receiver);
+    this.turns.enter(list);
     this.turns.add(list);
     return list;
   }
 
   probe(): void {
-    const expectedMs = this.turns.waitMs(this.nowMs);
+    const expectedMs = this.waitMs;
     this.#probes.set(this.add(1), { askedMs: this.nowMs, expectedMs });
   }
 
@@ -71,12 +71,13 @@ class Server {
       this.ready -= this.running;
       this.endsMs = this.nowMs + this.batchMs;
       this.#begin();
-      this.rate.begun(this.running, this.nowMs, this.ready < CREDITS);
+      this.rate.begun(this.running, this.nowMs);
+      if (this.ready < CREDITS) this.rate.idle();
     }
   }
 
   #begin(): void {
-    for (let list = this.ready < CREDITS ? this.turns.next() : undefined; list !== undefined; ) {
+    for (let list = this.ready < CREDITS ? this.turns.next(false) : undefined; list !== undefined; ) {
       this.turns.take(list);
       list.next += 1;
       this.ready += 1;
@@ -84,7 +85,7 @@ class Server {
       if (probe !== undefined) this.waits.push({ ...probe, realMs: this.nowMs - probe.askedMs });
       this.#probes.delete(list);
       if (list.next < list.count) this.turns.add(list);
-      list = this.ready < CREDITS ? this.turns.next() : undefined;
+      list = this.ready < CREDITS ? this.turns.next(false) : undefined;
     }
     if (this.turns.size > 0 && this.ready >= CREDITS) this.rate.busy(this.nowMs);
   }

@@ -4,13 +4,12 @@ import { defineModel, opened } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import type { Sender } from "../src/pipeline/client.ts";
 import { Fetcher } from "../src/pipeline/fetcher.ts";
-import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
 import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import { ItemList } from "../src/pipeline/item-list.ts";
 import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import type { Sender } from "../src/pipeline/quarantine.ts";
 import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-engine.ts";
 
 const COUNT = 200;
@@ -32,7 +31,6 @@ test("a tensor is charged three times until its batch has ended, which limits th
   const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher), {
     maxReadyBytes: 2 ** 28,
     maxFetches: 32,
-    pollShare: 0.1,
     memory,
   });
   const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
@@ -49,8 +47,8 @@ function heldFlow() {
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
   const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
-  const come = (count: number, isWaitedFor = false, client?: Sender) => {
-    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor, client });
+  const come = (count: number, sender?: Sender) => {
+    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { sender });
     flow.run(list);
     return list;
   };
@@ -58,32 +56,24 @@ function heldFlow() {
   return { engine, flow, come, itemsOf, [Symbol.dispose]: () => fetcher[Symbol.dispose]() };
 }
 
-test.each([
-  ["waits for", true],
-  ["comes back for", false],
-])("a list with more inputs than may be ready does not delay the first input that a client %s", (_, isWaitedFor) => {
+test("two batches are prepared ahead; a prediction that comes later has the next turns", () => {
   // With a clock that stands still, the flow never has to yield to the event loop.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
-  const come = (count: number) => held.come(count, isWaitedFor);
-  const readyOf = (list: ItemList) => held.itemsOf(list).length;
-  const large = come(10_000);
-  const mostReady = readyOf(large);
-  expect(mostReady).toBeLessThan(1000);
-  expect(held.flow.waitMs()).toBe(0);
-  expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
-  // At most `mostReady` lists can have prepared items. The three lists above already have some.
-  const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
-  expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
-  expect(readyOf(large)).toBe(mostReady);
+  const large = held.come(10_000);
+  expect(held.itemsOf(large).length).toBe(2 * held.engine.maxBatchSize);
+  const lists = [held.come(1), held.come(5)];
+  expect(lists.map((list) => held.itemsOf(list).length)).toEqual([0, 0]);
+  held.engine.listener?.dispatched(held.itemsOf(large).slice(0, 3));
+  expect(lists.map((list) => held.itemsOf(list).length)).toEqual([1, 1]);
 });
 
 test("while two large predictions take turns, the one of a key with share 3 prepares three inputs for each of the other", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const lists = [
-    held.come(10_000, true, { address: "key a", name: "1", share: 3 }),
-    held.come(10_000, true, { address: "10.0.0.2", name: "1" }),
+    held.come(10_000, { address: "key a", name: "1", share: 3 }),
+    held.come(10_000, { address: "10.0.0.2", name: "1" }),
   ];
   const counts = () => lists.map((list) => held.itemsOf(list).length);
   const before = counts();
@@ -105,102 +95,36 @@ test("a prediction may have 32 pending preprocess calls, one of a key with a sha
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(model), fetcher));
   const pending = [undefined, 3, 100].map((share) => {
-    const client: Sender = { address: `${share}`, name: "1", ...(share && { share }) };
-    const list = new ItemList(inputs(1000), { succeeded() {}, failed() {} }, { client });
+    const sender: Sender = { address: `${share}`, name: "1", ...(share && { share }) };
+    const list = new ItemList(inputs(1000), { succeeded() {}, failed() {} }, { sender });
     flow.run(list);
     return list.preparing;
   });
   expect(pending).toEqual([32, 96, 128]);
 });
 
-test("a list with more inputs than may be prepared does not delay the first inputs of small lists", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  using held = heldFlow();
-  held.come(10_000);
-  const few = held.come(3);
-  for (const count of [1, 2, 3]) {
-    const items = held.itemsOf(few);
-    expect(items.length).toBe(count);
-    held.engine.listener?.dispatched(items.slice(-1));
-  }
-});
-
-test("items of clients whose items fail (quarantined items) leave space for other items, and may take a quarter of the bytes", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher), {
-    maxReadyBytes: 400,
-    maxFetches: 1,
-    pollShare: 0.1,
-  });
-  const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
-  for (let i = 0; i < 10; i++) flow.quarantine.ended(bad, true);
-  let left = 0;
-  const come = (client: typeof good, count: number) => {
-    left += count;
-    const succeeded = () => {
-      left -= 1;
-    };
-    flow.run(new ItemList(inputs(count), { succeeded, failed() {} }, { client }));
-  };
-  come(good, 1);
-  for (let i = 0; i < 50; i++) come(bad, 10);
-  expect(flow.credits.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
-  come(good, 200);
-  expect(engine.items.filter(({ lane }) => lane.client === good)).toHaveLength(100);
-  expect(flow.credits.ready.items).toBe(100 + 25);
-  for (let ended = 0; left > 0; ) {
-    const batch = engine.items.slice(ended);
-    expect(batch).not.toBeEmpty();
-    ended += batch.length;
-    engine.listener?.dispatched(batch);
-    for (const item of batch) engine.listener?.finished(item, {});
-  }
-  expect(flow.credits.ready).toEqual({ items: 0, bytes: 0 });
-});
-
-test("quarantined items overtake items that the model's code never finishes, as other items do", () => {
-  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
-  const model = defineModel({
-    ...numbers,
-    name: "hangs",
-    tensors,
-    preprocess: ({ x }) => (x === 0 ? { x: tensor(Float32Array.of(x), []) } : new Promise<never>(() => {})),
-    postprocess: () => ({ y: 1 }),
-  });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new HeldEngine();
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
-  const [good, bad, unlucky] = ["good", "bad", "unlucky"].map((address) => ({ address, name: "" }));
-  for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.quarantine.ended(client, true);
-  const come = (client: typeof good, x: number, count: number) => {
-    const all = Array.from({ length: count }, () => ({ x }));
-    flow.run(new ItemList(new ReadyInputs(all), { succeeded() {}, failed() {} }, { client }));
-  };
-  come(good, 0, 1);
-  for (let i = 0; i < 15; i++) come(bad, 1, 32);
-  come(unlucky, 0, 1);
-  expect(engine.items.filter(({ lane }) => lane.client === unlucky)).toHaveLength(1);
-});
-
-test("lists with several failed items leave space for other items, too", () => {
+test("of clients whose items fail, one batch at most is in the engine, in a batch without items of others", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
-  const failing = Array.from({ length: 30 }, () => come(20));
-
-  expect(flow.credits.ready.items).toBeGreaterThanOrEqual(3 * 128);
-  for (const list of failing) {
-    const some = itemsOf(list).slice(0, 5);
-    expect(some).toHaveLength(5);
-    engine.listener?.dispatched(some);
-    for (const item of some) engine.listener?.failed(item, new SconceError("run_failed", "bad"));
-  }
-  const good = come(200);
-  expect(itemsOf(good)).toHaveLength(200);
-  for (const list of [...failing, good]) flow.end(list);
+  const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
+  const first = come(10, bad);
+  engine.listener?.dispatched(itemsOf(first));
+  for (const item of itemsOf(first)) engine.listener?.failed(item, new SconceError("run_failed", "bad"));
+  const many = Array.from({ length: 50 }, () => come(10, bad));
+  const others = come(100, good);
+  const separate = engine.items.filter(({ isSeparate }) => isSeparate);
+  expect(separate.length).toBe(engine.maxBatchSize);
+  expect(separate.every(({ lane }) => many.includes(lane))).toBe(true);
+  expect(itemsOf(others).length).toBe(100);
+  engine.listener?.dispatched(separate);
+  for (const item of separate.slice(1)) engine.listener?.failed(item, new SconceError("run_failed", "bad"));
+  expect(engine.items.filter(({ isSeparate }) => isSeparate).length).toBe(separate.length);
+  for (const item of separate.slice(0, 1)) engine.listener?.failed(item, new SconceError("run_failed", "bad"));
+  expect(engine.items.filter(({ isSeparate }) => isSeparate).length).toBeGreaterThan(separate.length);
+  for (const list of [first, ...many, others]) flow.end(list);
   expect(flow.credits.ready).toEqual({ items: 0, bytes: 0 });
+  expect(flow.credits.isSeparateFull).toBe(false);
 });
 
 test("a list with one failed input still fills its batches", () => {

@@ -125,7 +125,7 @@ test.each([
     });
     using fetcher = new Fetcher({ guard: new AddressGuard() });
     // Memory for the output rows of a hundred items.
-    const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
+    const limits = { maxReadyBytes: 400, maxFetches: 1 };
     const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(opened(model), fetcher), limits);
     const receiver = (done: () => void) => ({
       succeeded: done,
@@ -191,7 +191,7 @@ test("the time after all clients have left does not lower the estimated rate", (
   const flow = new ItemFlow(new HeldEngine(), new ItemPipeline(opened(anyModel), fetcher));
   const come = () =>
     Array.from({ length: 500 }, () => {
-      const list = new ItemList(new ReadyInputs([{ x: 1 }]), { succeeded() {}, failed() {} }, { isWaitedFor: true });
+      const list = new ItemList(new ReadyInputs([{ x: 1 }]), { succeeded() {}, failed() {} });
       flow.run(list);
       return list;
     });
@@ -203,21 +203,31 @@ test("the time after all clients have left does not lower the estimated rate", (
   expect(flow.waitMs()).toBe(0);
 });
 
-test("an input that cannot finish before its deadline does not begin", () => {
+test("while the queue stands, an input does not begin whose time limit ends before a batch would", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
   const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher));
-  flow.run(new ItemList(inputs(1), { succeeded() {}, failed() {} }));
-  nowMs = 100;
-  engine.finish();
-  const expired: number[] = [];
-  for (const deadlineMs of [150, 250]) {
-    const receiver = { succeeded() {}, failed() {}, expired: () => expired.push(deadlineMs) };
-    flow.run(new ItemList(inputs(1), receiver, { deadlineMs }));
+  flow.run(new ItemList(inputs(10_000), { succeeded() {}, failed() {} }));
+  for (let batch = 0; batch < 10; batch++) {
+    nowMs += 1000;
+    engine.listener?.dispatched(engine.items.slice(128 * batch, 128 * (batch + 1)));
   }
-  expect(expired).toEqual([150]);
-  // The first prediction, and the one whose deadline is after the time of an item.
-  expect(engine.items.length).toBe(2);
+  const ends: [limitMs: number, end: string][] = [];
+  for (const limitMs of [500, 5000]) {
+    const receiver = {
+      begun: () => ends.push([limitMs, "begun"]),
+      succeeded() {},
+      failed() {},
+      expired: () => ends.push([limitMs, "expired"]),
+    };
+    flow.run(new ItemList(inputs(1), receiver, { deadlineMs: nowMs + limitMs }));
+  }
+  expect(ends).toEqual([]);
+  engine.listener?.dispatched(engine.items.slice(1280, 1290));
+  expect(ends).toEqual([
+    [500, "expired"],
+    [5000, "begun"],
+  ]);
 });

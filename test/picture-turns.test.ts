@@ -143,7 +143,7 @@ async function crowded() {
   };
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const stages: string[] = [];
-  const limits = { maxReadyBytes: 2 ** 20, maxFetches: 1, pollShare: 0.1, memory: account };
+  const limits = { maxReadyBytes: 2 ** 20, maxFetches: 1, memory: account };
   const observer = { took: (stage: string) => void stages.push(stage) };
   const pipeline = new ItemPipeline(opened(defineModel({ ...facts, preprocess })), fetcher);
   const flow = new ItemFlow(new InstantEngine(), pipeline, { ...limits, observer });

@@ -2,69 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { separateKey } from "../src/engine/item-check.ts";
-import { Quarantine, type Sender } from "../src/pipeline/quarantine.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { latenciesOf } from "./helpers/overloaded-flow.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
-
-describe("a client", () => {
-  const from = (address: string, name = "") => ({ address, name });
-  const [good, bad] = [from("good"), from("bad")];
-  const after = (ends: readonly (readonly [client: Sender, hasFailed: boolean])[]) => {
-    let now = 0;
-    const quarantine = new Quarantine(() => now);
-    for (const [client, hasFailed] of ends) quarantine.ended(client, hasFailed);
-    return { quarantine, pass: (ms: number) => (now += ms) };
-  };
-  const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
-
-  test("is quarantined if more than a quarter of its items fail, until its items succeed again", () => {
-    const { quarantine } = after(times(5, [bad, true]));
-    expect([quarantine.holds(good), quarantine.holds(bad), quarantine.holds(undefined)]).toEqual([false, true, false]);
-    for (let i = 0; i < 20; i++) quarantine.ended(bad, false);
-    expect(quarantine.holds(bad)).toBe(false);
-  });
-
-  test("is not quarantined for a few failures among many items", () => {
-    const mixed = from("mixed");
-    const { quarantine } = after(times(20, [[mixed, true], ...times(9, [mixed, false] as const)] as const).flat());
-    expect([quarantine.holds(good), quarantine.holds(mixed)]).toEqual([false, false]);
-  });
-
-  test("is not quarantined because of others at its address, once its own items have succeeded", () => {
-    const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
-    const one = from("proxy", "good");
-    const { quarantine } = after(
-      times(
-        8,
-        bads.map((each) => [each, true] as const),
-      ).flat(),
-    );
-    expect(quarantine.holds(one)).toBe(true);
-    for (let i = 0; i < 25; i++) quarantine.ended(one, false);
-    for (const each of bads) quarantine.ended(each, true);
-    expect(quarantine.holds(one)).toBe(false);
-    expect(bads.filter((each) => !quarantine.holds(each))).toEqual([]);
-    expect(quarantine.holds(from("proxy", "new"))).toBe(true);
-  });
-
-  test("is not tracked while nothing fails", () => {
-    const { quarantine, pass } = after([[good, false]]);
-    expect(quarantine.isWatching).toBe(false);
-    quarantine.ended(undefined, true);
-    expect(quarantine.isWatching).toBe(true);
-    pass(60_000);
-    expect(quarantine.isWatching).toBe(false);
-  });
-
-  test("is forgotten after ten thousand other clients", () => {
-    const { quarantine } = after([...times(9, [from("first"), true] as const), [good, false]]);
-    for (let i = 0; i < 5000; i++) quarantine.ended(from(`client ${i}`), true);
-    expect(quarantine.holds(from("first"))).toBe(false);
-  });
-});
 
 test("a client beside 64 clients with bad inputs waits at most twice as long as alone", async () => {
   const middle = (times: readonly number[]) => times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0;

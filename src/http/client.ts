@@ -1,5 +1,5 @@
 /** The client of a request: its address, its API key, and whether it is still connected. */
-import type { Sender } from "../pipeline/quarantine.ts";
+import type { Sender } from "../pipeline/client.ts";
 import type { Client } from "../predictions/predictions.ts";
 import type { Peer } from "./listener.ts";
 import type { RequestContext } from "./request.ts";

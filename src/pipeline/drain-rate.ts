@@ -1,6 +1,6 @@
 /**
- * Estimates the wait in a queue of inputs or predictions, from the rate at which they left it while the server was
- * full.
+ * Estimates how long things take: the wait in a queue of inputs or predictions, and the time of a batch. It counts what
+ * leaves the queue while the server is full.
  */
 
 /** After this much busy time, in milliseconds, an old count has half its weight. */
@@ -14,6 +14,8 @@ export class DrainRate {
   #busyMs = 0;
   /** Start of the busy time that `#busyMs` lacks; undefined while no item waits. */
   #busySinceMs: number | undefined;
+  /** Whether the server has been busy since the last items began. Other times do not count: they are too short. */
+  #isWhole = false;
 
   /** `inService` returns the count of items that have begun and not ended. */
   constructor(inService: () => number) {
@@ -25,20 +27,28 @@ export class DrainRate {
     this.#busySinceMs ??= nowMs;
   }
 
+  /** Notes that no item waits, or the server is not full. */
+  idle(): void {
+    this.#busySinceMs = undefined;
+    this.#isWhole = false;
+  }
+
   get isBusy(): boolean {
     return this.#busySinceMs !== undefined;
   }
 
-  /**
-   * Notes that `count` items began. @param isIdle whether the busy time ends: no item waits, or the server is not full
-   */
-  begun(count: number, nowMs: number, isIdle: boolean): void {
-    const passedMs = this.#passedMs(nowMs);
-    const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
-    const weight = Math.max(0.5 ** (passedMs / HALF_LIFE_MS), leastWeight);
-    this.#begun = this.#begun * weight + count;
-    this.#busyMs = this.#busyMs * weight + passedMs;
-    this.#busySinceMs = isIdle ? undefined : nowMs;
+  /** Notes that `count` items began. */
+  begun(count: number, nowMs: number): void {
+    if (this.#busySinceMs === undefined) return;
+    if (this.#isWhole) {
+      const passedMs = this.#passedMs(nowMs);
+      const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
+      const weight = Math.max(0.5 ** (passedMs / HALF_LIFE_MS), leastWeight);
+      this.#begun = this.#begun * weight + count;
+      this.#busyMs = this.#busyMs * weight + passedMs;
+    }
+    this.#busySinceMs = nowMs;
+    this.#isWhole = true;
   }
 
   /**

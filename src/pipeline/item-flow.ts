@@ -8,16 +8,14 @@ import { Gate } from "../base/collections/gate.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Stage } from "../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
-import { earlierOf } from "./client-turns.ts";
+import type { Sender } from "./client.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { type FetchOptions, fetchFiles } from "./fetched-files.ts";
 import { FlowCredits } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
-import { ItemTimes } from "./item-times.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
 import { MemoryAccount } from "./memory/memory-account.ts";
-import { Quarantine, type Sender } from "./quarantine.ts";
 import { bytesOf, RowFinisher, type StageObserver } from "./row-finisher.ts";
 import type { BatchSpan } from "./spans.ts";
 import { Turns } from "./turns.ts";
@@ -28,13 +26,11 @@ export interface ItemFlowLimits {
   readonly maxFetches: number;
   /** Counts memory for the limit of the server. Default: unlimited. */
   readonly memory?: MemoryAccount;
-  /** Fraction of inputs, under overload, from predictions that no client waits for. */
-  readonly pollShare: number;
   /** Gets the time of each stage of an input. */
   readonly observer?: StageObserver;
 }
 
-const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
+const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
 
 /** Most milliseconds spent on beginning inputs in one turn of the event loop: a batch may have ended meanwhile. */
 const MAX_HOLD_MS = 2;
@@ -68,9 +64,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
-  readonly quarantine = new Quarantine();
   #isBeginning = false;
-  readonly #times = new ItemTimes();
   /** Time of `performance.now()` at which the newest input began. */
   #turnMs = 0;
   /** Milliseconds spent on beginning inputs in this turn of the event loop. */
@@ -98,12 +92,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       onFinished: (list) => this.#goOn(list),
     });
     this.#fetches = new Gate(limits.maxFetches);
-    this.#turns = new Turns({
-      pollShare: limits.pollShare,
-      batchItems,
-      times: this.#times,
-      itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
-    });
+    this.#turns = new Turns({ batchItems, itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs) });
     engine.listener = this;
   }
 
@@ -116,27 +105,27 @@ export class ItemFlow implements EngineListener<ListItem> {
     return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** Expected milliseconds until the first output of a new prediction; 0 if its first input begins at once. */
+  /**
+   * Expected milliseconds until the first output of a new prediction, from the inputs before it and the measured rate; 0
+   * if its first input begins at once.
+   */
   waitMs(client?: { readonly sender: Sender | undefined }): number {
-    return this.credits.usual.areLeft(true) ? 0 : this.#turns.waitMs(performance.now(), client?.sender);
+    if (this.credits.areLeft) return 0;
+    const { ready, running } = this.credits;
+    const items = this.#turns.ahead(client?.sender) + ready.items + running + this.#batchItems;
+    return this.#rate.waitMs(items, performance.now());
   }
 
   /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
   get needsSender(): boolean {
-    return this.#turns.size > 0 || this.quarantine.isWatching;
+    return this.#turns.size > 0 || this.#turns.isWatching;
   }
 
   /** Queues the inputs of a prediction. */
   run(list: ItemList): void {
-    list.isQuarantined = this.quarantine.holds(list.client);
+    this.#turns.enter(list);
     this.credits.add(list);
     this.#goOn(list);
-  }
-
-  /** Notes that the client does not wait for the outputs now, but reads them later. */
-  notWaitedFor(list: ItemList): void {
-    list.isWaitedFor = false;
-    if (this.#turns.delete(list)) this.#queue(list);
   }
 
   /** Ends a prediction, and cancels its inputs that have no result. */
@@ -147,8 +136,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // The server is not full, so the busy time in `#rate` ends.
-    if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
+    if (this.#rate.isBusy) this.#look();
   }
 
   dispatched(items: readonly ListItem[]): void {
@@ -156,7 +144,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     let batch: BatchSpan | undefined;
     for (const item of items) {
       const { lane, readyAtMs } = item;
-      item.dispatchedAtMs = now;
+      item.dispatched(items.length, now);
       // Earlier parts exist, so the item runs again: its batch failed, or the engine process ended.
       if (item.parts !== undefined) {
         item.parts = undefined;
@@ -171,9 +159,16 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
       lane.dispatched();
     }
-    this.credits.areBatchesLong = this.#times.runMs > LONG_BATCH_MS;
+    this.credits.areBatchesLong = this.#rate.waitMs(this.#batchItems, now) > LONG_BATCH_MS;
     this.#begin();
-    this.#rate.begun(items.length, performance.now(), this.credits.usual.areLeft());
+    this.#rate.begun(items.length, performance.now());
+    this.#look();
+  }
+
+  /** Tells the rate whether the server is full and inputs wait. */
+  #look(): void {
+    if (this.#turns.size > 0 && !this.credits.areLeft) this.#rate.busy(performance.now());
+    else this.#rate.idle();
   }
 
   started(): void {
@@ -191,39 +186,32 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   finished(item: ListItem, rows: Rows): void {
-    const { lane } = item;
-    this.quarantine.ended(lane.client, false);
     const beganMs = performance.now();
-    this.#times.finished(item, beganMs);
-    endBatch(item);
-    if (lane.isOver) return;
-    this.credits.ended(item);
+    this.#ended(item, beganMs, false);
+    if (item.lane.isOver) return;
     this.#finisher.finish(item, rows, beganMs);
-    if (lane.isQuarantined) this.#begin();
+    if (item.isSeparate) this.#begin();
   }
 
   failed(item: ListItem, error: SconceError): void {
-    const { lane } = item;
-    this.quarantine.ended(lane.client, true);
-    endBatch(item);
-    this.credits.ended(item);
-    lane.failures += 1;
-    if (lane.oftenFails) this.#quarantine(lane);
+    this.#ended(item, performance.now(), true);
     this.#finisher.fail(item, error);
-    if (lane.isQuarantined) this.#begin();
+    if (item.isSeparate) this.#begin();
+  }
+
+  #ended(item: ListItem, nowMs: number, hasFailed: boolean): void {
+    const { batch, lane, index, dispatchedAtMs } = item;
+    if (batch !== undefined) {
+      batch.ended();
+      if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
+    }
+    this.#turns.charge(lane, item.costMs(nowMs), hasFailed);
+    this.credits.ended(item);
   }
 
   #took(list: ItemList, index: number, stage: Stage, beganMs: number): void {
     this.#observer?.took(stage, performance.now() - beganMs);
     list.span?.took(stage, beganMs, index);
-  }
-
-  /** Quarantines a prediction, so that its items share no batch with items of other clients. */
-  #quarantine(list: ItemList): void {
-    if (list.isQuarantined || list.isOver) return;
-    const isWaiting = this.#turns.delete(list);
-    this.credits.quarantine(list);
-    if (isWaiting) this.#queue(list);
   }
 
   /** Fails an input that did not become an item. */
@@ -246,13 +234,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     // Decides the order before inputs leave the queue.
     this.#turns.look(begin);
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
-      if (list.next === 0 && !list.isQuarantined && this.quarantine.holds(list.client)) {
-        this.#quarantine(list);
-        continue;
-      }
       this.#turns.take(list);
       this.#turnMs = begin;
-      if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) {
+      if (list.next === 0 && this.#isTooLate(list, begin)) {
         this.#turns.delete(list);
         list.expire();
       } else this.#beginOne(list);
@@ -265,18 +249,16 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
-    if (this.#turns.size > 0 && !this.credits.usual.areLeft()) this.#rate.busy(performance.now());
+    if (this.#turns.size > 0) this.#look();
   }
 
-  /**
-   * The prediction whose input begins next. Even if the inputs of large predictions reach the limits, a prediction
-   * without a queued item may begin one.
-   */
   #next(): ItemList | undefined {
-    const { usual, quarantined } = this.credits;
-    const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
-    if (usual.areLeft()) return earlierOf(list, this.#turns.next());
-    return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
+    return this.credits.areLeft ? this.#turns.next(this.credits.isSeparateFull) : undefined;
+  }
+
+  /** Whether the time limit of a prediction ends before a batch could. */
+  #isTooLate({ deadlineMs }: ItemList, nowMs: number): boolean {
+    return this.#rate.isBusy && nowMs + this.#rate.waitMs(this.#batchItems, nowMs) > deadlineMs;
   }
 
   /** Calls `#begin` in the next turn of the event loop. */
@@ -397,13 +379,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 }
 
-/** Ends the tracing span of an item's batch. */
-function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
-  if (batch === undefined) return;
-  batch.ended();
-  if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
-}
-
 interface Prepared {
   readonly tensors: Tensors;
   /** Time at which `preprocess` began, in `performance.now()` milliseconds. */
@@ -419,5 +394,5 @@ function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
 
 /** Most pending `preprocess` promises of a prediction. A client with a larger share may have more. */
 function maxSlowOf({ client }: ItemList): number {
-  return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.share ?? 1);
+  return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.address.share ?? 1);
 }

@@ -4,22 +4,20 @@ import type { HookCaller } from "../author/hook-context.ts";
 import type { InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
+import type { Client, Sender } from "./client.ts";
 import type { InputPlace } from "./hook-cell.ts";
 import type { InputList } from "./inputs/input-list.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
 import { HELD_PER_TENSOR_BYTE } from "./memory/memory-account.ts";
 import type { Encoded, TextForm } from "./output-encoder.ts";
-import type { Sender } from "./quarantine.ts";
 import type { BatchSpan, PredictionSpan } from "./spans.ts";
 
 export interface ItemListOptions {
   /** The prediction expires if its first input cannot end before this time of `performance.now()`. Default: never. */
   readonly deadlineMs?: number;
-  /** Whether a client waits for the outputs now. */
-  readonly isWaitedFor?: boolean;
   /** The sender; undefined if it is unknown, or not needed now. */
-  readonly client?: Sender | undefined;
+  readonly sender?: Sender | undefined;
   /** Id of the prediction; undefined for inputs that `predictAll` runs, such as the inputs of a demo. */
   readonly predictionId?: string;
   /** Tracing span of the prediction; undefined without tracing. */
@@ -55,22 +53,16 @@ export interface OutputReceiver {
   log?(index: number, text: string): void;
 }
 
-/** A prediction with at most this many failed inputs does not count as one that often fails. */
-const MAX_FAILURES = 4;
-
 export class ItemList implements InRing<ItemList> {
   ring: Ring<ItemList> | undefined = undefined;
   before: ItemList | undefined = undefined;
   after: ItemList | undefined = undefined;
   readonly count: number;
   readonly deadlineMs: number;
-  isWaitedFor: boolean;
-  readonly client: Sender | undefined;
+  readonly sender: Sender | undefined;
+  /** The client whose turns the prediction takes; undefined before the prediction has entered the flow. */
+  client: Client<ItemList> | undefined = undefined;
   readonly span: PredictionSpan | undefined;
-  /** Whether its items share no batch with items of other clients, and run after them. */
-  isQuarantined = false;
-  /** Sequence number of the prediction's arrival or last turn. */
-  turn = 0;
   /** Index of the next input that has not begun. */
   next = 0;
   /** Count of inputs whose files are being fetched. */
@@ -81,14 +73,14 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
-  /** Number of inputs that failed in their batch. */
-  failures = 0;
   /** Number of items in the queue of the engine. */
   ready = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Number of inputs without a result that have left the queue of the engine. */
   running = 0;
+  /** The numbers in `ready` and `running` of items that share no batch with items of other clients. */
+  readonly separate = { ready: 0, running: 0 };
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;
   /** Bytes of tensors, without fetched files, in the memory account. */
@@ -107,12 +99,11 @@ export class ItemList implements InRing<ItemList> {
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
-    { deadlineMs = Infinity, isWaitedFor = false, client, predictionId, span }: ItemListOptions = {},
+    { deadlineMs = Infinity, sender, predictionId, span }: ItemListOptions = {},
   ) {
     this.#predictionId = predictionId;
     this.deadlineMs = deadlineMs;
-    this.isWaitedFor = isWaitedFor;
-    this.client = client;
+    this.sender = sender;
     this.span = span;
     this.count = inputs.length;
     this.#left = inputs.length;
@@ -122,11 +113,6 @@ export class ItemList implements InRing<ItemList> {
 
   get isOver(): boolean {
     return this.#inputs === undefined;
-  }
-
-  /** Whether several inputs have failed in their batch, and more than a quarter of the inputs with a result. */
-  get oftenFails(): boolean {
-    return this.failures > Math.max(MAX_FAILURES, (this.count - this.#left) / 4);
   }
 
   /** Whether every input has a result. */
@@ -287,9 +273,15 @@ export class ListItem implements Item {
   readonly tensorBytes: number;
   /** Whether the item waits for its first batch. */
   isWaiting = true;
+  /** Whether the item shares a batch only with other items of suspect clients. */
+  readonly isSeparate: boolean;
   /** When `preprocess` ended, in `performance.now()` milliseconds. */
   readonly readyAtMs: number;
   dispatchedAtMs: number;
+  /** Count of items in its batch; 0 before the first. */
+  batchSize = 0;
+  /** Its part of the time of its failed batches. */
+  failedMs = 0;
   /** Parts of the item's current run; undefined before the model yields the first rows. */
   parts: ItemParts | undefined = undefined;
   /** Tracing span of the item's batch; undefined without tracing. */
@@ -304,11 +296,20 @@ export class ListItem implements Item {
     this.index = index;
     this.bytes = bytes;
     this.tensorBytes = tensorBytes;
+    this.isSeparate = lane.client?.isSuspect ?? false;
     this.readyAtMs = readyAtMs;
     this.dispatchedAtMs = readyAtMs;
   }
 
-  get isSeparate(): boolean {
-    return this.lane.isQuarantined;
+  /** Notes that a batch with the item starts. A batch before has failed. */
+  dispatched(batchSize: number, nowMs: number): void {
+    this.failedMs = this.costMs(nowMs);
+    this.dispatchedAtMs = nowMs;
+    this.batchSize = batchSize;
+  }
+
+  /** Milliseconds of the device that the item has cost: its part of the time of each of its batches. */
+  costMs(nowMs: number): number {
+    return this.batchSize === 0 ? 0 : this.failedMs + (nowMs - this.dispatchedAtMs) / this.batchSize;
   }
 }

@@ -2,7 +2,7 @@
 import { SconceError } from "../base/errors.ts";
 import type { Refusal } from "../base/labels.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
-import type { Sender } from "../pipeline/quarantine.ts";
+import type { Sender } from "../pipeline/client.ts";
 
 /** Number of inputs and of body bytes in unfinished predictions. */
 export interface Unfinished {

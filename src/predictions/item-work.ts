@@ -19,7 +19,7 @@ const DETAILED_FAULTS = 100;
 
 /** Functions that all predictions share, because closures for each prediction would cost time and memory. */
 export interface ItemWorkContext {
-  readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
+  readonly flow: Pick<ItemFlow, "run" | "end">;
   /** Converts an output to JSON text. @throws SconceError `output_invalid` */
   encode(output: unknown, form: TextForm): Encoded;
   encoded(ms: number): void;
@@ -128,10 +128,6 @@ export class ItemWork implements OutputReceiver, Work {
       members.push(listText("partial_outputs", partial));
     }
     return joined(members, ",");
-  }
-
-  notWaitedFor(): void {
-    this.#context.flow.notWaitedFor(this.list);
   }
 
   release(): void {

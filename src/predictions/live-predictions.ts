@@ -9,7 +9,7 @@ import { until } from "../base/until.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import type { Sender } from "../pipeline/quarantine.ts";
+import type { Sender } from "../pipeline/client.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -72,7 +72,6 @@ export interface Beginning {
   readonly leftMs?: number;
   /** Whether to run no inputs, because the caller ends the prediction as failed. */
   readonly mustFail?: boolean;
-  readonly isWaitedFor?: boolean;
   readonly sender?: Sender | undefined;
 }
 
@@ -142,7 +141,7 @@ export class LivePredictions {
 
   begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
     const { build, inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
-    const { mustFail = false, isWaitedFor = false, sender } = beginning;
+    const { mustFail = false, sender } = beginning;
     const { memory } = this.#options;
     const { pipeline } = build.parts;
     build.begun();
@@ -179,8 +178,7 @@ export class LivePredictions {
       new ItemWork(live, inputs, build === this.#build ? this.#itemWork : this.#workOf(build), {
         deadlineMs,
         memory,
-        isWaitedFor,
-        client: sender,
+        sender,
         predictionId: live.id,
         span: live.span,
       }).run();

@@ -41,8 +41,6 @@ export interface Work {
   failure(errorMessage: string): Text;
   /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** Called when the client stops waiting for the end, and has the id to read the outcome later. */
-  notWaitedFor?(): void;
   /** Removes waiting inputs from the queue, and frees all memory except the outcome. */
   release(): void;
 }
@@ -147,10 +145,6 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();
     this.changed();
-  }
-
-  notWaitedFor(): void {
-    this.#work?.notWaitedFor?.();
   }
 
   itemFailed(reason: FailureReason): void {

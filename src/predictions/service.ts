@@ -90,7 +90,6 @@ export class PredictionService implements Predictions {
       await this.#waits.until(live, client, waitMs);
       // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
-      live.notWaitedFor();
     }
     if (live.mustStore) await this.live.store(live);
     if (live.isStored) await this.#written(live);
@@ -193,7 +192,7 @@ export class PredictionService implements Predictions {
   }
 
   /** Queues, or ends with an error, a request that another process or replica accepted. Never throws. */
-  async begin({ leftMs, deaths, isLost = false, isWaitedFor = false, ...request }: UnfinishedRequest): Promise<void> {
+  async begin({ leftMs, deaths, isLost = false, ...request }: UnfinishedRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     const { build } = this.live;
@@ -209,7 +208,7 @@ export class PredictionService implements Predictions {
         charge.grow(added),
       );
       const mustFail = deaths >= MAX_DEATHS && !this.#options.isCauseKnown;
-      const live = this.live.begin(accepted, { build, inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
+      const live = this.live.begin(accepted, { build, inputs, bytes, charge, leftMs, mustFail });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
       // The inputs do not match the schema, because the server was restarted with another model.
@@ -260,7 +259,7 @@ export class PredictionService implements Predictions {
     request: NewPrediction,
     { inputs, body, build, beganMs }: DecodedBody & { readonly build: RunningBuild; readonly beganMs: number },
   ): LivePrediction {
-    const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
+    const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner, onTrace } = this.#options;
     const { flow, version } = build.parts;
     metrics.took("decode", performance.now() - beganMs);
@@ -284,7 +283,6 @@ export class PredictionService implements Predictions {
         inputs,
         bytes,
         charge,
-        isWaitedFor: waitMs > 0,
         // An idle server omits `sender`, and the prediction gets share 1. A client with a larger share keeps its sender,
         // because its long prediction may still run when others wait.
         sender: flow.needsSender || client.share > 1 ? client.sender : undefined,

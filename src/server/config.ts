@@ -48,7 +48,6 @@ export const fixedLimits: FixedLimits = {
   maxInputs: 10_000,
   retainCount: undefined,
   retainBytes: 256 * 2 ** 20,
-  pollShare: 0.1,
   maxReadyBytes: 256 * 2 ** 20,
   maxFetches: 32,
   fetchTimeout: 30,
@@ -77,8 +76,6 @@ interface FixedLimits {
   readonly retainBytes: number;
   /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
-  /** Fraction of an overloaded server's work for predictions whose clients poll for the result. */
-  readonly pollShare: number;
   /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;

@@ -11,7 +11,7 @@ import { ReadyInputs } from "../../src/pipeline/inputs/input-list.ts";
 import { ItemFlow } from "../../src/pipeline/item-flow.ts";
 import { ItemList, type ListItem } from "../../src/pipeline/item-list.ts";
 import { ItemPipeline } from "../../src/pipeline/item-pipeline.ts";
-import type { Sender } from "../../src/pipeline/quarantine.ts";
+import type { Sender } from "../../src/pipeline/client.ts";
 import { Admission } from "../../src/predictions/admission.ts";
 import { seeded } from "./loads.ts";
 import { SimulatedClock } from "./simulation.ts";
@@ -81,7 +81,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
       end();
     };
     const receiver = { succeeded, failed: end, expired: end };
-    const list = new ItemList(new ReadyInputs([{ x: 1 }]), receiver, { isWaitedFor: true });
+    const list = new ItemList(new ReadyInputs([{ x: 1 }]), receiver);
     const stopWaiting = clock.after(patienceMs, () => flow.end(list));
     flow.run(list);
   };
@@ -122,7 +122,7 @@ export async function latenciesOf({ good, bad, seconds }: Connections): Promise<
       if (x > 0) times.push(clock.now() - sentMs);
       if (clock.now() < 1000 * seconds) send(client, x);
     };
-    const list = new ItemList(new ReadyInputs([{ x }]), { succeeded: end, failed: end }, { isWaitedFor: true, client });
+    const list = new ItemList(new ReadyInputs([{ x }]), { succeeded: end, failed: end }, { sender: client });
     flow.run(list);
   };
   for (let i = 0; i < good; i++) send({ address: "10.0.0.1", name: `${i}` }, 1);

@@ -19,9 +19,9 @@ export class QueueWait {
     this.#facts = facts;
     // The difference is negative after replicas have returned predictions, or when the queue is new.
     const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
-    const isIdle = facts.waiting === 0;
-    if (claimed > 0 || isIdle) this.#rate.begun(claimed, nowMs, isIdle);
-    if (!isIdle) this.#rate.busy(nowMs);
+    if (claimed > 0) this.#rate.begun(claimed, nowMs);
+    if (facts.waiting > 0) this.#rate.busy(nowMs);
+    else this.#rate.idle();
   }
 
   /** The estimated wait in milliseconds; 0 while the rate is unknown. */
