@@ -6,7 +6,7 @@
 /** After this much busy time, in milliseconds, an old count has half its weight. */
 const HALF_LIFE_MS = 5000;
 /** With less busy time, in milliseconds, the rate counts as unknown. */
-const LEAST_BUSY_MS = 1000;
+const LEAST_BUSY_MS = 500;
 
 export class DrainRate {
   readonly #inService: () => number;
@@ -14,7 +14,7 @@ export class DrainRate {
   #busyMs = 0;
   /** Start of the busy time that `#busyMs` lacks; undefined while no item waits. */
   #busySinceMs: number | undefined;
-  /** Whether the server has been busy since the last items began. Other times do not count: they are too short. */
+  /** Whether the server has been busy since the last items began. Shorter times count only until the rate is known. */
   #isWhole = false;
 
   /** `inService` returns the count of items that have begun and not ended. */
@@ -40,7 +40,7 @@ export class DrainRate {
   /** Notes that `count` items began. */
   begun(count: number, nowMs: number): void {
     if (this.#busySinceMs === undefined) return;
-    if (this.#isWhole) {
+    if (this.#isWhole || this.#busyMs < LEAST_BUSY_MS) {
       const passedMs = this.#passedMs(nowMs);
       const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
       const weight = Math.max(0.5 ** (passedMs / HALF_LIFE_MS), leastWeight);

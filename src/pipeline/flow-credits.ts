@@ -178,8 +178,8 @@ export class FlowCredits {
     this.ready.items -= list.ready;
     this.ready.bytes -= list.bytes;
     this.#preparing -= list.preparing;
-    this.#separate.ready -= list.separate.ready;
-    this.#separate.running -= list.separate.running;
+    this.#separate.ready -= list.separateReady;
+    this.#separate.running -= list.separateRunning;
     this.#holdTensors(list, -list.tensorBytes);
     list.unsent = 0;
   }
@@ -200,7 +200,7 @@ export class FlowCredits {
     this.ready.items += change;
     this.ready.bytes += change * bytes;
     if (!isSeparate) return;
-    lane.separate.ready += change;
+    lane.separateReady += change;
     this.#separate.ready += change;
   }
 
@@ -210,7 +210,7 @@ export class FlowCredits {
     lane.running += change;
     this.running += change;
     if (!isSeparate) return;
-    lane.separate.running += change;
+    lane.separateRunning += change;
     this.#separate.running += change;
   }
 

@@ -79,8 +79,10 @@ export class ItemList implements InRing<ItemList> {
   unsent = 0;
   /** Number of inputs without a result that have left the queue of the engine. */
   running = 0;
-  /** The numbers in `ready` and `running` of items that share no batch with items of other clients. */
-  readonly separate = { ready: 0, running: 0 };
+  /** Number of items in `ready` that share no batch with items of other clients. */
+  separateReady = 0;
+  /** Number of such items in `running`. */
+  separateRunning = 0;
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;
   /** Bytes of tensors, without fetched files, in the memory account. */

@@ -1,8 +1,8 @@
 /** Accepts a new request or refuses it with 429, by the unfinished predictions and the expected wait in the queue. */
 import { SconceError } from "../base/errors.ts";
 import type { Refusal } from "../base/labels.ts";
-import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { Sender } from "../pipeline/client.ts";
+import type { ItemFlow } from "../pipeline/item-flow.ts";
 
 /** Number of inputs and of body bytes in unfinished predictions. */
 export interface Unfinished {

@@ -1,9 +1,9 @@
 /** The interface through which HTTP routes create, read and cancel predictions. */
 
+import type { Sender } from "../pipeline/client.ts";
 import type { Body } from "../pipeline/inputs/body.ts";
 import type { InputValues } from "../pipeline/inputs/input-decoder.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
-import type { Sender } from "../pipeline/client.ts";
 import type { SpanIds } from "../pipeline/spans.ts";
 import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";
