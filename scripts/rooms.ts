@@ -103,7 +103,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine package engine pipeline predictions/sqlite predictions/webhooks",
     doors: `
       admission ids large-text live-predictions metrics model-version once open-store outcome-list predictions record
-      redis/replica running-build sent-outputs service store webhooks/webhook webhooks/webhooks`,
+      redis/redis-store request running-build sent-outputs store watched webhooks/webhook webhooks/webhooks`,
     maxLines: 9600,
   },
   "predictions/sqlite": {

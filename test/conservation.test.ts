@@ -18,9 +18,9 @@ import type { ListItem } from "../src/pipeline/item-list.ts";
 import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { MemoryStore } from "../src/predictions/memory-store.ts";
+import { Predictions } from "../src/predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
 import { RunningBuild } from "../src/predictions/running-build.ts";
-import { PredictionService } from "../src/predictions/service.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { keepAll } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
@@ -109,7 +109,7 @@ test("all memory charges of predictions are released", async () => {
       maxQueuedBytes: 1e6,
       timeoutMs: 60_000,
     };
-    const service = new PredictionService({
+    const predictions = new Predictions({
       ...{ owner: "0", store, memory, metrics: new Metrics() },
       build: new RunningBuild({ flow, pipeline, bodies, version: undefined, maxInputs: { prediction: 50, demo: 5 } }),
       limits: { ...limits, maxResultBytes: 1e6, maxLogBytes: 1000 },
@@ -133,7 +133,7 @@ test("all memory charges of predictions are released", async () => {
       const origin = { requestId: "r", traceId: undefined, spanId: undefined };
       if (does === "leaves") setTimeout(() => leaving.abort(), 2);
       const bytes = body.length;
-      const created: PredictionRecord | undefined = await service
+      const created: PredictionRecord | undefined = await predictions
         .create({
           kind: "prediction",
           body,
@@ -146,9 +146,9 @@ test("all memory charges of predictions are released", async () => {
         })
         .catch((error) => void expect(error.code).toBe("queue_full"));
       if (created === undefined) return;
-      if (does === "cancels") await service.cancel("prediction", created.id);
+      if (does === "cancels") await predictions.cancel("prediction", created.id);
       const stays = { ...client, signal: new AbortController().signal };
-      const ended = await service.wait("prediction", created.id, { waitMs: 10_000, client: stays });
+      const ended = await predictions.wait("prediction", created.id, { waitMs: 10_000, client: stays });
       if (ended === undefined || !hasEnded(ended)) throw new Error("it has not ended");
       const { outputs, partial_outputs } = JSON.parse(`{${ended.outcome.members}}`);
       if (ended.outcome.status === "success") expect(outputs).toHaveLength(inputs.length);
@@ -161,7 +161,7 @@ test("all memory charges of predictions are released", async () => {
     const { results, ...parts } = memory.parts;
     expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });
     expect(results).toBe(store.retained.bytes);
-    expect(service.live.unfinished).toEqual({ items: 0, bytes: 0, predictions: 0 });
+    expect(predictions.live.unfinished).toEqual({ items: 0, bytes: 0, predictions: 0 });
     expect([flow.credits.ready.items, flow.credits.unsent, flow.credits.running]).toEqual([0, 0, 0]);
   });
   await fc.assert(property, { numRuns: 30 });

@@ -3,13 +3,11 @@
  * for them.
  */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
-import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
 import { isAnswerLost, type RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { leasesOf } from "./helpers/leases.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
@@ -35,14 +33,13 @@ function endOf(id: string, members: string): EndedRecord {
 describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
 
-  async function worker(name: string, node = "a") {
+  async function worker(name: string, { node = "a", leaseMs = 0 } = {}) {
     const links = await redisLinks(redis.url);
     const { link } = links;
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
-    const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
-    const directory = new QueueDirectory(queue);
+    const queue = new Queue({ ...links, repository: name, name, node, leaseMs, retentionMs: 60_000, limits });
     await queue.makeGroup();
-    return { ...links, queue, directory, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
+    return { ...links, queue, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
   }
 
   function request(id: string, body: string) {
@@ -108,7 +105,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("of a disconnected worker do not replace outcomes that clients have received", async () => {
     using first = await worker("two-ends");
-    using second = await worker("two-ends", "b");
+    using second = await worker("two-ends", { node: "b" });
     await first.queue.create(request("p", "[1]"));
     const finish = async ({ queue }: typeof first, members: string) => {
       const record = endOf("p", members);
@@ -121,42 +118,43 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
   });
 
   test("that are stored slowly do not delay small outcomes", async () => {
-    using one = await worker("outcomes");
+    using one = await worker("outcomes", { leaseMs: 60_000 });
+    await using claimer = leasesOf(one.queue, redis.url);
+    const { leases } = claimer;
     const held = hold(one.largeLink);
-    const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
     for (const id of ["p", "q"]) await one.queue.create(request(id, "[1]"));
-    for (const each of (await one.take()).requests) claims.add(each, 1);
-    claims.finish(endOf("p", `"outputs":[${large}]`));
-    claims.finish(endOf("q", '"outputs":[1]'));
-    expect((await claims.get("q"))?.outcome?.members).toBe('"outputs":[1]');
+    for (const id of ["p", "q"]) expect((await claimer.claim()).id).toBe(id);
+    leases.finish(endOf("p", `"outputs":[${large}]`));
+    leases.finish(endOf("q", '"outputs":[1]'));
+    await leases.written("q");
+    expect((await one.queue.read("q", { isAwaited: false }))?.outcome?.members).toBe('"outputs":[1]');
     expect((await one.queue.read("p", { isAwaited: false }))?.outcome).toBeUndefined();
     await held.release();
-    await claims.flush();
-    expect(claims.ids).toEqual([]);
+    await leases.flush();
+    expect(claimer.memory.parts.outputs).toBe(0);
   });
 
   test("that were sent twice, because the queue was emptied meanwhile, release their memory", async () => {
-    using one = await worker("emptied");
+    using one = await worker("emptied", { leaseMs: 60_000 });
+    await using claimer = leasesOf(one.queue, redis.url);
+    const { leases } = claimer;
     const held = hold(one.largeLink);
-    const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
-    const takeOne = async () => {
-      await one.queue.create(request("p", "[1]"));
-      for (const each of (await one.take()).requests) return claims.add(each, 1);
-      throw new Error("nothing was taken");
-    };
-    await takeOne();
-    claims.finish(endOf("p", `"outputs":[${large}]`));
-    const read = claims.get("p");
+    await one.queue.create(request("p", "[1]"));
+    await claimer.claim();
+    leases.finish(endOf("p", `"outputs":[${large}]`));
+    const read = leases.written("p").then(() => one.queue.read("p", { isAwaited: false }));
     await redis.client.flushall();
     await one.queue.makeGroup();
-    const again = await takeOne();
+    await one.queue.create(request("p", "[1]"));
+    await claimer.claim();
     expect((await read)?.outcome).toBeUndefined();
     await held.release();
-    await claims.flush();
-    expect([claims.isUnfinished(again), claims.share]).toEqual([true, 1]);
-    claims.finish(endOf("p", '"outputs":[1]'));
-    await claims.flush();
-    expect([claims.ids, claims.share]).toEqual([[], 0]);
+    await leases.flush();
+    expect(claimer.memory.parts.outputs).toBe(0);
+    leases.finish(endOf("p", '"outputs":[1]'));
+    expect(claimer.memory.parts.outputs).toBeGreaterThan(0);
+    await leases.flush();
+    expect(claimer.memory.parts.outputs).toBe(0);
   });
 
   test("above 64 MiB are refused by name", async () => {

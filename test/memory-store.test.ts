@@ -9,7 +9,7 @@ function storeWith(limits: Partial<RetentionLimits>) {
   const clock = { nowMs: 0 };
   const store = new MemoryStore({ ...keepAll, ...limits }, { now: () => clock.nowMs });
   const keptOf = async (...records: EndedRecord[]) =>
-    Promise.all(records.map(async (record) => Bun.deepEquals(await store.get(record.id), record)));
+    Promise.all(records.map(async (record) => Bun.deepEquals(await store.read(record.id), record)));
   return { store, clock, keptOf };
 }
 
@@ -80,7 +80,7 @@ describe("the store", () => {
     const first = endOf("1");
     store.finish(first);
     store.finish(endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } }));
-    expect(await store.get("1")).toEqual(first);
+    expect(await store.read("1")).toEqual(first);
     expect(store.retained.count).toBe(1);
   });
 
@@ -90,7 +90,7 @@ describe("the store", () => {
     clock.nowMs = 1001;
     const again = endOf("1", { outcome: { status: "failed", members: '"error_message":"Canceled"' } });
     store.finish(again);
-    expect(await store.get("1")).toEqual(again);
+    expect(await store.read("1")).toEqual(again);
     expect(store.retained.count).toBe(1);
   });
 
@@ -116,13 +116,6 @@ describe("the store", () => {
     // Results of 200 MB in all passed through the store. The buffers of nearly all of them are free again.
     expect(heldBytes() - before).toBeLessThan(16e6);
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
-  });
-
-  test("has no unfinished requests for another process", async () => {
-    const { store } = storeWith({});
-    await store.create();
-    store.begun();
-    expect(await Array.fromAsync(store.takeOver())).toEqual([]);
   });
 });
 

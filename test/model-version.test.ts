@@ -11,7 +11,7 @@ import { fixture } from "./helpers/fixture.ts";
 import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { endIn } from "./helpers/sqlite.ts";
+import { endIn, leftOf } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let model: NonNullable<PredictionBody["model"]>;
@@ -81,7 +81,7 @@ describe("a store on disk", () => {
   );
   const records: EndedRecord[] = models.map((model, i) => endOf(`0AAAA-ended-${i}-long-id`, { model }));
   const open = (path: string) => SqliteStore.open({ path, retention: keepAll });
-  const read = async (from: SqliteStore) => Promise.all(records.map(async ({ id }) => asText(await from.get(id))));
+  const read = async (from: SqliteStore) => Promise.all(records.map(async ({ id }) => asText(await from.read(id))));
 
   test("keeps the build of each outcome", async () => {
     await using dir = await tempDir();
@@ -98,11 +98,11 @@ describe("a store on disk", () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     const first = await open(path);
-    for (const [i, model] of models.entries()) await first.create(requestOf(`a${i}`, { model }));
+    for (const [i, model] of models.entries()) await first.accept(requestOf(`a${i}`, { model }));
     await first.close();
     const next = await open(path);
-    expect((await next.get("a1"))?.model).toBe(models[1]);
-    const resumed = await Array.fromAsync(next.takeOver(() => true));
+    expect((await next.read("a1"))?.model).toBe(models[1]);
+    const resumed = await leftOf(next);
     expect(resumed.map(({ model }) => model?.reference)).toEqual(models.map((each) => each?.reference));
     await next.close();
   });

@@ -83,7 +83,7 @@ describe("an id that a client uses again", () => {
     expect(database.get(id)).toBeUndefined();
     write((queue) => create(queue, id));
     expect(database.get(id)).toMatchObject({ id, status: null });
-    expect(database.takeOver({ sources: "a  ,", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
+    expect(database.takeOver({ sources: "a ,", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
     expect(end(again).refused).toBe("");
     expect(database.get(id)?.members).toBe(String(again.outcome.members));
   });

@@ -7,11 +7,9 @@ import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { LivePrediction } from "../src/predictions/live.ts";
 import { PartLog } from "../src/predictions/part-log.ts";
 import { AwaitedEvents } from "../src/predictions/redis/awaited-events.ts";
-import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
 import { EventReports } from "../src/predictions/redis/event-reports.ts";
 import { Mailbox } from "../src/predictions/redis/mailbox.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
 import { parseRedisAddress } from "../src/predictions/redis/redis-address.ts";
 import { RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -35,8 +33,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     await queue.makeGroup();
     const request = { id, kind, count: 2, timeoutMs: 60_000, body: "[1,2]", isWaitedFor: false, origin };
     await queue.create({ ...request, bytes: 5 });
-    const claims = new ClaimedPredictions(new QueueDirectory(queue), memory);
-    for (const each of (await queue.claim(links.link, 1, 1)).requests) claims.add(each, 1);
+    await queue.claim(links.link, 1, 1);
     const parts = new PartLog(memory.add("outputs", 0));
     const live = new LivePrediction({
       request: { ...request, createdAtMs: 0 },
@@ -53,7 +50,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     const reader = new AwaitedEvents(id, memory, () => {});
     const read = () => reader.read(queue.events);
     const dispose = () => links[Symbol.dispose]();
-    return { queue, memory, claims, live, parts, add, reader, read, [Symbol.dispose]: dispose };
+    return { queue, memory, live, parts, add, reader, read, [Symbol.dispose]: dispose };
   }
 
   const scriptCalls = async () =>
@@ -133,13 +130,14 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
 
   test("free the memory of parts if another replica runs the prediction", async () => {
     using replica = await claimed("dropped");
-    const { claims, live, parts, add } = replica;
+    const { queue, live, parts, add } = replica;
+    const reports = new EventReports(queue.events);
     parts.charge.grow(100);
     add(0, "1");
-    claims.events.add(live);
+    reports.add(live);
     live.end("Canceled", "canceled");
     expect(parts.charge.bytes).toBe(100);
-    claims.drop(id);
+    reports.remove(id);
     expect(parts.charge.bytes).toBe(0);
   });
 

@@ -1,8 +1,8 @@
 /** A server with a queue and several fronts: each front answers for all predictions, and claims its share of them. */
 import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
+import { capacityOf } from "../src/predictions/claims.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import { capacityOf } from "../src/predictions/redis/queue-worker.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";

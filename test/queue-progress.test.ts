@@ -1,12 +1,11 @@
 /** Replicas read the progress of predictions from the queue, although Redis fails at times. */
 import { describe, expect, test } from "bun:test";
-import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { pendingRecord } from "../src/predictions/record.ts";
-import { ClaimedPredictions } from "../src/predictions/redis/claimed-predictions.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
-import { QueueDirectory } from "../src/predictions/redis/queue-directory.ts";
+import { leasesOf } from "./helpers/leases.ts";
+import { livePrediction } from "./helpers/live.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
+import { until } from "./helpers/running.ts";
 
 describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   test("are complete in the queue although messages and answers were lost", async () => {
@@ -19,25 +18,29 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const origin = { requestId: "r", traceId: undefined, spanId: undefined };
     const demo = { id: "p", kind: "demo", count: 1, timeoutMs: 60_000 } as const;
     await queue.create({ ...demo, bytes: 3, body: "[1]", isWaitedFor: false, origin });
-    const claims = new ClaimedPredictions(new QueueDirectory(queue), new MemoryAccount());
-    const { requests } = await queue.claim(links.link, 1, 1);
-    for (const request of requests) claims.add(request, 1);
+    await using claimer = leasesOf(queue, redis.url);
+    await claimer.claim();
+    const live = livePrediction({ id: "p", kind: "demo" });
+    claimer.leases.report(live);
+    const logs = async () => (await queue.read("p", { isAwaited: false }))?.logs;
+    live.log("öne\n");
+    await until(async () => (await logs()) === "öne\n");
 
-    let logs = "";
-    const said = (more: string) => {
-      logs += more;
-      return claims.progress(() => ({ ...pendingRecord({ ...demo, createdAtMs: 0 }), logs }));
-    };
-    const first = said("öne\n");
-    await queue.reportProgress(first);
-    claims.progressReported(first);
     // The next two reports fail: the first does not arrive, and the answer to the second is lost.
-    expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
-    await queue.reportProgress(said("three\n"));
-    const last = said("four\n");
-    await queue.reportProgress(last);
-    claims.progressReported(last);
-    expect((await queue.read("p", { isAwaited: false }))?.logs).toBe("öne\ntwo\nthree\nfour\n");
-    expect(said("")).toEqual([]);
+    const report = queue.reportProgress.bind(queue);
+    const faults: (typeof report)[] = [
+      () => Promise.reject(new Error("not sent")),
+      async (progress) => {
+        await report(progress);
+        throw new Error("no answer");
+      },
+    ];
+    queue.reportProgress = (progress) => (faults.shift() ?? report)(progress);
+    live.log("two\n");
+    await until(async () => (await logs()) === "öne\ntwo\n");
+    live.log("three\n");
+    await until(async () => (await logs()) !== "öne\ntwo\n");
+    expect(await logs()).toBe("öne\ntwo\nthree\n");
+    expect(faults).toEqual([]);
   });
 });

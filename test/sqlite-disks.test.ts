@@ -9,7 +9,7 @@ import { killedAfter } from "./helpers/killed-store.ts";
 import { asText, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-import { leftOf, open } from "./helpers/sqlite.ts";
+import { claim, leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
@@ -37,18 +37,18 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
     try {
       const store = await open(disk);
-      await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.create(requestOf(id))));
+      await Promise.all(["a1", "a2", "a3", "a4"].map((id) => store.accept(requestOf(id))));
       const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
       expect(filler.success).toBe(false);
 
-      const refused = await failureOf(store.create(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
+      const refused = await failureOf(store.accept(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
       const problem = problemOf(refused);
       expect(problem).toMatchObject({ code: "predictions_unwritable", headers: { "Retry-After": "1" } });
       expect(problemStatus(problem)).toBe(503);
       expect(refused.message).toBe(
         "the prediction cannot be kept now: the store says that its disk has no room left (SQLITE_FULL)",
       );
-      expect(await failure(store.create(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
+      expect(await failure(store.accept(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
         "(ENOSPC)",
       );
       const untold = await failureOf(store.webhooks.add("b3", "x".repeat(60_000)));
@@ -56,17 +56,17 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
       for (const end of ends) store.finish(end);
       expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
-      for (const end of ends) expect(await store.get(end.id)).toEqual(end);
-      expect([warn.mock.calls.length, store.isUnwritable]).toEqual([1, true]);
+      for (const end of ends) expect(await store.read(end.id)).toEqual(end);
+      expect([warn.mock.calls.length, store.hindrance]).toEqual([1, "disk"]);
 
       await Bun.file(`${disk.path}/filler`).delete();
-      await Promise.all([store.create(requestOf("b3")), store.webhooks.add("b3", "whom")]);
+      await Promise.all([store.accept(requestOf("b3")), store.webhooks.add("b3", "whom")]);
       await store.flush();
-      expect(store.isUnwritable).toBe(false);
+      expect(store.hindrance).toBeUndefined();
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await open(disk);
-      for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
+      for (const end of ends) expect(asText(await next.read(end.id))).toEqual(end);
       expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
       expect(await next.webhooks.undelivered(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
       await next.close();
@@ -83,11 +83,11 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     try {
       const store = await open(disk);
       fill(`${disk.path}/filler`);
-      await failureOf(store.create(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
-      expect(store.isUnwritable).toBe(true);
+      await failureOf(store.accept(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
+      expect(store.hindrance).toBe("disk");
       await Bun.file(`${disk.path}/filler`).delete();
-      await until(() => !store.isUnwritable);
-      await store.create(requestOf("a2"));
+      await until(() => store.hindrance === undefined);
+      await store.accept(requestOf("a2"));
       await store.close();
     } finally {
       warn.mockRestore();
@@ -161,16 +161,16 @@ onDisks("a disk that is full at the start (skipped where file systems cannot be 
     const left: string[] = [];
     const full = Promise.withResolvers<void>();
     const taking = (async () => {
-      for await (const { id } of store.takeOver(() => true, full.resolve)) left.push(id);
+      for await (const { id } of claim(store, undefined, full.resolve)) left.push(id);
     })();
     await Promise.race([full.promise, taking]);
     const ended: string[] = [];
-    for (const id of created) if ((await store.get(id))?.outcome !== undefined) ended.push(id);
+    for (const id of created) if ((await store.read(id))?.outcome !== undefined) ended.push(id);
     expect(ended.length).toBeGreaterThan(0);
     rmSync(filler);
     await taking;
     expect(created.filter((id) => !ended.includes(id) && !left.includes(id))).toEqual([]);
-    await store.create(requestOf("b1"));
+    await store.accept(requestOf("b1"));
     await store.close();
     warn.mockRestore();
   });

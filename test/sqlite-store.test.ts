@@ -38,7 +38,7 @@ test("with --take-over, a server opens the file when the earlier one has closed 
   await endIn(older, endOf("a1"));
   await older.close();
   const newer = await heir;
-  expect(await newer.get("a1")).toEqual(endOf("a1"));
+  expect(await newer.read("a1")).toEqual(endOf("a1"));
   await newer.close();
 });
 
@@ -54,10 +54,14 @@ describe("a stored prediction", () => {
     const large = { ...largeEndOf("a2", 100_000), logs: "large, too: é" };
     const store = await open(dir);
     await endIn(store, odd, large);
-    expect([await store.get("a1"), await store.get("a2")]).toEqual([odd, large]);
+    expect([await store.read("a1"), await store.read("a2")]).toEqual([odd, large]);
     await store.close();
     await using next = await open(dir);
-    expect([await next.get("a1"), asText(await next.get("a2")), await next.get("a3")]).toEqual([odd, large, undefined]);
+    expect([await next.read("a1"), asText(await next.read("a2")), await next.read("a3")]).toEqual([
+      odd,
+      large,
+      undefined,
+    ]);
     expect(next.retained.count).toBe(2);
   });
 
@@ -66,16 +70,16 @@ describe("a stored prediction", () => {
     await using store = await open(dir, { retention: { ...keepAll, maxBytes: 1 } });
     const large = largeEndOf("a2", 40_000_000);
     await endIn(store, endOf("a1"), large);
-    expect(await store.get("a2")).toBe(large);
+    expect(await store.read("a2")).toBe(large);
   });
 
   test.each(["small", "large"])("is reported once it is written (%s)", async (size) => {
     await using dir = await tempDir();
     await using store = await open(dir);
-    await store.create(requestOf("a1"));
+    await store.accept(requestOf("a1"));
     const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
     store.finish(record);
-    expect(await store.get("a1")).toEqual(record);
+    expect(await store.read("a1")).toEqual(record);
     using database = new Database(dir.join("predictions.db"), { readonly: true });
     expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
   });
@@ -83,14 +87,14 @@ describe("a stored prediction", () => {
   test("keeps its first outcome, also if two processes report one", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
-    await main.create(requestOf("a1"));
+    await main.accept(requestOf("a1"));
     const [first, second] = [largeEndOf("a1", 100_000), largeEndOf("a1", 200_000)];
     main.finish(first);
     main.finish(second);
     await main.flush();
     await endIn(member, second);
     await member.flush();
-    expect([await main.get("a1"), await member.get("a1")].map(asText)).toEqual([first, first]);
+    expect([await main.read("a1"), await member.read("a1")].map(asText)).toEqual([first, first]);
     expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(1);
     await member.close();
     await main.close();
@@ -99,7 +103,7 @@ describe("a stored prediction", () => {
   test("is private to the user", async () => {
     await using dir = await tempDir();
     await using store = await open(dir);
-    await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
     const modeOf = async (name: string) => ((await stat(dir.join(name))).mode & 0o777).toString(8);
     for (const name of await readdir(dir.path)) {
       expect(`${name} ${await modeOf(name)}`).toBe(`${name} ${name.endsWith("-files") ? "700" : "600"}`);
@@ -111,12 +115,12 @@ describe("a stored prediction", () => {
   test.each(["normal", "full"] as const)("with sync %p survives", async (sync) => {
     await using dir = await tempDir();
     const store = await open(dir, { sync });
-    await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
     await endIn(store, endOf("a2"));
     await store.close();
     await using next = await open(dir, { sync });
     expect((await leftOf(next)).map(({ id, body }) => `${id} ${body.length}`)).toEqual(["a1 100004"]);
-    expect(await next.get("a2")).toEqual(endOf("a2"));
+    expect(await next.read("a2")).toEqual(endOf("a2"));
   });
 });
 
@@ -124,11 +128,11 @@ describe("an unfinished prediction", () => {
   test("is pending or running for another process", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
-    await Promise.all([main.create(requestOf("a1")), main.create(requestOf("a2", { kind: "demo", count: 3 }))]);
+    await Promise.all([main.accept(requestOf("a1")), main.accept(requestOf("a2", { kind: "demo", count: 3 }))]);
     main.begun("a2");
     await main.flush();
-    expect(await member.get("a1")).toMatchObject({ startedAtMs: undefined, outcome: undefined, itemsDone: 0 });
-    expect(await member.get("a2")).toMatchObject({ kind: "demo", count: 3, startedAtMs: expect.any(Number) });
+    expect(await member.read("a1")).toMatchObject({ startedAtMs: undefined, outcome: undefined, itemsDone: 0 });
+    expect(await member.read("a2")).toMatchObject({ kind: "demo", count: 3, startedAtMs: expect.any(Number) });
     await member.close();
     await main.close();
   });
@@ -143,7 +147,7 @@ describe("an unfinished prediction", () => {
       return left;
     };
     await deaths(async (store) => {
-      for (const id of ["a3", "a1", "a2"]) await store.create(requestOf(id));
+      for (const id of ["a3", "a1", "a2"]) await store.accept(requestOf(id));
       store.begun("a1");
     });
     expect(await deaths((store) => store.begun("a1"))).toEqual(['a3 0 ["a3"]', 'a1 1 ["a1"]', 'a2 0 ["a2"]']);
@@ -154,10 +158,10 @@ describe("an unfinished prediction", () => {
   test("is stored with its outcome if it ends while its body is being written", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
-    const creating = main.create(requestOf("a1", { body: `["${"b".repeat(MAX_INLINE_LENGTH)}"]` }));
+    const creating = main.accept(requestOf("a1", { body: `["${"b".repeat(MAX_INLINE_LENGTH)}"]` }));
     main.finish(endOf("a1"));
     await creating;
-    expect(await member.get("a1")).toEqual(endOf("a1"));
+    expect(await member.read("a1")).toEqual(endOf("a1"));
     await member.close();
     await main.close();
   });
@@ -166,11 +170,11 @@ describe("an unfinished prediction", () => {
     await using dir = await tempDir();
     for (const isWritten of [true, false]) {
       await using store = await open(dir);
-      if (isWritten) await store.create(requestOf("a1"));
+      if (isWritten) await store.accept(requestOf("a1"));
       else expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
       store.begun("a1");
       if (isWritten) await store.flush();
-      store.interrupted("a1");
+      await store.release(["a1"]);
     }
     await using store = await open(dir);
     expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
@@ -179,19 +183,19 @@ describe("an unfinished prediction", () => {
   test("is left to the process that owns it, as long as that runs", async () => {
     await using dir = await tempDir();
     await using store = await open(dir);
-    for (const id of ["a1", "b1", "c1"]) await store.create(requestOf(id));
+    for (const id of ["a1", "b1", "c1"]) await store.accept(requestOf(id));
     await using member = await open(dir, { role: "member" });
     expect((await leftOf(member, (owner) => owner !== "a")).map(({ id }) => id)).toEqual(["b1", "c1"]);
     expect(await leftOf(member, () => false)).toEqual([]);
   });
 
-  test("is taken over one body at a time, and removed without its body", async () => {
+  test("is taken over with its body; a lost body is undefined", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     const body = new TextEncoder().encode(JSON.stringify(["é", "x".repeat(100_000)]));
-    await store.create(requestOf("a1", { body }));
-    await store.create(requestOf("a2", { body: new TextEncoder().encode('["é"]') }));
-    await store.create(requestOf("a3", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.accept(requestOf("a1", { body }));
+    await store.accept(requestOf("a2", { body: new TextEncoder().encode('["é"]') }));
+    await store.accept(requestOf("a3", { body: `["${"x".repeat(100_000)}"]` }));
     await store.close();
     for (const name of await readdir(dir.join("predictions.db-files"))) {
       if (name.startsWith("a3")) await Bun.file(dir.join("predictions.db-files", name)).delete();
@@ -202,8 +206,7 @@ describe("an unfinished prediction", () => {
       ["a1", body],
       ["a2", '["é"]'],
     ]);
-    await next.flush();
-    expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a1", "a2"]);
+    expect((await next.read("a3"))?.outcome).toBeUndefined();
   });
 });
 
@@ -211,7 +214,7 @@ describe("the database thread", () => {
   test("gets the changes of one turn of the event loop in one call, and only the last state of each prediction", async () => {
     await using dir = await tempDir();
     const { store, posted, rows } = await openRecorded(dir);
-    const kept = Array.from({ length: 1000 }, (_, index) => store.create(requestOf(`a${index}`)));
+    const kept = Array.from({ length: 1000 }, (_, index) => store.accept(requestOf(`a${index}`)));
     for (let index = 0; index < 500; index++) {
       store.begun(`a${index}`);
       if (index % 2 === 0) store.finish(endOf(`a${index}`));
@@ -230,15 +233,15 @@ describe("the database thread", () => {
     await using dir = await tempDir();
     const { store, posted } = await openRecorded(dir);
     const body = new Uint8Array(60_000_000).fill(0x20);
-    await store.create(requestOf("a1", { body }));
-    await store.create(requestOf("a2"));
+    await store.accept(requestOf("a1", { body }));
+    await store.accept(requestOf("a2"));
     const end = largeEndOf("a2", 10_000_000);
     store.finish(end);
     await store.flush();
     expect(JSON.stringify(posted).length).toBeLessThan(5000);
     await store.close();
     await using next = await open(dir);
-    expect(asText(await next.get("a2"))).toEqual(end);
+    expect(asText(await next.read("a2"))).toEqual(end);
     expect((await leftOf(next))[0]?.body.length).toBe(60_000_000);
   }, 120_000);
 });
@@ -248,8 +251,8 @@ describe("the origin of a prediction", () => {
     await using dir = await tempDir();
     const origin = { requestId: 'a "b" é\\', traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: undefined };
     const store = await open(dir);
-    await store.create(requestOf("a1", { origin, body: "[語]" }));
-    await store.create(requestOf("a2"));
+    await store.accept(requestOf("a1", { origin, body: "[語]" }));
+    await store.accept(requestOf("a2"));
     await store.close();
     await using next = await open(dir);
     expect((await leftOf(next)).map(({ id, body, origin }) => ({ id, body, origin }))).toEqual([
@@ -265,7 +268,7 @@ describe("the outcome of a client that waited", () => {
     const { store, posted } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 2 } });
     const records = [endOf("a1"), endOf("a2"), largeEndOf("a3", 100_000)];
     for (const record of records) store.finish(record);
-    const found = await Promise.all(records.map(({ id }) => store.get(id)));
+    const found = await Promise.all(records.map(({ id }) => store.read(id)));
     expect(found).toEqual([undefined, ...records.slice(1)]);
     expect(store.retained.count).toBe(2);
     await store.flush();

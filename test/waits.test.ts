@@ -1,6 +1,6 @@
 /** Answers that wait: until the prediction ends, until a time limit, or until the client leaves. */
 import { describe, expect, test } from "bun:test";
-import type { Client } from "../src/predictions/predictions.ts";
+import type { Client } from "../src/predictions/request.ts";
 import { Waits } from "../src/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 

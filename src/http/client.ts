@@ -1,6 +1,6 @@
 /** The client of a request: its address, its API key, and whether it is still connected. */
 import type { Sender } from "../pipeline/client.ts";
-import type { Client } from "../predictions/predictions.ts";
+import type { Client } from "../predictions/request.ts";
 import type { Peer } from "./listener.ts";
 import type { RequestContext } from "./request.ts";
 

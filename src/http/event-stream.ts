@@ -2,9 +2,9 @@
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
-import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
+import type { Watched } from "../predictions/watched.ts";
 import { eventData, eventDataOf } from "./event-data.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";

@@ -13,17 +13,17 @@ import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
-import { workOnDemo } from "./demo.ts";
+import { type DemoWorkOptions, workOnDemo } from "./demo.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction, type UnfinishedCount } from "./live.ts";
 import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { OutputMemory } from "./output-memory.ts";
 import { PartLog } from "./part-log.ts";
-import type { Origin } from "./predictions.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
+import { type Origin, type PredictionRequest, storedBody } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
-import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
+import type { Store } from "./store.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
@@ -45,7 +45,7 @@ export interface Logged {
 export interface LivePredictionsOptions {
   /** The build that runs new predictions. */
   readonly build: RunningBuild;
-  readonly store: PredictionStore;
+  readonly store: Store;
   readonly limits: ServiceLimits;
   readonly metrics: PredictionMetrics;
   readonly memory: MemoryAccount;
@@ -61,6 +61,8 @@ export interface LivePredictionsOptions {
   /** Called at the start and at the end of a prediction if the log level is `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
   readonly tracing?: Spans | undefined;
+  /** Called when a prediction has ended. */
+  readonly onEnd?: () => void;
 }
 
 export interface Beginning {
@@ -68,8 +70,8 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /** Milliseconds until the time limit. Set for a request that another process accepted: the time already runs. */
-  readonly leftMs?: number;
+  /** Time limit, in milliseconds of `performance.now()`. Set for a claimed request: the store has it, and its time already runs. */
+  readonly deadlineMs?: number;
   /** Whether to run no inputs, because the caller ends the prediction as failed. */
   readonly mustFail?: boolean;
   readonly sender?: Sender | undefined;
@@ -82,16 +84,15 @@ export class LivePredictions {
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
   /** How the current build runs inputs. */
-  #itemWork: ItemWorkContext;
+  #itemWork: ItemWorkContext | undefined;
   #build: RunningBuild;
   readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
   #lastEndMs = performance.now();
-  #isDraining = false;
   #isAbandoned = false;
 
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
-    this.admission = new Admission({ ...options, waitMs: (...asked) => this.#build.parts.flow.waitMs(...asked) });
+    this.admission = new Admission({ ...options, waitMs: (...asked) => this.#build.parts.flow?.waitMs(...asked) ?? 0 });
     this.#build = options.build;
     this.#itemWork = this.#workOf(options.build);
   }
@@ -106,7 +107,8 @@ export class LivePredictions {
     this.#itemWork = this.#workOf(build);
   }
 
-  #workOf({ parts: { flow, pipeline } }: RunningBuild): ItemWorkContext {
+  #workOf({ parts: { flow, pipeline } }: RunningBuild): ItemWorkContext | undefined {
+    if (flow === undefined || pipeline === undefined) return undefined;
     const { metrics, onFault, onLog } = this.#options;
     return {
       flow,
@@ -117,10 +119,6 @@ export class LivePredictions {
       logged: (live, index, text) => onLog?.(`prediction ${live.id}, input ${index}`, text, live),
       faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
     };
-  }
-
-  get isDraining(): boolean {
-    return this.#isDraining;
   }
 
   /** Numbers of unfinished predictions, their inputs and their body bytes. */
@@ -135,26 +133,37 @@ export class LivePredictions {
     return 0;
   }
 
+  get size(): number {
+    return this.#live.size;
+  }
+
+  [Symbol.iterator](): Iterator<LivePrediction> {
+    return this.#live[Symbol.iterator]();
+  }
+
   get(id: string): LivePrediction | undefined {
     return this.#live.get(id);
   }
 
-  begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
-    const { build, inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
+  begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
+    const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
     const { mustFail = false, sender } = beginning;
     const { memory } = this.#options;
-    const { pipeline } = build.parts;
+    const { flow, pipeline } = build.parts;
+    const context = build === this.#build ? this.#itemWork : this.#workOf(build);
+    if (flow === undefined || pipeline === undefined || context === undefined)
+      throw new Error("this process runs no predictions");
     build.begun();
     const live = new LivePrediction({
       request,
       build,
       bytes,
       charge,
-      deadlineMs: performance.now() + leftMs,
+      deadlineMs,
       parts: pipeline.hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
       onEnd: this.#onEnd,
     });
-    live.isStored = beginning.leftMs !== undefined;
+    live.isStored = beginning.deadlineMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
@@ -171,11 +180,10 @@ export class LivePredictions {
     this.#deadlines.add(live);
     if (mustFail) return live;
     if (live.kind === "demo") {
-      this.#runDemo(live, inputs, build);
+      this.#runDemo(live, inputs, { flow, pipeline });
     } else {
-      const { deadlineMs } = live;
       const memory = this.#memoryOf(live);
-      new ItemWork(live, inputs, build === this.#build ? this.#itemWork : this.#workOf(build), {
+      new ItemWork(live, inputs, context, {
         deadlineMs,
         memory,
         sender,
@@ -193,9 +201,9 @@ export class LivePredictions {
     live.isStored = true;
     const { store, webhooks } = this.#options;
     try {
-      // Queues the writes of request and webhook before the first `await`, so that an outcome is written after them.
-      const stored = request && store.create({ ...request, body: storedBody(request.body) });
-      await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
+      // The store queues the write before the first `await`, so that an outcome is written after it.
+      if (request !== undefined) await store.accept({ ...request, body: storedBody(request) });
+      else if (webhook !== undefined) await webhooks?.store(live.id, webhook);
     } catch (error) {
       live.isStored = false;
       // A client that chose the id will send it again, and must then find no record of this failed attempt.
@@ -229,16 +237,13 @@ export class LivePredictions {
     for (const live of [...this.#live]) live.end(message, "engine");
   }
 
-  /** Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` ms. */
-  drain(maxMs = Infinity): Promise<void> {
-    this.#isDraining = true;
-    return until(() => this.#live.size === 0, maxMs);
-  }
-
-  /** Leaves unfinished stored predictions to the next process: this process no longer writes their outcomes. */
-  abandon(): void {
+  /**
+   * Leaves unfinished stored predictions to the next process: this process no longer writes their outcomes.
+   * @returns their ids
+   */
+  abandon(): string[] {
     this.#isAbandoned = true;
-    for (const live of this.#live) if (live.isStored && live.hasBegun) this.#options.store.interrupted(live.id);
+    return [...this.#live].filter(({ isStored }) => isStored).map(({ id }) => id);
   }
 
   #memoryOf(live: LivePrediction): OutputMemory {
@@ -246,13 +251,12 @@ export class LivePredictions {
     return new OutputMemory(live, memory, limits.maxResultBytes);
   }
 
-  #runDemo(live: LivePrediction, inputs: InputList, build: RunningBuild): void {
+  #runDemo(live: LivePrediction, inputs: InputList, run: Pick<DemoWorkOptions, "flow" | "pipeline">): void {
     const { limits, onFault } = this.#options;
-    const { flow, pipeline } = build.parts;
     const { maxLogBytes } = limits;
     const onBegun = () => this.#hasBegun(live);
     const memory = this.#memoryOf(live);
-    workOnDemo(live, inputs, { flow, pipeline, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
+    workOnDemo(live, inputs, { ...run, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
       onFault?.(`demo prediction ${live.id}`, coded, live);
@@ -272,10 +276,11 @@ export class LivePredictions {
   }
 
   #ended(live: LivePrediction, record: EndedRecord): void {
-    const { metrics, store, webhooks, onTrace } = this.#options;
+    const { metrics, store, webhooks, onTrace, onEnd } = this.#options;
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     live.span?.ended(live.failedFor);
     this.#live.delete(live.id);
+    onEnd?.();
     live.build?.ended();
     if (this.#live.size === 0) this.#lastEndMs = performance.now();
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);

@@ -7,16 +7,15 @@ import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
 import type { PartLog } from "./part-log.ts";
-import type { Origin } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
+import type { Origin, PredictionRequest } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
-import type { AcceptedRequest } from "./store.ts";
 import type { Webhook } from "./webhooks/webhook.ts";
 
 type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
 
 export interface LiveOptions {
-  readonly request: AcceptedRequest;
+  readonly request: PredictionRequest;
   readonly build?: RunningBuild;
   /** Size of the body in bytes, which admission counts until the prediction ends. */
   readonly bytes: number;
@@ -58,7 +57,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
   /** The request, until the store has it or the prediction ends. */
-  request: AcceptedRequest | undefined;
+  request: PredictionRequest | undefined;
   webhook: Webhook | undefined;
   /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
   key: UnfinishedCount | undefined;

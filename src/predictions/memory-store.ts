@@ -6,7 +6,8 @@ import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
-import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
+import type { PredictionRequest } from "./request.ts";
+import type { Accepted, Claimed, RetentionLimits, Store } from "./store.ts";
 
 /** Bytes counted for a record besides its texts, the same in every store. In memory a record takes about 340 bytes. */
 const RECORD_BYTES = 704;
@@ -16,7 +17,7 @@ interface Options {
   readonly memory?: MemoryAccount;
 }
 
-export class MemoryStore implements PredictionStore {
+export class MemoryStore implements Store {
   readonly #limits: RetentionLimits;
   readonly #records = new RecordLog();
   readonly #index = new RecordIndex();
@@ -45,13 +46,17 @@ export class MemoryStore implements PredictionStore {
     return { count: this.#index.size, bytes: this.#charge.bytes };
   }
 
-  create(): Promise<void> {
-    return Promise.resolve();
+  accept({ createdAtMs }: Pick<PredictionRequest, "createdAtMs">): Promise<Accepted> {
+    return Promise.resolve({ createdAtMs });
   }
+
+  async *claim(): AsyncGenerator<Claimed> {}
 
   begun(): void {}
 
-  interrupted(): void {}
+  release(): Promise<void> {
+    return Promise.resolve();
+  }
 
   finish(record: EndedRecord): void {
     this.keep(record);
@@ -73,11 +78,11 @@ export class MemoryStore implements PredictionStore {
     return bytes;
   }
 
-  get(id: string): Promise<PredictionRecord | undefined> {
+  read(id: string): Promise<PredictionRecord | undefined> {
     return Promise.resolve(this.recall(id));
   }
 
-  /** Like `get`, but synchronous. */
+  /** Like `read`, but synchronous. */
   recall(id: string): EndedRecord | undefined {
     this.#sweep(this.#now());
     const place = this.#placeOf(id);
@@ -88,8 +93,6 @@ export class MemoryStore implements PredictionStore {
     const place = this.#placeOf(id);
     if (place !== undefined) this.#evict(place);
   }
-
-  async *takeOver(): AsyncGenerator<UnfinishedRequest> {}
 
   written(): Promise<void> {
     return Promise.resolve();

@@ -4,12 +4,7 @@ import { Turn } from "../base/turn.ts";
 import type { Body } from "../pipeline/inputs/body.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
-
-export interface Once {
-  readonly id: string;
-  /** SHA-256 of the kind and the body. The body of a repeated request must be the same. */
-  readonly digest: string;
-}
+import type { Once } from "./request.ts";
 
 /**
  * Computes the digest of a request whose id the client chose.
@@ -59,16 +54,6 @@ export class Creations {
     const end = () => this.#last.get(id) === turn && this.#last.delete(id);
     turn.then(end, end);
     return turn;
-  }
-
-  /** Waits until no request with this id is being created. */
-  async settled(id: string): Promise<void> {
-    for (let last = this.#last.get(id); last !== undefined; last = this.#last.get(id)) {
-      await last.then(
-        () => {},
-        () => {},
-      );
-    }
   }
 
   /**

@@ -8,7 +8,7 @@ import { MemoryStore } from "./memory-store.ts";
 import type { StoreOptions } from "./options.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
 import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
-import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
+import type { RetentionLimits, Store, StoreRole } from "./store.ts";
 
 /**
  * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, or without --store if the port
@@ -68,7 +68,7 @@ export async function openStore(
   config: StoreOptions,
   role: StoreRole,
   options: Pick<SqliteOptions, "memory" | "server" | "signal"> = {},
-): Promise<PredictionStore> {
+): Promise<Store> {
   const retention: RetentionLimits = {
     maxCount: config.retainCount ?? Infinity,
     maxAgeMs: config.retainAge * 1000,

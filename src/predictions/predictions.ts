@@ -1,125 +1,338 @@
-/** The interface through which HTTP routes create, read and cancel predictions. */
+/** Creates, reads, cancels and watches predictions. Runs those that this process has accepted or claimed. Independent of HTTP. */
+import { messageOf, SconceError } from "../base/errors.ts";
+import { isLogged, log } from "../base/log.ts";
+import type { DecodedBody } from "../pipeline/inputs/body.ts";
+import { checkWait } from "./admission.ts";
+import { Claims, type ClaimsOptions } from "./claims.ts";
+import { newId } from "./ids.ts";
+import type { LivePrediction } from "./live.ts";
+import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
+import { Creations } from "./once.ts";
+import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
+import type { AskedPrediction, Client, NewPrediction } from "./request.ts";
+import type { RunningBuild } from "./running-build.ts";
+import { SharedPredictions } from "./shared-predictions.ts";
+import type { RequestSource } from "./store.ts";
+import { Waits } from "./waits.ts";
+import type { Watched } from "./watched.ts";
+import { admitWebhook } from "./webhooks/webhooks.ts";
 
-import type { Sender } from "../pipeline/client.ts";
-import type { Body } from "../pipeline/inputs/body.ts";
-import type { InputValues } from "../pipeline/inputs/input-decoder.ts";
-import type { Charge } from "../pipeline/memory/charge.ts";
-import type { SpanIds } from "../pipeline/spans.ts";
-import type { Text } from "./large-text.ts";
-import type { Once } from "./once.ts";
-import type { PartLog } from "./part-log.ts";
-import type { Kind, PredictionRecord } from "./record.ts";
-import type { Webhook } from "./webhooks/webhook.ts";
-
-export interface Client {
-  /** Aborts when the client disconnects. */
-  readonly signal: AbortSignal;
-  /**
-   * The client's API key or address, and its name behind a proxy, by which clients take turns in the queue. Undefined
-   * without a key after a disconnect.
-   */
-  readonly sender: Sender | undefined;
-  /** Weight of the client's API key in the queue: share 3 gets three turns for each turn of share 1. */
-  readonly share: number;
-  /** End of the ids of this client's predictions, which its API key determines; empty without a key. */
-  readonly idSuffix: string;
-  /** Reserves a place for a prediction within the limits of the client's API key, once for each request. @throws SconceError `key_limit` */
-  reserve(): void;
-  /** Gives the place back: the prediction has begun and counts itself, or it does not begin. */
-  release(): void;
-  /** Called when a long wait begins and ends, so that the idle timeout does not close the connection meanwhile. */
-  held(isHeld: boolean): void;
+export interface PredictionsOptions
+  extends LivePredictionsOptions,
+    Pick<ClaimsOptions, "fronts" | "load" | "isCauseKnown"> {
+  /** First character of new ids, by which other processes find the process that has a prediction. */
+  readonly owner: string;
+  /** The error for new predictions while the model cannot run; undefined otherwise. */
+  readonly unavailable?: (() => SconceError | undefined) | undefined;
 }
 
-/** Facts about an HTTP request: ids for log lines and spans, and the form of outputs. */
-export interface Origin extends SpanIds {
-  readonly requestId: string;
-  /** Output fields whose arrays are encoded as data URIs of their bytes. If undefined, all arrays become JSON lists. */
-  readonly byteFields?: readonly string[] | undefined;
+export interface Resumption {
+  /** Whether this process takes over predictions whose ids begin with this character. */
+  readonly isOwn: (owner: string) => boolean;
+  /** Whether to take over predictions of this source; by default all. */
+  readonly isTaken?: (source: RequestSource) => boolean;
+  /** Whether another server runs the other predictions of the store, and sends the webhooks of ended predictions. */
+  readonly isPartly?: boolean;
 }
 
-/** The facts of a request that are known before its body is read. */
-export interface AskedPrediction {
-  /** Size of the body; 0 if the request does not announce it. */
-  readonly bytes: number;
-  /** Time limit of the prediction that the client chose, in milliseconds. The server's limit also applies. */
-  readonly timeoutMs: number | undefined;
-  /**
-   * Milliseconds that the answer waits for the prediction's end. A disconnect meanwhile cancels the prediction, unless
-   * the client chose the id or a webhook gets the outcome.
-   */
-  readonly waitMs: number;
-  readonly webhook?: Webhook | undefined;
-  readonly client: Client;
-}
+/** Milliseconds that a stopping process waits until a shared store has the outcomes. */
+const FLUSH_MS = 5000;
 
-export interface NewPrediction extends AskedPrediction {
-  readonly kind: Kind;
-  readonly body: Body | InputValues;
-  /** Memory of the request. `create` frees it when it throws, or at the end of the prediction. */
-  readonly charge: Charge;
-  readonly origin: Origin;
-  /** Set if the client chose the id: a repeated request gets the same prediction, and a disconnect cancels nothing. */
-  readonly once?: Once | undefined;
-  /** Receives all changes of the prediction from its start on. */
-  readonly watcher?: Watcher | undefined;
-}
+export class Predictions {
+  readonly live: LivePredictions;
+  readonly #options: PredictionsOptions;
+  readonly #shared: SharedPredictions | undefined;
+  readonly #claims: Claims;
+  readonly #waits = new Waits();
+  readonly #creations: Creations;
+  #isDraining = false;
 
-export interface Watcher {
-  /** Called at each change of the prediction: start, piece of an output, output, log line, end. */
-  readonly changed: () => void;
-  /** Called once at the start, if this process runs the prediction. */
-  begun(watched: Watched): void;
-}
+  constructor(options: PredictionsOptions) {
+    const { store } = options;
+    this.#options = options;
+    this.live = new LivePredictions({ ...options, onEnd: () => this.#claims.ended() });
+    this.#claims = new Claims({ ...options, live: this.live });
+    this.#creations = new Creations((id) => this.#read(id));
+    const { live } = this;
+    const [waits, creations] = [this.#waits, this.#creations];
+    const admit = (asked: AskedPrediction) => this.admit(asked);
+    const { shared } = store;
+    this.#shared = shared && new SharedPredictions({ ...options, shared, live, waits, creations, admit });
+  }
 
-export interface Predictions {
+  /** Gives new predictions to another build. Resolves when the predictions of the earlier build have ended. */
+  async switchTo(build: RunningBuild): Promise<void> {
+    const earlier = this.live.build;
+    this.live.build = build;
+    await earlier.idle();
+  }
+
   /**
    * Refuses a request before its body is read, which keeps refusals cheap under overload.
    * Reserves a place for the client.
    * @throws SconceError `queue_full`, `not_ready`, `webhook_refused` or `key_limit`
    */
-  admit(asked: AskedPrediction): void;
+  admit(asked: AskedPrediction, items = 1): void {
+    if (this.#isDraining) {
+      throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
+    }
+    const { shared } = this.#options.store;
+    const unavailable = shared === undefined ? this.#options.unavailable?.() : undefined;
+    if (unavailable !== undefined) throw unavailable;
+    const { bytes, timeoutMs = Infinity, waitMs, webhook, client } = asked;
+    if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
+    const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
+    if (shared === undefined) this.live.admission.check({ items, bytes, waitMs, timeLimitMs, client });
+    else checkWait(shared.waitMs, Math.min(timeLimitMs, waitMs || Infinity));
+    client.reserve();
+  }
+
   /**
    * Creates a prediction with all inputs of the request, or throws. An unfinished prediction is in the store before its
    * client gets the id.
-   * @throws SconceError errors of `admit`; `body_invalid`, `inputs_invalid`, `predictions_unwritable` if the store
-   * fails, `prediction_differs` if the client chose the id of a prediction with another body
+   * @throws SconceError errors of `admit`; `body_invalid`, `inputs_invalid`; `predictions_unwritable` or
+   * `queue_unavailable` if the store fails; `prediction_differs` if the client chose the id of a prediction with another
+   * body
    */
-  create(request: NewPrediction): Promise<PredictionRecord>;
+  async create(request: NewPrediction): Promise<PredictionRecord> {
+    const { once, kind, waitMs, client } = request;
+    if (once !== undefined) {
+      const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request, once.id));
+      if (hasEnded(record)) this.live.unread.read(once.id);
+      return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
+    }
+    if (this.#shared !== undefined) return this.#shared.create(request);
+    const accepted = this.#accept(request);
+    const live = accepted instanceof Promise ? await accepted : accepted;
+    // The receiver of the webhook must get the outcome even if this process is killed.
+    if (request.webhook !== undefined) await this.live.store(live);
+    if (waitMs > 0) {
+      await this.#waits.until(live, client, waitMs);
+      // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
+      if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
+    }
+    if (live.mustStore) await this.live.store(live);
+    if (live.isStored) await this.#written(live);
+    return live.record;
+  }
+
   /**
    * Reads a prediction.
    * @returns undefined if the id is unknown, too old, or of the other kind of prediction
    */
-  get(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
+  async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
+    const record = await this.#read(id);
+    if (record?.kind !== kind) return undefined;
+    if (hasEnded(record)) this.live.unread.read(id);
+    return record;
+  }
+
   /**
    * Ends a prediction as canceled, unless it has ended.
    * @returns the prediction; undefined in the cases of `get`
    * @throws SconceError `not_ready` while the process of the prediction restarts
    */
-  cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
+  async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
+    const { shared } = this.#options.store;
+    if (shared !== undefined) return shared.cancel(kind, id);
+    const live = this.#liveOf(kind, id);
+    live?.end(CANCELED, "canceled");
+    this.live.unread.read(id);
+    if (live !== undefined) await this.#written(live);
+    const record = live?.record ?? (await this.get(kind, id));
+    if (record === undefined || hasEnded(record)) return record;
+    throw new SconceError("not_ready", "the process that has this prediction is starting again; try again then", {
+      refusal: "engine",
+    });
+  }
+
   /** Like `get`, but first waits for the end, `waitMs` milliseconds, or until the client disconnects. */
-  wait(
+  async wait(
     kind: Kind,
     id: string,
-    options: { readonly waitMs: number; readonly client: Client },
-  ): Promise<PredictionRecord | undefined>;
+    { waitMs, client }: { readonly waitMs: number; readonly client: Client },
+  ): Promise<PredictionRecord | undefined> {
+    if (this.#shared !== undefined && waitMs > 0) return this.#shared.wait(kind, id, { waitMs, client });
+    const live = this.#liveOf(kind, id);
+    if (live === undefined) return this.get(kind, id);
+    await this.#waits.until(live, client, waitMs);
+    if (live.isOver) this.live.unread.read(id);
+    await this.#written(live);
+    return live.record;
+  }
+
   /**
    * Subscribes to a prediction.
    * @param changed called after the start, a piece of an output, an output, a log line, and the end; one call may
    * report several changes
    * @returns undefined in the cases of `get`
    */
-  watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
-}
+  async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
+    if (this.#shared !== undefined) return this.#shared.watch(kind, id, changed);
+    const live = this.#liveOf(kind, id);
+    const record = live?.record ?? (await this.get(kind, id));
+    if (record === undefined) return undefined;
+    return live === undefined ? { record, outputs: [], [Symbol.dispose]() {} } : this.#watched(live, changed);
+  }
 
-/** A subscription to the changes of a prediction. */
-export interface Watched extends Disposable {
-  /** The prediction now; undefined if it no longer exists, or this process is stopping. */
-  readonly record: PredictionRecord | undefined;
-  /** Outputs so far, as JSON texts by index of the input; empty after the end. */
-  readonly outputs: readonly (Text | undefined)[];
-  /** Pieces of outputs that the model yields early. Undefined without such pieces, or if the prediction had ended. */
-  readonly parts?: PartLog | undefined;
-  /** Resolves when the outcome is stored. Clients must not see it before. Undefined if it may be shown at once. */
-  readonly written?: () => Promise<void>;
+  #watched(live: LivePrediction, changed: () => void): Watched {
+    const stop = live.watch(changed);
+    const parts = live.parts?.hold();
+    return {
+      record: live.record,
+      get outputs() {
+        return live.outputs;
+      },
+      parts,
+      written: () => this.#written(live),
+      [Symbol.dispose]: () => {
+        stop();
+        parts?.[Symbol.dispose]();
+        if (live.isOver) this.live.unread.read(live.id);
+      },
+    };
+  }
+
+  /**
+   * Runs the unfinished predictions of processes that have ended, even if the queue is full. On a full disk it resolves
+   * early, and the remaining predictions start when the disk has room. A shared store has no such predictions: this
+   * process claims its predictions from now on.
+   * @returns the number of predictions started so far
+   */
+  async resume({ isOwn, isTaken = () => true, isPartly = false }: Resumption): Promise<number> {
+    const { webhooks } = this.#options;
+    const isOurs = (source: RequestSource) => isOwn(source.owner) && isTaken(source);
+    let [resumed, isFull] = [0, false];
+    const full = Promise.withResolvers<void>();
+    const claims = this.#claims.run(isOurs, {
+      onBegun: () => {
+        resumed += 1;
+      },
+      onFull: () => {
+        if (!isFull)
+          log.warn(
+            "The disk of the predictions is full: the server reads them, accepts none, and resumes the rest when there is room",
+          );
+        isFull = true;
+        full.resolve();
+      },
+    });
+    if (this.#shared !== undefined) claims.catch((error: unknown) => log.error(error));
+    const run = async () => {
+      if (this.#shared === undefined) await claims;
+      if (isFull) log.info("The disk of the predictions has room again");
+      await webhooks?.resume(isOwn, (id) => this.live.get(id), { isPartly });
+    };
+    const done = run();
+    done.catch((error) => isFull && log.error(error));
+    await Promise.race([done, full.promise]);
+    return resumed;
+  }
+
+  /**
+   * Refuses new predictions. Resolves when all accepted predictions have ended, or after about `maxMs` milliseconds.
+   * Another process then runs the others.
+   */
+  async drain(maxMs = Infinity): Promise<void> {
+    const beganMs = performance.now();
+    this.#isDraining = true;
+    await this.#claims.stop(maxMs);
+    const flushed = this.#options.store.flush().catch((error: unknown) => log.warn(messageOf(error)));
+    await (this.#shared === undefined ? flushed : Promise.race([flushed, Bun.sleep(FLUSH_MS)]));
+    await this.#options.store.shared?.leave(maxMs - (performance.now() - beganMs));
+  }
+
+  /** Creates a prediction whose id the client knows, and may read from another process: the store must have it at once. */
+  async #createOnce(request: NewPrediction, id: string): Promise<PredictionRecord> {
+    this.#options.webhooks?.giveUp(id);
+    if (this.#shared !== undefined) return this.#shared.create({ ...request, waitMs: 0 });
+    const live = await this.#accept({ ...request, waitMs: 0 });
+    await this.live.store(live);
+    return live.record;
+  }
+
+  /** Reads the prediction of a client. A shared store has the state that all clients see. */
+  async #read(id: string): Promise<PredictionRecord | undefined> {
+    const live = this.#shared === undefined ? this.live.get(id) : undefined;
+    return live?.record ?? this.#options.store.read(id);
+  }
+
+  /** Waits until the outcome is stored. Clients must not see it earlier. */
+  async #written(live: LivePrediction | undefined): Promise<void> {
+    if (live?.isOver && live.isStored) await this.#options.store.written(live.id);
+  }
+
+  /** Returns a promise only for a large body, because a promise would delay small predictions. */
+  #accept(request: NewPrediction): LivePrediction | Promise<LivePrediction> {
+    const { body, kind, charge } = request;
+    try {
+      // Checked again, because the queue may have become full while a large body arrived.
+      if (typeof body !== "string") this.admit(request);
+      const beganMs = performance.now();
+      const { build } = this.live;
+      const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], (added) => charge.mustGrow(added));
+      if (!(decoding instanceof Promise)) return this.#begin(request, { ...decoding, build, beganMs });
+      // The build that decodes the inputs also runs them, even if another build replaces it meanwhile.
+      build.begun();
+      return decoding
+        .then((decoded) => this.#begin(request, { ...decoded, build, beganMs }))
+        .finally(() => build.ended())
+        .catch((error: unknown) => {
+          charge[Symbol.dispose]();
+          throw error;
+        });
+    } catch (error) {
+      charge[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /**
+   * Begins a prediction with its decoded inputs.
+   * @param decoded.beganMs start of the decoding, in milliseconds of `performance.now()`
+   */
+  #begin(
+    request: NewPrediction,
+    { inputs, body, build, beganMs }: DecodedBody & { readonly build: RunningBuild; readonly beganMs: number },
+  ): LivePrediction {
+    const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
+    const { limits, metrics, owner, onTrace } = this.#options;
+    const { flow, version } = build.parts;
+    metrics.took("decode", performance.now() - beganMs);
+    const count = inputs.length;
+    this.admit(request, count);
+    const live = this.live.begin(
+      {
+        id: once?.id ?? newId(owner) + client.idSuffix,
+        kind,
+        count,
+        createdAtMs: Date.now(),
+        timeoutMs: Math.min(timeoutMs, limits.timeoutMs),
+        body,
+        origin,
+        digest: once?.digest,
+        model: version,
+        webhook,
+      },
+      {
+        build,
+        inputs,
+        bytes,
+        charge,
+        // An idle server omits `sender`, and the prediction gets share 1. A client with a larger share keeps its sender,
+        // because its long prediction may still run when others wait.
+        sender: flow?.needsSender || client.share > 1 ? client.sender : undefined,
+      },
+    );
+    client.release();
+    live.span?.took("decode", beganMs);
+    if (watcher !== undefined) watcher.begun(this.#watched(live, watcher.changed));
+    if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
+    return live;
+  }
+
+  #liveOf(kind: Kind, id: string): LivePrediction | undefined {
+    const live = this.#shared === undefined ? this.live.get(id) : undefined;
+    return live?.kind === kind ? live : undefined;
+  }
 }

@@ -1,5 +1,6 @@
 /** A build of a model that runs predictions in this process. */
 
+import type { Engine } from "../engine/engine.ts";
 import type { Bodies } from "../pipeline/inputs/bodies.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
@@ -7,8 +8,11 @@ import type { ModelVersion } from "./model-version.ts";
 import type { Kind } from "./record.ts";
 
 export interface BuildParts {
-  readonly flow: ItemFlow;
-  readonly pipeline: ItemPipeline;
+  /** The way of inputs through the engine; undefined, like `pipeline`, in a process that runs no predictions. */
+  readonly flow: ItemFlow | undefined;
+  readonly pipeline: ItemPipeline | undefined;
+  /** The engine, whose size limits the claims of a shared store. Undefined in a process that claims none. */
+  readonly engine?: Pick<Engine, "isReady" | "maxBatchSize" | "instances"> | undefined;
   readonly bodies: Bodies;
   /** The build that predictions name; undefined outside a server. */
   readonly version: ModelVersion | undefined;

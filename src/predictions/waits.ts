@@ -1,7 +1,7 @@
 /** Lets requests wait for the end of a prediction. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import type { Observed } from "./observed.ts";
-import type { Client } from "./predictions.ts";
+import type { Client } from "./request.ts";
 
 /** Milliseconds between checks of waiting requests. Most predictions end before the second, which adds listeners. */
 const POLL_MS = 50;

@@ -3,7 +3,7 @@ import { version } from "../../package.json";
 import { unreadyReasons } from "../base/labels.ts";
 import type { Family, Labels } from "../http/metrics.ts";
 import { generatedTag } from "../package/store/reference.ts";
-import type { Replica } from "../predictions/redis/replica.ts";
+import type { SharedStore } from "../predictions/store.ts";
 import type { FrontModel } from "./front-model.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 import { batchSizeOf } from "./served-model.ts";
@@ -21,14 +21,15 @@ export function gaugesOf(front: FrontModel): Gauges {
 
 function familiesOf(front: FrontModel): Family[] {
   const { served, parts, shared } = front;
-  const { store, service, webhooks, replica } = parts;
+  const { store, predictions, webhooks } = parts;
   const { flow, running } = front.build;
   const { config, version: built } = served;
   const { memory } = shared;
   // Only one of the fronts that share a database reports its size.
   const countsStore = shared.start.index === 0 || served.record.store === undefined;
-  const unfinished = service?.live.unfinished;
-  const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
+  const { live } = predictions;
+  const { unfinished } = live;
+  const retained = countsStore ? store.retained : { count: 0, bytes: 0 };
   const memoryParts = Object.entries(memory.parts).map(([part, value]) => ({ labels: { part }, value }));
   const unready = unreadyReasons.map((reason) => ({
     labels: { reason },
@@ -38,15 +39,15 @@ function familiesOf(front: FrontModel): Family[] {
   const model = { repository: built.repository, tag: generatedTag(built.digest), digest: built.digest };
   return [
     gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
-    sum("sconce_predictions_active", "Predictions that have not ended.", unfinished?.predictions ?? 0),
+    sum("sconce_predictions_active", "Predictions that have not ended.", unfinished.predictions),
     sum("sconce_queued_items", "Inputs that wait for their forward pass.", flow?.credits.unsent ?? 0),
     sum("sconce_running_items", "Inputs that are in a batch.", flow?.credits.running ?? 0),
     max(
       "sconce_oldest_queued_item_age_seconds",
       "Age of the oldest prediction with an input that waits; 0 without.",
-      (service?.live.oldestWaitMs ?? 0) / 1000,
+      live.oldestWaitMs / 1000,
     ),
-    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", unfinished?.bytes ?? 0),
+    sum("sconce_queued_bytes", "Body bytes of the predictions that have not ended.", unfinished.bytes),
     sum("sconce_waiting_webhooks", "Ends of predictions that webhooks are still to be told.", webhooks?.waiting ?? 0),
     max(
       "sconce_oldest_webhook_age_seconds",
@@ -58,7 +59,7 @@ function familiesOf(front: FrontModel): Family[] {
     sum("sconce_retained_predictions", "Ended predictions that can still be read.", retained.count),
     sum("sconce_retained_bytes", "Bytes of their results.", retained.bytes),
     gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memoryParts),
-    ...(replica === undefined ? [] : queueGauges(replica)),
+    ...(store.shared === undefined ? [] : queueGauges(store.shared, store.hindrance !== "queue")),
     max("sconce_memory_limit_bytes", "Maximum bytes that are held for clients.", memory.maxBytes),
     max("sconce_batch_limit_items", "Maximum items of a batch.", batchSizeOf(front)),
     max("sconce_queue_limit_items", "Maximum inputs that are accepted and have not ended.", config.maxQueuedItems),
@@ -74,7 +75,7 @@ function familiesOf(front: FrontModel): Family[] {
  * The gauges of the queue in Redis. All servers that share the queue report the same values, except
  * `sconce_queue_connected`.
  */
-function queueGauges({ isConnected, facts }: Replica): Family[] {
+function queueGauges({ facts }: SharedStore, isConnected: boolean): Family[] {
   return [
     max("sconce_queue_connected", "Whether the queue of the replicas can be reached.", Number(isConnected)),
     max("sconce_queue_age_seconds", "Age of the oldest prediction that no worker has; 0 without.", facts.ageMs / 1000),

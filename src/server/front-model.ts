@@ -2,12 +2,10 @@
  * A model in an HTTP process: its current build, and the parts that outlive a build. Resumes unfinished predictions at a
  * start, and finishes predictions at a stop.
  */
-import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { Lifecycle } from "../http/routes/health.ts";
 import { frontOf } from "../predictions/ids.ts";
 import type { Predictions } from "../predictions/predictions.ts";
-import type { PredictionService } from "../predictions/service.ts";
 import type { RequestSource } from "../predictions/store.ts";
 import { type Build, type ModelParts, openBuild, openModelParts } from "./front-model-parts.ts";
 import type { FrontShared } from "./front-shared.ts";
@@ -68,12 +66,8 @@ export class FrontModel implements AsyncDisposable {
    * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
    */
   async start(hasClaim: boolean): Promise<void> {
-    const { service, replica } = this.parts;
-    const { running } = this.build;
     await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
-    const load = () => this.served.need();
-    if (service !== undefined && running !== undefined) replica?.work(service, running.engine, load);
-    await replica?.ready();
+    await this.parts.store.shared?.ready();
   }
 
   /** Runs the unfinished predictions of the server that had the port before, and has ended. */
@@ -83,8 +77,7 @@ export class FrontModel implements AsyncDisposable {
 
   /** The predictions for the routes; undefined with --role worker. */
   get predictions(): Predictions | undefined {
-    const { replica, service, queued } = this.parts;
-    return replica === undefined ? service : queued;
+    return this.served.config.role === "worker" ? undefined : this.parts.predictions;
   }
 
   /** Opens a build beside the current one. @throws SconceError an error of its set-up */
@@ -107,24 +100,22 @@ export class FrontModel implements AsyncDisposable {
     this.#next = undefined;
     this.#current = next;
     this.#follow();
-    const { runs } = next.build;
-    const ended = (runs && this.parts.service?.switchTo(runs)) ?? Promise.resolve();
-    this.earlierEnded = ended.then(() => earlier.resources.disposeAsync());
+    this.earlierEnded = this.parts.predictions.switchTo(next.build.runs).then(() => earlier.resources.disposeAsync());
     this.earlierEnded.catch((error: unknown) => log.error(error));
   }
 
   /** Connects the engine's state with the predictions. */
   #follow(): void {
     const { served, parts } = this;
-    const { service } = parts;
-    served.predictionsIdleMs = () => service?.live.idleMs ?? 0;
-    served.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
+    const { live } = parts.predictions;
+    served.predictionsIdleMs = () => live.idleMs;
+    served.onFailed = (reason) => live.failAll(`the model could not be loaded: ${reason}`);
   }
 
   async #resume(isTaken: (source: RequestSource) => boolean, isPartly: boolean): Promise<void> {
     const { index, count } = this.shared.start;
     const isOwn = (owner: string) => frontOf(owner, count) === index;
-    const resumed = (await this.parts.service?.resume({ isOwn, isTaken, isPartly })) ?? 0;
+    const resumed = await this.parts.predictions.resume({ isOwn, isTaken, isPartly });
     if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions`);
   }
 
@@ -134,17 +125,14 @@ export class FrontModel implements AsyncDisposable {
    * @returns latest end of this wait, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
-    const { replica, service, webhooks, store } = this.parts;
+    const { predictions, webhooks, store } = this.parts;
     const { drainTimeout, linger } = this.served.config;
     // Without a queue, only this server can answer for its predictions.
-    const lingerMs = replica === undefined ? 1000 * linger : 0;
-    if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
-    else if (service !== undefined) await drainService(service, drainTimeout);
-    // Writes the predictions to the store first: other servers read it when this process no longer answers.
-    await store.flush().catch((error: unknown) => log.warn(messageOf(error)));
+    const lingerMs = store.shared === undefined ? 1000 * linger : 0;
+    await predictions.drain(1000 * (drainTimeout ?? Infinity));
     const lingersUntilMs = performance.now() + lingerMs;
-    if (replica !== undefined) await replica.releaseWebhooks(lingerMs);
-    else await Promise.all([service?.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
+    await Promise.all([predictions.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
+    await webhooks?.release();
     return lingersUntilMs;
   }
 
@@ -159,12 +147,4 @@ async function open(shared: FrontShared, served: ServedBuild): Promise<OpenBuild
   await using resources = new AsyncDisposableStack();
   const build = await openBuild(shared, served, resources);
   return { build, resources: resources.move() };
-}
-
-/** Waits until all predictions have ended, at most for the time limit in seconds; then abandons the others. */
-async function drainService(service: PredictionService, drainTimeout: number | undefined): Promise<void> {
-  await service.live.drain(1000 * (drainTimeout ?? Infinity));
-  const { predictions } = service.live.unfinished;
-  if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
-  service.live.abandon();
 }

@@ -1,4 +1,4 @@
-/** Opens the prediction service of a model in an HTTP process. */
+/** Opens the predictions of a model in an HTTP process. */
 
 import type { OpenedModel } from "../author/define.ts";
 import { authorStack, messageWithLine } from "../base/author-line.ts";
@@ -7,19 +7,19 @@ import { type LogFields, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { fieldsOf } from "../http/request.ts";
 import type { Logged } from "../predictions/live-predictions.ts";
-import { PredictionService, type ServiceOptions } from "../predictions/service.ts";
+import { Predictions, type PredictionsOptions } from "../predictions/predictions.ts";
 import type { ServeConfig } from "./config.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 
-export interface FrontServiceOptions extends Omit<ServiceOptions, "limits" | "onFault" | "onLog" | "onTrace"> {
+export interface FrontPredictionsOptions extends Omit<PredictionsOptions, "limits" | "onFault" | "onLog" | "onTrace"> {
   readonly config: ServeConfig;
 }
 
 /** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
-export function openService({ config, ...options }: FrontServiceOptions): PredictionService {
-  return new PredictionService({
+export function openPredictions({ config, ...options }: FrontPredictionsOptions): Predictions {
+  return new Predictions({
     ...options,
     onFault: logFault,
     onLog: (where, text, about) => log.info(`${where}: ${text}`, fieldsAbout(about)),

@@ -12,13 +12,9 @@ import { maxInputsOf } from "./front-service.ts";
 
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
 export function hindranceOf({ parts, build: { running }, served }: FrontModel): Hindrance | undefined {
-  const { replica, store } = parts;
   if (served.isBroken) return "engine";
   if (running?.engine.isSilent) return "silent";
-  if (replica?.isConnected === false) return "queue";
-  if (replica?.facts.isFull) return "full";
-  if (store.isDetached) return "store";
-  if (store.isUnwritable) return "disk";
+  if (parts.store.hindrance !== undefined) return parts.store.hindrance;
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }
 

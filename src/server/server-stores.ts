@@ -2,7 +2,7 @@
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { openStore } from "../predictions/open-store.ts";
-import type { PredictionStore, StoreRole } from "../predictions/store.ts";
+import type { Store, StoreRole } from "../predictions/store.ts";
 import type { ServeConfig } from "./config.ts";
 
 interface StoredModel {
@@ -17,7 +17,7 @@ interface StoredModel {
  */
 export class ServerStores implements AsyncDisposable {
   readonly #models: readonly StoredModel[];
-  readonly #opened: { readonly store: PredictionStore }[] = [];
+  readonly #opened: { readonly store: Store }[] = [];
   /** Why stores cannot be opened or read, by model. */
   readonly faults = new Map<StoredModel, string>();
   readonly #closing = new AbortController();

@@ -2,21 +2,26 @@
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
 import type { PartLog } from "../../src/predictions/part-log.ts";
+import type { Kind } from "../../src/predictions/record.ts";
 
 let next = 0;
 
 export function livePrediction({
+  id = `0id-${next++}`,
+  kind = "prediction",
   count = 1,
   parts,
   onEnd = () => {},
 }: {
+  id?: string;
+  kind?: Kind;
   count?: number;
   parts?: PartLog;
   onEnd?: LiveOptions["onEnd"];
 } = {}) {
   const request = {
-    id: `0id-${next++}`,
-    kind: "prediction",
+    id,
+    kind,
     count,
     createdAtMs: Date.now(),
     timeoutMs: Infinity,

@@ -16,7 +16,7 @@ async function work(lane: number): Promise<void> {
   for (let index = 0; ; index++) {
     const id = `${owner}${lane}-${index}`;
     const body = index % 7 === 3 ? JSON.stringify([id, "y".repeat(100_000)]) : JSON.stringify([id]);
-    await store.create(requestOf(id, { body }));
+    await store.accept(requestOf(id, { body }));
     process.stdout.write(`created ${id}\n`);
     if (index % 5 === 4) continue;
     store.begun(id);

@@ -1,8 +1,11 @@
 /** Requests and ended records of predictions, for tests of prediction stores. */
 import type { EndedRecord, PredictionRecord } from "../../src/predictions/record.ts";
-import type { RetentionLimits, StoredRequest } from "../../src/predictions/store.ts";
+import type { PredictionRequest } from "../../src/predictions/request.ts";
+import type { RetentionLimits } from "../../src/predictions/store.ts";
 
 export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
+
+type StoredRequest = PredictionRequest & { readonly body: string | Uint8Array<ArrayBuffer> };
 
 /** A request to store. Its body contains its id. */
 export function requestOf(id: string, changes: Partial<StoredRequest> = {}): StoredRequest {

@@ -1,8 +1,9 @@
 /** Opens stores of predictions (SQLite) in the folder of a test. */
 import { join } from "node:path";
 import type { EndedRecord } from "../../src/predictions/record.ts";
+import { type PredictionRequest, storedBody } from "../../src/predictions/request.ts";
 import { type SqliteOptions, SqliteStore } from "../../src/predictions/sqlite/sqlite-store.ts";
-import type { UnfinishedRequest } from "../../src/predictions/store.ts";
+import type { Claimed, Claimer } from "../../src/predictions/store.ts";
 import { keepAll, requestOf } from "./predictions.ts";
 
 /** Opens a store. The end of the scope closes it, unless the test has. */
@@ -14,16 +15,36 @@ export async function open(
   return Object.assign(store, { [Symbol.asyncDispose]: () => store.close() });
 }
 
-/**
- * Takes over the unfinished requests of earlier processes. @param isOwn chooses the owners; default: all @returns the
- * requests
- */
-export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
-  return Array.fromAsync(store.takeOver(({ owner }) => isOwn(owner)));
+/** Claims the unfinished requests of earlier processes. @param isOwn chooses the owners; default: all */
+export function claim(store: SqliteStore, isOwn = (_owner: string) => true, full = () => {}): AsyncIterable<Claimed> {
+  const claimer: Claimer = {
+    signal: new AbortController().signal,
+    isActive: true,
+    isTaken: ({ owner }) => isOwn(owner),
+    room: () => Promise.resolve(0),
+    lost() {},
+    canceled() {},
+    wanted() {},
+    full,
+  };
+  return store.claim(claimer);
+}
+
+export type LeftRequest = Omit<PredictionRequest, "body"> &
+  Pick<Claimed, "deaths" | "deadlineMs"> & { readonly body: ReturnType<typeof storedBody> };
+
+/** Like `claim`. @returns the requests whose bodies the store has */
+export async function leftOf(store: SqliteStore, isOwn?: (owner: string) => boolean): Promise<LeftRequest[]> {
+  const left: LeftRequest[] = [];
+  for await (const { deaths, deadlineMs, load } of claim(store, isOwn)) {
+    const request = await load();
+    if (request !== undefined) left.push({ ...request, deaths, deadlineMs, body: storedBody(request) });
+  }
+  return left;
 }
 
 /** Stores the requests of predictions and then their outcomes, in order. Resolves before the outcomes are written. */
 export async function endIn(store: SqliteStore, ...records: readonly EndedRecord[]): Promise<void> {
-  await Promise.all(records.map(({ id }) => store.create(requestOf(id))));
+  await Promise.all(records.map(({ id }) => store.accept(requestOf(id))));
   for (const record of records) store.finish(record);
 }

@@ -4,14 +4,13 @@ import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { log } from "../../src/base/log.ts";
-import type { UnfinishedRequest } from "../../src/predictions/store.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
 import { killedAfter } from "../helpers/killed-store.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "../helpers/predictions.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
-import { endIn, leftOf, open } from "../helpers/sqlite.ts";
+import { claim, endIn, leftOf, open } from "../helpers/sqlite.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const silent = Object.assign(() => {}, { raw() {} });
@@ -24,8 +23,7 @@ describe("a process that is killed", () => {
       const owner = "abcdef"[round] ?? "";
       const created = await killedAfter(1 + Math.floor(Math.random() * 600), path, { role: "main", owner });
       const store = await open(dir);
-      const left = new Map<string, UnfinishedRequest>();
-      for await (const request of store.takeOver((source) => source.owner === owner)) left.set(request.id, request);
+      const left = new Map((await leftOf(store, (each) => each === owner)).map((request) => [request.id, request]));
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
         // Every fifth prediction never began, so the death of its process does not count for it.
@@ -34,18 +32,18 @@ describe("a process that is killed", () => {
       for (const id of created) {
         if (left.has(id)) continue;
         // The prediction has ended, and the process was killed before it could print so.
-        const record = await store.get(id);
+        const record = await store.read(id);
         expect(asText(record)?.outcome?.members).toStartWith(`"outputs":["${id}`);
       }
       await store.close();
       await using next = await open(dir);
-      for await (const { id } of next.takeOver((source) => source.owner === owner)) next.finish(endOf(id));
+      for await (const { id } of claim(next, (each) => each === owner)) next.finish(endOf(id));
     }
     // All predictions have ended, so the store has none to take over, and only files with outcomes.
     await using last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));
-    for (const name of names) expect((await last.get(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
+    for (const name of names) expect((await last.read(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
   }, 120_000);
 
   test("beside other processes of the server leaves its predictions to these", async () => {
@@ -55,11 +53,11 @@ describe("a process that is killed", () => {
       ["b", "c"].map((owner) => killedAfter(300, dir.join("predictions.db"), { role: "member", owner })),
     );
     const mine = Array.from({ length: 50 }, (_, index) => `a${index}`);
-    await Promise.all(mine.map((id) => store.create(requestOf(id))));
+    await Promise.all(mine.map((id) => store.accept(requestOf(id))));
     const left = new Set<string>();
-    for await (const { id } of store.takeOver(({ owner }) => owner !== "a")) left.add(id);
+    for await (const { id } of claim(store, (owner) => owner !== "a")) left.add(id);
     for (const created of members) {
-      for (const id of created) expect(left.has(id) || (await store.get(id))?.outcome !== undefined).toBe(true);
+      for (const id of created) expect(left.has(id) || (await store.read(id))?.outcome !== undefined).toBe(true);
     }
     for (const id of mine) expect(left.has(id)).toBe(false);
   }, 120_000);
@@ -71,12 +69,12 @@ describe("a database thread that dies", () => {
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
     await using store = await open(dir, { newWorker });
-    const kept = store.create(requestOf("ax", { body: '["die now"]' }));
+    const kept = store.accept(requestOf("ax", { body: '["die now"]' }));
     await new Promise((resolve) => setImmediate(resolve));
     store.begun("ax");
     expect((await failureOf(kept)).code).toBe("predictions_unwritable");
-    await store.create(requestOf("ax"));
-    expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
+    await store.accept(requestOf("ax"));
+    expect(await store.read("ax")).toMatchObject({ id: "ax", outcome: undefined });
   });
 
   test("is followed by one that stores again what was lost, even if retention has evicted it since", async () => {
@@ -84,12 +82,12 @@ describe("a database thread that dies", () => {
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
     await using store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
-    const kept = ["ax", "ay"].map((id) => store.create(requestOf(id)));
+    const kept = ["ax", "ay"].map((id) => store.accept(requestOf(id)));
     for (const id of ["ax", "ay"]) store.finish(endOf(id, { logs: "die now" }));
     for (const each of kept) expect((await failureOf(each)).code).toBe("predictions_unwritable");
-    expect(await store.get("ax")).toBeUndefined();
-    await store.create(requestOf("ax"));
-    expect(await store.get("ax")).toMatchObject({ id: "ax", outcome: undefined });
+    expect(await store.read("ax")).toBeUndefined();
+    await store.accept(requestOf("ax"));
+    expect(await store.read("ax")).toMatchObject({ id: "ax", outcome: undefined });
   });
 
   test("is replaced by a thread that writes the predictions which ended meanwhile", async () => {
@@ -98,20 +96,20 @@ describe("a database thread that dies", () => {
     try {
       const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
       const store = await open(dir, { newWorker });
-      await store.create(requestOf("a1"));
+      await store.accept(requestOf("a1"));
       store.finish(endOf("a1"));
-      const refused = await failureOf(store.create(requestOf("a2", { body: '["die now"]' })));
+      const refused = await failureOf(store.accept(requestOf("a2", { body: '["die now"]' })));
       expect(refused.code).toBe("predictions_unwritable");
       expect(warn).toHaveBeenCalledTimes(1);
-      expect(await store.get("a1")).toEqual(endOf("a1"));
-      await store.create(requestOf("a3"));
+      expect(await store.read("a1")).toEqual(endOf("a1"));
+      await store.accept(requestOf("a3"));
       await store.flush();
       await store.close();
     } finally {
       warn.mockRestore();
     }
     await using next = await open(dir);
-    expect(await next.get("a1")).toEqual(endOf("a1"));
+    expect(await next.read("a1")).toEqual(endOf("a1"));
     expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3"]);
   });
 });
@@ -189,7 +187,7 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
     const path = dir.join("predictions.db");
     const store = await open(dir);
     await endIn(store, ...Array.from({ length: 100 }, (_, index) => largeEndOf(`a${index}`, 5000)));
-    await store.create(requestOf("b1", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.accept(requestOf("b1", { body: `["${"x".repeat(100_000)}"]` }));
     await store.close();
     await change(path);
     const bytes = await Bun.file(path).bytes();
@@ -203,7 +201,7 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
     expect(await readdir(`${aside}-files`)).toHaveLength(1);
     expect(await leftOf(next)).toEqual([]);
     await endIn(next, endOf("a1"));
-    expect(await next.get("a1")).toEqual(endOf("a1"));
+    expect(await next.read("a1")).toEqual(endOf("a1"));
   });
 });
 
@@ -268,7 +266,7 @@ describe("files that belong to no prediction", () => {
   test("are removed at the start of a server, but not of a further process", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
-    await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
+    await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
     const stray = dir.join("predictions.db-files/a2.being-written");
     await Bun.write(stray, "");
     await (await open(dir, { role: "member" })).close();
@@ -286,7 +284,7 @@ describe("a store that is closed", () => {
     const store = await open(dir);
     await store.close();
     await store.close();
-    expect((await failureOf(store.create(requestOf("a1")))).code).toBe("predictions_unwritable");
+    expect((await failureOf(store.accept(requestOf("a1")))).code).toBe("predictions_unwritable");
     store.finish(endOf("a2"));
     await store.flush();
     await using next = await open(dir);

@@ -9,8 +9,9 @@ import type { ItemFault } from "../../pipeline/item-fault.ts";
 import { type Charge, memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import type { Origin, Predictions } from "../../predictions/predictions.ts";
+import type { Predictions } from "../../predictions/predictions.ts";
 import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
+import type { Origin } from "../../predictions/request.ts";
 import {
   announcedBytes,
   type BodyLimits,

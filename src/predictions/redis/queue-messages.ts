@@ -1,21 +1,15 @@
 /** Types of the arguments and results of `Queue`. */
-import type { Origin } from "../predictions.ts";
 import type { EndedRecord } from "../record.ts";
-import type { StoredRequest, UnfinishedRequest } from "../store.ts";
+import type { PredictionRequest } from "../request.ts";
+import type { Accepted, Claimed as ClaimedRequest, Full } from "../store.ts";
 import type { WebhookKey } from "../webhooks/webhook.ts";
 
-export interface QueuedRequest
-  extends Pick<StoredRequest, "id" | "kind" | "count" | "timeoutMs" | "body" | "digest" | "webhook"> {
+export interface QueuedRequest extends Omit<PredictionRequest, "createdAtMs"> {
+  readonly body: string | Uint8Array<ArrayBuffer>;
   readonly bytes: number;
-  readonly isWaitedFor: boolean;
-  readonly origin: Origin;
 }
 
-/**
- * Result of creating a prediction: its creation time; or the exceeded limit, and the number of unfinished inputs. An id that exists gives the limit
- * `queue`.
- */
-export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
+export type Created = Accepted | Full;
 
 /** An ended prediction to write to Redis. */
 export interface QueuedOutcome {
@@ -63,14 +57,6 @@ export interface WebhooksClaimed {
   /** Number of undelivered webhooks in the queue. */
   readonly count: number;
   readonly claimed: readonly (WebhookKey & { readonly webhook: string })[];
-}
-
-/** A prediction that this replica has claimed. */
-export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "leftMs"> {
-  /** Size of the body. */
-  readonly bytes: number;
-  /** Loads the body. Loading reduces `leftMs`. @throws SconceError `queue_unavailable` */
-  readonly load: () => Promise<UnfinishedRequest>;
 }
 
 export interface Claimed {

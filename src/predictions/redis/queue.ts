@@ -3,13 +3,13 @@ import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { newId } from "../ids.ts";
 import type { Kind, PredictionRecord } from "../record.ts";
-import { originText, type UnfinishedRequest } from "../store.ts";
+import { originText, type PredictionRequest } from "../request.ts";
+import type { Claimed as ClaimedRequest } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { QueueEvents } from "./queue-events.ts";
 import type {
   Claimed,
-  ClaimedRequest,
   Created,
   Progress,
   QueuedOutcome,
@@ -381,24 +381,25 @@ export class Queue {
     const nowMs = await this.#redisNowMs();
     const [late, claimed] = [[] as string[], [] as ClaimedRequest[]];
     for (const entry of entries.map(claimedOf)) {
-      const { id, kind, count, bytes, deadlineMs } = entry;
-      const leftMs = deadlineMs - nowMs;
-      if (leftMs <= 0) late.push(id);
-      else claimed.push({ id, kind, count, bytes, leftMs, load: () => this.#load(entry) });
+      const { body: _body, deadlineMs: redisMs, ...facts } = entry;
+      const leftMs = redisMs - nowMs;
+      const deadlineMs = performance.now() + leftMs;
+      if (leftMs <= 0) late.push(facts.id);
+      else claimed.push({ ...facts, deadlineMs, deaths: 0, load: () => this.#load(entry) });
     }
     // If this call fails, `tend` ends the predictions later.
     if (late.length > 0) void this.#end(late, "dropped").catch(() => {});
     return claimed;
   }
 
-  async #load({ deadlineMs, bytes, body: found, ...facts }: ClaimedEntry): Promise<UnfinishedRequest> {
+  async #load({ deadlineMs, bytes, body: found, ...facts }: ClaimedEntry): Promise<PredictionRequest | undefined> {
     let body = bodyOf(found);
     if (body.length === 0) {
       body = bodyOf(await this.#linkFor(bytes).fetch(bytes, "hget", this.#key(facts.id), "body"));
     }
-    const isLost = body.length === 0;
-    if (isLost) log.error(`Redis lost the request of prediction ${facts.id}: it fails`);
-    return { ...facts, body, isLost, deaths: 0, leftMs: deadlineMs - (await this.#redisNowMs()) };
+    if (body.length > 0) return { ...facts, body };
+    log.error(`Redis lost the request of prediction ${facts.id}: it fails`);
+    return undefined;
   }
 
   async #redisNowMs(): Promise<number> {

@@ -1,15 +1,17 @@
 /** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
-import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
-import type { Webhooks } from "../webhooks/webhooks.ts";
+import { type Deliverer, type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Queue } from "./queue.ts";
 
 /** Maximum ids in one call, because the next call waits for it. */
 const MAX_IDS = 500;
+/** Milliseconds between polls for webhooks that no replica has leased. */
+const POLL_MS = 1000;
 
-export class QueuedWebhooks implements WebhookStore {
+export class QueuedWebhooks implements WebhookStore, Disposable {
   readonly #queue: Queue;
   #delivered: WebhookKey[] = [];
   #isPolling = false;
+  #timer: ReturnType<typeof setInterval> | undefined;
   #renewedMs = performance.now();
   /** Number of undelivered webhooks of ended predictions at the last poll. */
   count = 0;
@@ -31,8 +33,18 @@ export class QueuedWebhooks implements WebhookStore {
     return Promise.resolve([]);
   }
 
+  deliver(webhooks: Deliverer): void {
+    const { leaseMs } = this.#queue;
+    this.#timer = setInterval(() => void this.poll(webhooks), Math.min(POLL_MS, leaseMs / 3));
+    this.#timer.unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
   /** Claims webhooks, renews the leases of claimed webhooks, and reports delivered webhooks. Called at intervals. Never throws. */
-  async poll(webhooks: Webhooks): Promise<void> {
+  async poll(webhooks: Deliverer): Promise<void> {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
@@ -53,7 +65,7 @@ export class QueuedWebhooks implements WebhookStore {
   }
 
   /** Reports delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends. */
-  async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
+  async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Deliverer): Promise<void> {
     const delivered = this.#delivered.splice(0);
     try {
       for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {

@@ -2,7 +2,7 @@
 import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import { ModelVersion } from "../model-version.ts";
 import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
-import { originOf, type UnfinishedRequest } from "../store.ts";
+import { originOf, type PredictionRequest } from "../request.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
 
 /** The fields of a record in the hash of its prediction, in the order of `recordOf`. */
@@ -82,7 +82,7 @@ export function entryOf(entry: unknown): StreamEntry {
 }
 
 /** A stream entry of an unfinished prediction. */
-export interface ClaimedEntry extends Omit<UnfinishedRequest, "body" | "leftMs" | "deaths" | "model"> {
+export interface ClaimedEntry extends Omit<PredictionRequest, "body" | "leftMs" | "deaths" | "model"> {
   readonly deadlineMs: number;
   /** Size of the body. */
   readonly bytes: number;

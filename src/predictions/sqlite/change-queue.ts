@@ -1,6 +1,7 @@
 /** Changes of stored predictions that wait to be written to the database. */
 import type { EndedRecord } from "../record.ts";
-import type { RetentionLimits, StoredRequest } from "../store.ts";
+import type { PredictionRequest } from "../request.ts";
+import type { RetentionLimits } from "../store.ts";
 import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
 interface Numbered {
@@ -17,7 +18,7 @@ export interface Waiting {
 
 export interface CreateChange extends Numbered {
   readonly op: "create";
-  readonly request: StoredRequest;
+  readonly request: PredictionRequest & { readonly body: string | Uint8Array<ArrayBuffer> };
   /** Name of the file with the body, if the body is large. */
   readonly file: string | undefined;
   /** When the change was queued, in milliseconds of `performance.now()`. */

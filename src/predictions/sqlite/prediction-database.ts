@@ -40,7 +40,7 @@ export interface Sources {
 
 /** Selects unfinished predictions with these sources, and row numbers above `after` and up to `upTo`. */
 export interface Selection {
-  /** Concatenated sources, each as `OWNER SERVER MODEL,`. */
+  /** Concatenated sources, each as `OWNER SERVER,`. */
   readonly sources: string;
   readonly after: number;
   readonly upTo: number;

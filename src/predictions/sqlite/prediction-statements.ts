@@ -51,13 +51,13 @@ export function statements(database: Database) {
       `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
          NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
     ),
-    sources: prepare<RequestSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server, model FROM unfinished"),
+    sources: prepare<RequestSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server FROM unfinished"),
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
          begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
        FROM unfinished WHERE seq > ? AND seq <= ?
-         AND instr(?, substr(id, 1, 1) || ' ' || server || ' ' || model || ',') ORDER BY seq LIMIT 1`,
+         AND instr(?, substr(id, 1, 1) || ' ' || server || ',') ORDER BY seq LIMIT 1`,
     ),
 
     end: prepare<null, [EndRow & { readonly endedMs: number }]>(

@@ -1,7 +1,7 @@
 /** The rows of changes, which go to the database's thread as JSON: one text takes far less time to send than as many objects. */
 
 import { byteLengthOf } from "../large-text.ts";
-import { originText } from "../store.ts";
+import { originText } from "../request.ts";
 import type { Change } from "./change-queue.ts";
 
 /** The row of an unfinished prediction. */
@@ -76,8 +76,6 @@ export interface RequestSource {
   readonly owner: string;
   /** Name of the server that accepted them; empty in rows of old releases. */
   readonly server: string;
-  /** Version of the model that accepted them, `repository@sha256:…`; empty in rows of old releases. */
-  readonly model: string;
 }
 
 /** Number of ended predictions in the database, and the bytes counted for them. */

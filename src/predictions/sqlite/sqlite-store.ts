@@ -11,15 +11,18 @@ import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
 import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
-import {
-  originOf,
-  type PredictionStore,
-  type RequestSource,
-  type RetentionLimits,
-  type StoredRequest,
-  type StoreRole,
-  type UnfinishedRequest,
+import { originOf, type PredictionRequest, storedBody } from "../request.ts";
+import type {
+  Accepted,
+  Claimed,
+  Claimer,
+  RequestSource,
+  RetentionLimits,
+  Store,
+  StoreHindrance,
+  StoreRole,
 } from "../store.ts";
+import { webhookText } from "../webhooks/webhook.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
@@ -57,10 +60,9 @@ interface Live {
   isQueued: boolean;
 }
 
-export class SqliteStore implements PredictionStore {
+export class SqliteStore implements Store {
   readonly webhooks: SqliteWebhooks;
-  isDetached = false;
-  #isClosed = false;
+  #isDetached = false;
   readonly #path: string;
   readonly #server: string;
   readonly #wallClock: () => number;
@@ -112,9 +114,9 @@ export class SqliteStore implements PredictionStore {
     this.#lock = lock;
     this.#thread = new DatabaseThread(databaseOptions, options.newWorker);
     this.#thread.onTended = ({ totals, isDetached }) => {
-      if (isDetached && !this.isDetached)
+      if (isDetached && !this.#isDetached)
         log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
-      this.isDetached = isDetached;
+      this.#isDetached = isDetached;
       this.#writer.totals = totals;
     };
     this.webhooks = new SqliteWebhooks(path, this.#thread);
@@ -133,8 +135,9 @@ export class SqliteStore implements PredictionStore {
     });
   }
 
-  get isUnwritable(): boolean {
-    return this.#writer.isUnwritable;
+  get hindrance(): StoreHindrance | undefined {
+    if (this.#isDetached) return "store";
+    return this.#writer.isUnwritable ? "disk" : undefined;
   }
 
   get retained(): { count: number; bytes: number } {
@@ -142,8 +145,15 @@ export class SqliteStore implements PredictionStore {
     return { count: count + answered.count, bytes: bytes + answered.bytes };
   }
 
-  async create(request: StoredRequest): Promise<void> {
-    const { id, body } = request;
+  async accept(request: PredictionRequest): Promise<Accepted> {
+    const { id, webhook, createdAtMs } = request;
+    await Promise.all([this.#create(request), webhook && this.webhooks.add(id, webhookText(webhook))]);
+    return { createdAtMs };
+  }
+
+  async #create(request: PredictionRequest): Promise<void> {
+    const { id } = request;
+    const body = storedBody(request);
     const live: Live = { begunAtMs: undefined, isQueued: false };
     this.#live.set(id, live);
     let file: string | undefined;
@@ -151,7 +161,7 @@ export class SqliteStore implements PredictionStore {
       if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
       if (this.#live.get(id) === live) {
         live.isQueued = true;
-        await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
+        await this.#writer.create({ request: { ...request, body }, file, begunAtMs: live.begunAtMs });
       }
       // The prediction has ended meanwhile. Its body stays until its outcome is written, in case the process is killed.
       if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
@@ -167,8 +177,9 @@ export class SqliteStore implements PredictionStore {
     this.#setBegun(id, this.#wallClock());
   }
 
-  interrupted(id: string): void {
-    this.#setBegun(id, undefined);
+  release(ids: readonly string[]): Promise<void> {
+    for (const id of ids) if (this.#live.get(id)?.begunAtMs !== undefined) this.#setBegun(id, undefined);
+    return Promise.resolve();
   }
 
   finish(record: EndedRecord): void {
@@ -180,7 +191,7 @@ export class SqliteStore implements PredictionStore {
     if (bytes !== undefined) this.#writer.end(record, bytes);
   }
 
-  async get(id: string): Promise<PredictionRecord | undefined> {
+  async read(id: string): Promise<PredictionRecord | undefined> {
     const known = this.#stored(id);
     if (known !== undefined) {
       await this.#writer.written(id);
@@ -200,7 +211,7 @@ export class SqliteStore implements PredictionStore {
     return (await this.#sources()).sources;
   }
 
-  async *takeOver(isTaken: (source: RequestSource) => boolean, onFull?: () => void): AsyncGenerator<UnfinishedRequest> {
+  async *claim({ isTaken, full, signal }: Claimer): AsyncGenerator<Claimed> {
     const { sources, upTo } = await this.#sources();
     const chosen = sources
       .filter(isTaken)
@@ -209,24 +220,28 @@ export class SqliteStore implements PredictionStore {
     let after = 0;
     while (chosen !== "") {
       const stored = await this.#read(() => this.#thread.call("takeOver", { sources: chosen, after, upTo }));
-      if (stored === undefined || this.#isClosed) return;
+      if (stored === undefined || signal.aborted) return;
       if (stored === "full") {
-        onFull?.();
+        full();
         await Bun.sleep(FULL_MS);
-        if (this.#isClosed) return;
+        if (signal.aborted) return;
         continue;
       }
-      const { row, file, kind, origin, digest, model, ...request } = stored;
+      const { row, file, kind, origin, digest, model, leftMs, body, ...request } = stored;
       after = row;
-      const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
-      if (body === undefined) {
-        log.warn(`The body of prediction ${request.id} is gone from ${this.#files.folder}: it is not begun again.`);
-        this.#writer.drop(request.id);
-        continue;
-      }
+      const facts = { ...request, kind: kindOf(kind), digest: digest || undefined, model: ModelVersion.of(model) };
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
-      const names = { digest: digest || undefined, model: ModelVersion.of(model) };
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names };
+      yield {
+        ...facts,
+        bytes: body.length,
+        deadlineMs: performance.now() + leftMs,
+        load: async () => {
+          const whole = file === null ? body : await this.#read(() => this.#files.read(file));
+          if (whole === undefined)
+            log.error(`The body of prediction ${request.id} is gone from ${this.#files.folder}: it fails`);
+          return whole === undefined ? undefined : { ...facts, body: whole, origin: originOf(origin) };
+        },
+      };
     }
   }
 
@@ -239,7 +254,6 @@ export class SqliteStore implements PredictionStore {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     await this.#writer.stop();
     await this.webhooks.stop();
     try {
@@ -251,11 +265,10 @@ export class SqliteStore implements PredictionStore {
 
   async #sources() {
     const { sources, upTo } = await this.#read(() => this.#thread.call("sources", undefined));
-    const known = sources.map(({ owner, server, model }) => ({
+    const known = sources.map(({ owner, server }) => ({
       owner,
       isOwnServer: server === this.#server,
-      model: ModelVersion.of(model),
-      text: `${owner} ${server} ${model},`,
+      text: `${owner} ${server},`,
     }));
     return { sources: known, upTo };
   }

@@ -40,6 +40,19 @@ export interface WebhookStore {
    * of their ids
    */
   undelivered(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
+  /** Gives the webhooks that other servers leave to this process, from now on. Undefined if no other server has webhooks of this store. */
+  deliver?(deliverer: Deliverer): void;
+  /** Leaves webhooks of this process to other servers. */
+  release?(keys: readonly WebhookKey[]): Promise<void>;
+}
+
+/** The process that delivers webhooks. */
+export interface Deliverer {
+  /** Undelivered webhooks of this process. */
+  readonly predictions: readonly WebhookKey[];
+  readonly hasRoom: boolean;
+  /** Starts sending the last message of an ended prediction. */
+  ended(key: WebhookKey, webhook: Webhook): void;
 }
 
 /** A secret of Standard Webhooks (https://www.standardwebhooks.com): `whsec_` and 24 to 64 bytes in base64. */

@@ -17,9 +17,9 @@ import { newId } from "../ids.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
-import type { PredictionStore } from "../store.ts";
+import type { Store } from "../store.ts";
 import { Progress } from "./progress.ts";
-import { type Webhook, type WebhookKey, type WebhookStore, webhookOf, webhookText } from "./webhook.ts";
+import { type Deliverer, type Webhook, type WebhookKey, type WebhookStore, webhookOf, webhookText } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
 export interface WebhooksOptions {
@@ -64,21 +64,26 @@ interface Waiting extends WebhookKey {
  */
 export function openWebhooks(
   { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: WebhookOptions,
-  { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
+  { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: Store },
 ): Webhooks | undefined {
   if (secrets.length === 0) return undefined;
   const guard = new AddressGuard({ allowPrivate });
   const requests = new GuardedRequests(guard);
-  return new Webhooks({
+  const webhooks = new Webhooks({
     ...options,
     sender: new WebhookSender({ requests, secrets, userAgent: `sconce/${version}`, memory: options.memory }),
     store: store.webhooks,
-    read: (id) => store.get(id),
+    read: async (id) => {
+      await store.written(id);
+      return store.read(id);
+    },
     check: (hostname) => guard.literal(hostname),
   });
+  store.webhooks?.deliver?.(webhooks);
+  return webhooks;
 }
 
-export class Webhooks {
+export class Webhooks implements Deliverer {
   readonly #options: WebhooksOptions;
   /** Undelivered webhooks by id, in the order in which their predictions ended. */
   readonly #waiting = new Map<string, Waiting>();
@@ -213,6 +218,15 @@ export class Webhooks {
   /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
   settled(maxMs: number): Promise<void> {
     return until(() => this.#waiting.size === 0, maxMs);
+  }
+
+  /** Leaves undelivered webhooks to other servers, if there are some with the same store. */
+  async release(): Promise<void> {
+    const release = this.#options.store?.release;
+    if (release === undefined) return;
+    const { predictions } = this;
+    this.stop();
+    await release.call(this.#options.store, predictions);
   }
 
   /** Stops sending. Undelivered webhooks stay in the store for the next process. */

@@ -1,0 +1,263 @@
+/** Claims requests from the store and runs them: requests of dead processes, or requests of a queue that servers share. */
+import { codedError } from "../base/errors.ts";
+import type { FailureReason } from "../base/labels.ts";
+import { log } from "../base/log.ts";
+import { until } from "../base/until.ts";
+import type { Engine } from "../engine/engine.ts";
+import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
+import { noInputs } from "../pipeline/inputs/input-list.ts";
+import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import { type LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
+import { CANCELED } from "./record.ts";
+import { type PredictionRequest, storedBody } from "./request.ts";
+import type { BuildParts } from "./running-build.ts";
+import type { Claimed, RequestSource, Store } from "./store.ts";
+
+export interface ClaimsOptions {
+  readonly store: Store;
+  readonly live: LivePredictions;
+  readonly memory: MemoryAccount;
+  /** Number of fronts of this server. Each front claims an equal share of the predictions that the engine can run. */
+  readonly fronts?: number | undefined;
+  /** Loads the model if it is not loaded. */
+  readonly load?: (() => void) | undefined;
+  /** Whether the hook call that ended the last process is known; then no prediction fails for its deaths. */
+  readonly isCauseKnown?: boolean | undefined;
+  /** Writes the error of a request that can no longer run into the server's log. */
+  readonly onFault?: LivePredictionsOptions["onFault"];
+}
+
+export interface ClaimEvents {
+  readonly onBegun: () => void;
+  readonly onFull: () => void;
+}
+
+/** Error message of a request whose body the store has lost. */
+const LOST = "The server's store lost the request; send it again";
+/** A prediction fails when this number of processes have died while it ran, because it may be the cause. */
+const MAX_DEATHS = 2;
+/** Milliseconds between checks of an engine that is not ready, or of memory that is full. */
+const RETRY_MS = 100;
+/** Milliseconds before a request whose body cannot be loaded goes back to the queue. */
+const GIVE_BACK_MS = 1000;
+/**
+ * A prediction that began this many milliseconds ago counts only a tenth against the capacity, so that short predictions run
+ * beside it.
+ */
+const LONG_MS = 500;
+const LONG_SHARE = 0.1;
+/** Weight of the newest request in `#meanShare`. */
+const MEAN_WEIGHT = 0.2;
+
+/**
+ * The share of one front, in inputs, of a batch of the engine, and of what the server claims at most. Claimed inputs for
+ * three batches keep the device busy.
+ */
+export function capacityOf(
+  { maxBatchSize, instances }: Pick<Engine, "maxBatchSize" | "instances">,
+  fronts: number,
+): { readonly batch: number; readonly most: number } {
+  const batch = maxBatchSize * instances;
+  return { batch: batch / fronts, most: Math.max(8, 3 * batch) / fronts };
+}
+
+export class Claims {
+  readonly #options: ClaimsOptions;
+  readonly #stopping = new AbortController();
+  /** Claimed requests whose bodies are being loaded, by id. */
+  readonly #loading = new Map<string, Claimed>();
+  #claiming: Promise<unknown> = Promise.resolve();
+  /** Moving average of the inputs that a request counts. */
+  #meanShare = 1;
+  /** Called when a prediction has ended, or this process stops. */
+  #wake: () => void = () => {};
+
+  constructor(options: ClaimsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Claims requests and runs them, until no request is left or `stop` is called.
+   * @param events.onBegun called for each request
+   * @param events.onFull called when a full disk interrupts the claims
+   */
+  run(isTaken: (source: RequestSource) => boolean, events: ClaimEvents): Promise<void> {
+    const running = this.#run(isTaken, events);
+    this.#claiming = Promise.allSettled([this.#claiming, running]);
+    return running;
+  }
+
+  /** Called when a prediction has ended: there may be room for another one. */
+  ended(): void {
+    this.#wake();
+  }
+
+  /**
+   * Stops claiming. In a shared queue, other processes get the requests that have not begun at once, and all others after
+   * `maxMs` milliseconds. Otherwise the next process gets the requests that have not ended by then.
+   */
+  async stop(maxMs: number): Promise<void> {
+    const { store, live } = this.#options;
+    this.#stopping.abort();
+    this.#wake();
+    await this.#claiming;
+    if (store.shared !== undefined) {
+      const waiting = [...live].filter(({ hasBegun }) => !hasBegun).map(({ id }) => id);
+      await this.#release([...this.#loading.keys(), ...waiting]);
+    }
+    await until(() => live.size === 0, maxMs);
+    if (live.size === 0) return;
+    const seconds = Math.round(maxMs / 100) / 10;
+    const then = store.shared === undefined ? "" : ": they go back to the queue";
+    log.warn(`${live.size} predictions have not ended within ${seconds} s${then}`);
+    if (store.shared === undefined) await store.release(live.abandon());
+    else await this.#release([...live].map(({ id }) => id));
+  }
+
+  async #run(isTaken: (source: RequestSource) => boolean, { onBegun, onFull }: ClaimEvents): Promise<void> {
+    const { store, load } = this.#options;
+    const isActive = () => this.#isActive;
+    const claimed = store.claim({
+      signal: this.#stopping.signal,
+      get isActive() {
+        return isActive();
+      },
+      isTaken,
+      room: () => this.#room(),
+      lost: (id) => this.#lost(id),
+      canceled: (id) => this.#options.live.get(id)?.end(CANCELED, "canceled"),
+      wanted: () => {
+        if (!this.#stopping.signal.aborted) load?.();
+      },
+      full: onFull,
+    });
+    for await (const each of claimed) {
+      const begun = this.#begin(each);
+      // The bodies of a large database must not all be in memory. A shared queue gives as many as there is room for.
+      if (store.shared === undefined) await begun;
+      onBegun();
+    }
+  }
+
+  async #begin(claimed: Claimed): Promise<void> {
+    const { store, live } = this.#options;
+    const { id } = claimed;
+    this.#loading.set(id, claimed);
+    this.#meanShare += MEAN_WEIGHT * (this.#shareOf(claimed) - this.#meanShare);
+    try {
+      const request = await this.#load(claimed);
+      if (this.#loading.get(id) !== claimed) return;
+      await this.#queue(claimed, request);
+    } catch (error) {
+      if (store.shared === undefined) throw error;
+      // Another process may be able to load the body.
+      await Bun.sleep(GIVE_BACK_MS);
+      if (this.#loading.get(id) === claimed) await this.#release([id]);
+      return;
+    }
+    if (this.#loading.get(id) !== claimed) return live.withdraw(id);
+    this.#loading.delete(id);
+    const begun = live.get(id);
+    if (begun !== undefined) store.shared?.report(begun);
+  }
+
+  /** Queues a claimed request, or ends it with an error. Never throws. @param request undefined if the store has lost the body */
+  async #queue(claimed: Claimed, request: PredictionRequest | undefined): Promise<void> {
+    const { live, memory, isCauseKnown, onFault } = this.#options;
+    const { id, kind, count, bytes, deadlineMs, deaths } = claimed;
+    const { build } = live;
+    const charge = memory.add("bodies", HELD_PER_BYTE * bytes);
+    const accepted = { ...(request ?? { ...claimed, body: "" }), model: request && build.parts.version };
+    const fail = (message: string, reason: FailureReason) => {
+      const failed = live.begin(accepted, { build, inputs: noInputs, bytes, charge, deadlineMs, mustFail: true });
+      failed.end(message, reason);
+      return failed;
+    };
+    if (request === undefined) return void fail(LOST, "stop");
+    if (deaths >= MAX_DEATHS && !isCauseKnown)
+      return void fail(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
+    build.begun();
+    try {
+      const body = storedBody(request);
+      const { inputs } = await build.parts.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>
+        charge.grow(added),
+      );
+      live.begin(accepted, { build, inputs, bytes, charge, deadlineMs });
+    } catch (error) {
+      // The inputs do not match the schema, because the server was restarted with another model.
+      const coded = codedError(error);
+      const failed = fail(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
+      onFault?.(`${nounOf(kind)} ${id}`, coded, failed);
+    } finally {
+      build.ended();
+    }
+  }
+
+  async #load(claimed: Claimed): Promise<PredictionRequest | undefined> {
+    using _body = this.#options.memory.add("bodies", claimed.bytes);
+    return await claimed.load();
+  }
+
+  /** Resolves with the number of requests to claim, once at least this front's share of a batch is free; with 0 at the stop. */
+  async #room(): Promise<number> {
+    const { memory, fronts = 1 } = this.#options;
+    while (!this.#stopping.signal.aborted) {
+      const engine = this.#engine;
+      const isReady = engine?.isReady === true && memory.hasRoom("bodies", 0);
+      if (engine !== undefined && isReady) {
+        const { batch, most } = capacityOf(engine, fronts);
+        const free = most - this.#used();
+        if (free >= batch) return Math.max(1, Math.round(free / this.#meanShare));
+      }
+      await this.#change(isReady ? LONG_MS / 2 : RETRY_MS);
+    }
+    return 0;
+  }
+
+  get #engine(): BuildParts["engine"] {
+    return this.#options.live.build.parts.engine;
+  }
+
+  /** Inputs that this process counts for the requests that it has claimed. */
+  #used(): number {
+    const longMs = performance.now() - LONG_MS;
+    let used = 0;
+    for (const live of this.#options.live) used += (live.createdAtMs < longMs ? LONG_SHARE : 1) * this.#shareOf(live);
+    for (const [id, claimed] of this.#loading)
+      if (this.#options.live.get(id) === undefined) used += this.#shareOf(claimed);
+    return used;
+  }
+
+  /** A prediction with many inputs counts at most a quarter of a batch, so that other predictions run beside it. */
+  #shareOf({ count }: { readonly count: number }): number {
+    const engine = this.#engine;
+    const most = engine === undefined ? 1 : Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
+    return Math.min(count, most);
+  }
+
+  /** Resolves when a prediction ends, at the stop, or after some milliseconds. */
+  async #change(ms: number): Promise<void> {
+    const changed = Promise.withResolvers<void>();
+    this.#wake = changed.resolve;
+    const timer = setTimeout(changed.resolve, ms);
+    await changed.promise;
+    clearTimeout(timer);
+  }
+
+  /** Whether this process can run a request of a shared queue, or still runs one. */
+  get #isActive(): boolean {
+    return this.#engine?.isReady === true || this.#options.live.size > 0;
+  }
+
+  /** Drops a request that another process has claimed or will claim. */
+  #lost(id: string): void {
+    this.#loading.delete(id);
+    this.#options.live.withdraw(id);
+  }
+
+  async #release(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#lost(id);
+    // If this fails, other processes claim the requests when their leases end.
+    await this.#options.store.release(ids).catch(() => {});
+  }
+}

@@ -1,0 +1,213 @@
+/** Stores predictions in a Redis queue that several servers share. */
+import { until } from "../../base/until.ts";
+import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
+import { newId } from "../ids.ts";
+import type { PredictionMetrics } from "../metrics.ts";
+import type { QueueOptions } from "../options.ts";
+import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "../record.ts";
+import { type PredictionRequest, storedBody } from "../request.ts";
+import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreHindrance } from "../store.ts";
+import { FollowedPrediction } from "./followed-prediction.ts";
+import { Leases } from "./leases.ts";
+import { Mailbox } from "./mailbox.ts";
+import { Queue } from "./queue.ts";
+import { QueueState } from "./queue-state.ts";
+import { QueuedWebhooks } from "./queued-webhooks.ts";
+import { parseRedisAddress } from "./redis-address.ts";
+import { isAnswerLost, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
+
+export interface RedisStoreOptions {
+  readonly config: QueueOptions;
+  /** The address in `--queue`. */
+  readonly url: string;
+  /** Name of the queue. */
+  readonly name: string;
+  /** Repository of the model. */
+  readonly repository: string;
+  readonly memory: MemoryAccount;
+  readonly metrics: PredictionMetrics;
+}
+
+interface Cancellation extends RetryEntry {
+  readonly kind: Kind;
+  readonly id: string;
+}
+
+/** When a prediction has waited for this many milliseconds, further servers load the model. */
+const UNCLAIMED_MS = 1000;
+/** Milliseconds for which the start waits for Redis. Then the server starts without it. */
+const START_MS = 2000;
+/** Milliseconds in which the process that runs a canceled prediction can report its outputs. Then it ends without outputs. */
+const CANCEL_MS = 1000;
+/** Maximum cancellations that wait for Redis. Further predictions of disconnected clients run to their end. */
+const MAX_CANCELLATIONS = 10_000;
+
+export class RedisStore implements Store, SharedStore {
+  readonly webhooks: QueuedWebhooks;
+  readonly shared: SharedStore = this;
+  /** Redis evicts predictions by their time to live, and nobody counts them. */
+  readonly retained = { count: 0, bytes: 0 };
+  readonly #links = new DisposableStack();
+  readonly #queue: Queue;
+  readonly #mailbox: Mailbox;
+  readonly #state: QueueState;
+  readonly #leases: Leases;
+  readonly #memory: MemoryAccount;
+  readonly #followed = new Map<string, FollowedPrediction>();
+  /** Cancellations of predictions whose ids no client has: the client disconnected, or the answer of Redis was lost. */
+  readonly #cancellations: RetryQueue<Cancellation>;
+  readonly #connected = Promise.withResolvers<void>();
+
+  /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
+  constructor({ config, url, name, repository, memory, metrics }: RedisStoreOptions) {
+    const linkOptions: Omit<RedisLinkOptions, "use" | "onReady"> = {
+      address: parseRedisAddress(url),
+      onFault: (fault) => metrics.queueFailed(fault),
+    };
+    const openLink = () => this.#links.use(new RedisLink({ ...linkOptions, use: "blocking" }));
+    const largeLinkReady = Promise.withResolvers<void>();
+    const onReady = () => {
+      void Promise.all([this.#state.poll(), largeLinkReady.promise]).then(() => this.#connected.resolve());
+      void this.#leases.renew();
+    };
+    const link = this.#links.use(new RedisLink({ ...linkOptions, onReady }));
+    const largeLink = this.#links.use(new RedisLink({ ...linkOptions, use: "large", onReady: largeLinkReady.resolve }));
+    const queue = new Queue({
+      link,
+      largeLink,
+      repository,
+      name,
+      node: newId(""),
+      leaseMs: 1000 * config.queueLease,
+      retentionMs: 1000 * config.retainAge,
+      limits: config,
+      deliversWebhooks: config.webhookSecret.length > 0,
+    });
+    this.#memory = memory;
+    this.#queue = queue;
+    this.#mailbox = new Mailbox({ queue, link: openLink() });
+    this.#state = new QueueState(queue, this.#mailbox);
+    this.#leases = new Leases({ queue, mailbox: this.#mailbox, openLink, memory, metrics });
+    this.webhooks = new QueuedWebhooks(queue);
+    this.#cancellations = new RetryQueue({ send: (batch) => queue.cancelAll(batch), maxCount: MAX_CANCELLATIONS });
+    this.#mailbox.listen({
+      ended: (record) => void this.#followed.get(record.id)?.ended(record),
+      events: (id) => void this.#followed.get(id)?.readEvents(),
+      endedLong: (id) => void this.#followed.get(id)?.poll(0),
+    });
+    this.#state.isWorker = () => this.#leases.isActive;
+    this.#state.onTick(() => this.#tick());
+  }
+
+  get hindrance(): StoreHindrance | undefined {
+    if (!this.#state.isConnected) return "queue";
+    return this.#state.facts.isFull ? "full" : undefined;
+  }
+
+  get facts(): SharedStore["facts"] {
+    return this.#state.facts;
+  }
+
+  get waitMs(): number {
+    return this.#state.waitMs;
+  }
+
+  newId(): string {
+    return this.#queue.newId();
+  }
+
+  async accept(request: PredictionRequest): Promise<Accepted | Full> {
+    const { id, kind, digest, timeoutMs, isWaitedFor = false, isWatched } = request;
+    const body = storedBody(request);
+    try {
+      if (isWatched) this.#queue.events.expect(id);
+      const created = await this.#queue.create({ ...request, body, bytes: body.length, isWaitedFor });
+      if (!("limit" in created)) this.#followed.get(id)?.accepted();
+      return created;
+    } catch (error) {
+      // The client gets an error, but Redis may have the prediction, which nobody would read.
+      if (isAnswerLost(error) && digest === undefined) this.abandon(kind, id, performance.now() + timeoutMs);
+      throw error;
+    }
+  }
+
+  claim(claimer: Claimer): AsyncIterable<Claimed> {
+    return this.#leases.claim(claimer);
+  }
+
+  begun(): void {}
+
+  release(ids: readonly string[]): Promise<void> {
+    return this.#leases.release(ids);
+  }
+
+  finish(record: EndedRecord): void {
+    this.#leases.finish(record);
+  }
+
+  written(id: string): Promise<void> {
+    return this.#leases.written(id);
+  }
+
+  read(id: string): Promise<PredictionRecord | undefined> {
+    return this.#queue.read(id, { isAwaited: false });
+  }
+
+  flush(): Promise<void> {
+    return this.#leases.flush();
+  }
+
+  report(...[live]: Parameters<SharedStore["report"]>): void {
+    this.#leases.report(live);
+  }
+
+  follow(id: string): FollowedPrediction {
+    let followed = this.#followed.get(id);
+    if (followed === undefined) {
+      const onUnused = () => this.#followed.delete(id);
+      followed = new FollowedPrediction(id, { queue: this.#queue, memory: this.#memory, onUnused });
+      this.#followed.set(id, followed);
+    }
+    return followed.shared();
+  }
+
+  async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
+    using followed = this.follow(id);
+    const record = await this.#queue.cancel(kind, id, false);
+    if (record === undefined || hasEnded(record)) return record;
+    await Promise.race([new Promise<void>((resolve) => followed.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
+    return (followed.isOver ? followed.record : undefined) ?? this.#queue.cancel(kind, id, true);
+  }
+
+  abandon(kind: Kind, id: string, expiresMs: number): void {
+    this.#cancellations.add({ kind, id, bytes: 0, expiresMs });
+  }
+
+  async ready(): Promise<void> {
+    await Promise.race([this.#connected.promise, Bun.sleep(START_MS)]);
+  }
+
+  async leave(maxMs: number): Promise<void> {
+    await this.#leases.leave();
+    await this.#state.poll();
+    const hasWorkers = this.#state.facts.workers > 0 && this.#state.isConnected;
+    await until(() => this.#followed.size === 0, hasWorkers ? maxMs : 0);
+    for (const followed of this.#followed.values()) followed.release();
+  }
+
+  close(): Promise<void> {
+    this.#mailbox.stop();
+    this.#state.stop();
+    this.#leases[Symbol.dispose]();
+    this.webhooks[Symbol.dispose]();
+    this.#links[Symbol.dispose]();
+    return Promise.resolve();
+  }
+
+  #tick(): void {
+    for (const followed of this.#followed.values()) void followed.poll();
+    const { waiting, workers, ageMs } = this.#state.facts;
+    if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) this.#leases.wanted();
+  }
+}
