@@ -85,7 +85,7 @@ const rooms: Readonly<Record<string, Room>> = {
   pipeline: {
     imports: "base author machine package engine pipeline/memory pipeline/inputs",
     doors: `
-      captured-console client difference drain-rate fetcher golden hook-cell hooks inputs/bodies inputs/body
+      captured-console client difference drain-rate fetcher flow-credits golden hook-cell hooks inputs/bodies inputs/body
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-size inputs/large-bodies
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,

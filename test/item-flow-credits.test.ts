@@ -10,9 +10,12 @@ import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import { ItemList } from "../src/pipeline/item-list.ts";
 import { ItemPipeline } from "../src/pipeline/item-pipeline.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
+import { slots } from "../src/server/metrics/counts.ts";
+import { Metrics } from "../src/server/metrics/metrics.ts";
 import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-engine.ts";
 
 const COUNT = 200;
+const limits = { maxReadyBytes: 2 ** 28, maxFetches: 32 };
 
 test("a tensor is charged three times until its batch has ended, which limits the number of prepared items", () => {
   // With a clock that stands still, the flow never has to yield to the event loop.
@@ -28,11 +31,7 @@ test("a tensor is charged three times until its batch has ended, which limits th
   const engine = new HeldEngine();
   // 0.55 of this memory is for tensors.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher), {
-    maxReadyBytes: 2 ** 28,
-    maxFetches: 32,
-    memory,
-  });
+  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher), { ...limits, memory });
   const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
   flow.run(few);
   expect(memory.parts.tensors).toBe(10 * 3 * 4000);
@@ -66,6 +65,29 @@ test("two batches are prepared ahead; a prediction that comes later has the next
   expect(lists.map((list) => held.itemsOf(list).length)).toEqual([0, 0]);
   held.engine.listener?.dispatched(held.itemsOf(large).slice(0, 3));
   expect(lists.map((list) => held.itemsOf(list).length)).toEqual([1, 1]);
+});
+
+test("fronts divide the two batches: each has its part, and one front uses what the others leave", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  const rows = [0, 1].map(() => new Float64Array(slots.length));
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const [first, second] = [0, 1].map((row) => {
+    const [engine, inFronts] = [new HeldEngine(), new Metrics(rows, row)];
+    const flow = new ItemFlow(engine, new ItemPipeline(opened(anyModel), fetcher), { ...limits, fronts: 2, inFronts });
+    const list = new ItemList(inputs(10_000), { succeeded() {}, failed() {} });
+    return { engine, flow, list };
+  });
+  if (first === undefined || second === undefined) throw new Error("two fronts");
+  const batch = first.engine.maxBatchSize;
+  first.flow.run(first.list);
+  expect(first.flow.credits.ready.items).toBe(2 * batch);
+  second.flow.run(second.list);
+  expect(second.flow.credits.ready.items).toBe(batch);
+  first.engine.listener?.dispatched(first.engine.items.slice(0, batch));
+  expect(first.flow.credits.ready.items).toBe(batch);
+  first.flow.end(first.list);
+  second.engine.listener?.dispatched(second.engine.items.slice(0, 1));
+  expect(second.flow.credits.ready.items).toBe(2 * batch);
 });
 
 test("while two large predictions take turns, the one of a key with share 3 prepares three inputs for each of the other", () => {

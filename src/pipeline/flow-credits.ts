@@ -1,4 +1,7 @@
-/** Limits the inputs that have begun and have no output yet, by count and bytes. */
+/**
+ * Limits the inputs that have begun and have no output yet, by count and bytes. The fronts of a server divide the limits:
+ * each front may use its part, and what the others leave.
+ */
 
 import type { ItemList, ListItem } from "./item-list.ts";
 import type { Charge } from "./memory/charge.ts";
@@ -11,10 +14,20 @@ const MAX_PREPARING = 512;
 const READY_BATCHES = 2;
 const MIN_READY = 8;
 
+/** Items that the fronts of a server have in the engine's queue, and bytes that they hold for it. */
+export interface ReadyInFronts {
+  /** Adds to the counts of this front. */
+  addReady(items: number, bytes: number): void;
+  /** The counts of the other fronts. */
+  readonly readyElsewhere: { readonly items: number; readonly bytes: number };
+}
+
 interface FlowCreditsOptions {
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
   readonly maxReadyBytes: number;
+  readonly fronts: number;
+  readonly inFronts?: ReadyInFronts | undefined;
   readonly memory: MemoryAccount;
   /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly itemBytes: number | undefined;
@@ -57,7 +70,7 @@ export class FlowCredits {
     return this.running || this.#used;
   }
 
-  /** Most items that may wait in the engine's queue. */
+  /** Most items of all fronts that may wait in the engine's queue. */
   get maxReady(): number {
     const batchItems = this.#options.batchItems();
     return this.areBatchesLong ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
@@ -65,7 +78,7 @@ export class FlowCredits {
 
   /** Whether one more input may begin. */
   get areLeft(): boolean {
-    if (this.ready.items >= this.maxReady || this.#preparing >= MAX_PREPARING) return false;
+    if (this.#isFull("items", this.ready.items, this.maxReady) || this.#preparing >= MAX_PREPARING) return false;
     return this.#used === 0 || this.#hasBytes();
   }
 
@@ -81,12 +94,18 @@ export class FlowCredits {
     return this.ready.items + this.#preparing + this.#finishing;
   }
 
+  #isFull(unit: "items" | "bytes", used: number, most: number): boolean {
+    const { fronts, inFronts } = this.#options;
+    if (used < most / fronts) return false;
+    return used + (inFronts?.readyElsewhere[unit] ?? 0) >= most;
+  }
+
   #hasBytes(): boolean {
     const { memory, onRoom, maxReadyBytes } = this.#options;
     // Before the first item its size is unknown, so the count is limited.
     if (this.#expectedBytes === undefined && this.#preparing >= this.maxReady) return false;
     const coming = this.#preparing * (this.#expectedBytes ?? 0);
-    if (this.ready.bytes + coming >= maxReadyBytes) return false;
+    if (this.#isFull("bytes", this.ready.bytes + coming, maxReadyBytes)) return false;
     if (memory.hasRoom("tensors", HELD_PER_TENSOR_BYTE * (coming + (this.#expectedBytes ?? 0)))) return true;
     memory.onceRoom(onRoom);
     return false;
@@ -158,14 +177,14 @@ export class FlowCredits {
     list.finishing += change;
     list.rowBytes += change * bytes;
     this.#finishing += change;
-    this.ready.bytes += change * bytes;
+    this.#addReady(0, change * bytes);
     this.#charge.grow(change * bytes);
   }
 
   /** Adds bytes of fetched files to a prediction; a negative number subtracts them. */
   holdFiles(list: ItemList, bytes: number): void {
     list.bytes += bytes;
-    this.ready.bytes += bytes;
+    this.#addReady(0, bytes);
   }
 
   /**
@@ -175,8 +194,7 @@ export class FlowCredits {
   clear(list: ItemList): void {
     this.unsent -= list.unsent;
     this.running -= list.running;
-    this.ready.items -= list.ready;
-    this.ready.bytes -= list.bytes;
+    this.#addReady(-list.ready, -list.bytes);
     this.#preparing -= list.preparing;
     this.#separate.ready -= list.separateReady;
     this.#separate.running -= list.separateRunning;
@@ -197,8 +215,7 @@ export class FlowCredits {
   #queue({ lane, bytes, isSeparate }: ListItem, change: 1 | -1): void {
     lane.ready += change;
     lane.bytes += change * bytes;
-    this.ready.items += change;
-    this.ready.bytes += change * bytes;
+    this.#addReady(change, change * bytes);
     if (!isSeparate) return;
     lane.separateReady += change;
     this.#separate.ready += change;
@@ -212,6 +229,12 @@ export class FlowCredits {
     if (!isSeparate) return;
     lane.separateRunning += change;
     this.#separate.running += change;
+  }
+
+  #addReady(items: number, bytes: number): void {
+    this.ready.items += items;
+    this.ready.bytes += bytes;
+    this.#options.inFronts?.addReady(items, bytes);
   }
 
   #sent(list: ItemList): void {

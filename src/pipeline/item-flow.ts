@@ -11,7 +11,7 @@ import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import type { Sender } from "./client.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { type FetchOptions, fetchFiles } from "./fetched-files.ts";
-import { FlowCredits } from "./flow-credits.ts";
+import { FlowCredits, type ReadyInFronts } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
@@ -24,6 +24,10 @@ export interface ItemFlowLimits {
   /** Limit in bytes for tensors and files that wait for a batch, and for rows that wait for `postprocess`. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;
+  /** Number of fronts that send items to the engine. Default: 1. */
+  readonly fronts?: number;
+  /** The counts of all fronts. Default: this front is the only one. */
+  readonly inFronts?: ReadyInFronts | undefined;
   /** Counts memory for the limit of the server. Default: unlimited. */
   readonly memory?: MemoryAccount;
   /** Gets the time of each stage of an input. */
@@ -81,6 +85,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits = new FlowCredits({
       batchItems,
       maxReadyBytes: limits.maxReadyBytes,
+      fronts: limits.fronts ?? 1,
+      inFronts: limits.inFronts,
       memory: this.#memory,
       itemBytes: pipeline.declaredBytes,
       onRoom: () => this.#begin(),

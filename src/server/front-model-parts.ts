@@ -68,7 +68,11 @@ export async function openBuild(
   const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
   const parts = { served, packaged, model, hooks, decoder, bodies };
   const { engine, pipeline } = running ?? {};
-  const flow = running && new ItemFlow(running.engine, running.pipeline, { ...config, memory, observer: metrics });
+  const { maxReadyBytes, maxFetches } = config;
+  const fronts = start.count;
+  const inFronts = fronts > 1 ? metrics : undefined;
+  const limits = { maxReadyBytes, maxFetches, fronts, inFronts, memory, observer: metrics };
+  const flow = running && new ItemFlow(running.engine, running.pipeline, limits);
   const runs = new RunningBuild({ flow, pipeline, engine, bodies, version, maxInputs: maxInputsOf(model, config) });
   return { ...parts, running, flow, runs };
 }

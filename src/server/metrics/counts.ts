@@ -77,6 +77,9 @@ const outcomes = [{ status: "success" }, ...failureReasons.map((reason) => ({ st
 
 /** Index of each metric's first number. Outcomes are in this order: success, then `failureReasons`. */
 export const places = {
+  /** Items in the engine's queue, and bytes held for it. Not scraped: the fronts of a server read each other's. */
+  readyItems: slots.push("ready") - 1,
+  readyBytes: slots.push("ready") - 1,
   predictions: counter(
     "sconce_predictions_total",
     "Predictions that ended, by outcome, and why they failed.",

@@ -19,6 +19,7 @@ import {
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
 import type { Family, Labels, MetricsText, RequestMetrics } from "../../http/metrics.ts";
+import type { ReadyInFronts } from "../../pipeline/flow-credits.ts";
 import type { EndedPrediction, PredictionMetrics } from "../../predictions/metrics.ts";
 import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";
 import { processFamilies } from "./processes.ts";
@@ -38,7 +39,7 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics, MetricsText {
+export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics, RequestMetrics, MetricsText {
   readonly #own: Float64Array;
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;
@@ -51,6 +52,8 @@ export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics
   constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
     this.#rows = rows;
     this.#own = rows[row] ?? new Float64Array(slots.length);
+    // A front that was killed has left its items.
+    this.#own.fill(0, places.readyItems, places.readyBytes + 1);
   }
 
   ran({ size, waitMs, runMs, cause }: BatchRun): void {
@@ -82,6 +85,21 @@ export class Metrics implements BatchObserver, PredictionMetrics, RequestMetrics
 
   took(stage: Stage, ms: number): void {
     observe(this.#own, stagePlaces.get(stage) ?? 0, seconds, ms / 1000);
+  }
+
+  addReady(items: number, bytes: number): void {
+    add(this.#own, places.readyItems, items);
+    add(this.#own, places.readyBytes, bytes);
+  }
+
+  get readyElsewhere(): { readonly items: number; readonly bytes: number } {
+    const elsewhere = { items: 0, bytes: 0 };
+    for (const row of this.#rows) {
+      if (row === this.#own) continue;
+      elsewhere.items += row[places.readyItems] ?? 0;
+      elsewhere.bytes += row[places.readyBytes] ?? 0;
+    }
+    return elsewhere;
   }
 
   queueFailed(reason: QueueFault): void {
