@@ -1,12 +1,8 @@
 /** Malicious multipart forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
-import { readBody } from "../src/http/body-reader.ts";
 import { inputsOfForm, partsOf } from "../src/http/form-body.ts";
-import { Uploads } from "../src/http/uploads.ts";
 import { expectedKinds } from "../src/pipeline/inputs/expected-kinds.ts";
-import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
 const expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
@@ -16,31 +12,6 @@ function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayB
   const parts = dispositions.map((each) => `--b\r\nContent-Disposition: form-data; ${each}\r\n\r\n${value}\r\n`);
   return new TextEncoder().encode(`${parts.join("")}--b--`);
 }
-
-/** 9,998 parts. The name of each part is a path of 32 levels. */
-const deep = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}${".a".repeat(31)}`));
-
-test("the number of fields in all parts of a form is limited", async () => {
-  const taken: number[] = [];
-  const reading = inputsOfForm([deep.slice()], "b", expected, (bytes) => taken.push(bytes));
-  expect(await reading.catch((error: unknown) => error)).toMatchObject({
-    problem: {
-      code: "body_too_large",
-      detail: "a form may have at most 30000 different places in the names of its parts",
-    },
-  });
-  expect(taken).toHaveLength(30_000);
-});
-
-test("memory for the fields of a form is charged while the form is read", async () => {
-  // This memory suffices for the body, but not for all fields of the form.
-  const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
-  const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
-  const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });
-  const limits = { maxBytes: 2 ** 30, memory, uploads: new Uploads(memory) };
-  expect(await failureOf(readBody(request, limits))).toMatchObject({ code: "queue_full", refusal: "memory" });
-  expect(memory.used).toBe(0);
-});
 
 test("the number of parameters of a part is limited", async () => {
   const headOf = (parameters: number) => `name=numbers${";a=a".repeat(parameters)}`;
@@ -52,7 +23,7 @@ test("the number of parameters of a part is limited", async () => {
 });
 
 test("the event loop turns while a form with many parts is read", async () => {
-  const form = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}.numbers; filename="${"n".repeat(1000)}"`));
+  const form = formOf(Array.from({ length: 9998 }, () => `name=numbers; filename="${"n".repeat(1000)}"`));
   using turns = loopTurns();
   const body = await inputsOfForm([form], "b", expected);
   expect([typeof body, turns.count > 3]).toEqual(["object", true]);

@@ -48,11 +48,8 @@ export async function readBody(
       if (!(chunks instanceof Uint8Array)) return { body: chunks, bytes, charge };
       return { body: bytes > TURN_BYTES ? [chunks] : utf8(chunks), bytes, charge };
     }
-    using formMemory = limits.memory.add("bodies", 0);
     const parts = chunks instanceof Uint8Array ? [chunks] : chunks;
-    const body = await inputsOfForm(parts, boundary, decoder?.expected ?? anything, (added) => {
-      formMemory.mustGrow(added);
-    });
+    const body = await inputsOfForm(parts, boundary, decoder?.expected ?? anything);
     const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
     charge.mustGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes));
     return { body, bytes: jsonBytes, charge };

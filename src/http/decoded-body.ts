@@ -1,13 +1,11 @@
 /** Decompresses a request body chunk by chunk, since a small compressed body may have a huge content. */
 import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
+import { SconceError } from "../base/errors.ts";
 import { ProblemError } from "./problem.ts";
 
 /** `chunkSize`: bytes of output that zlib decompresses in one task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
-
-/** Compressed bytes that must arrive before a decoder is created, since a decoder takes memory even while its client sends nothing. */
-const MIN_ENCODED_BYTES = 1024;
 
 /** Memory of a decoder without its input and output. zstd and Brotli measured 63 kB before the first byte of content. */
 export const DECODER_BYTES = 128 * 1024;
@@ -49,66 +47,39 @@ export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Gr
     const headers = { "Accept-Encoding": known };
     throw new ProblemError({ code: "unsupported_media_type", detail, headers });
   }
-  return (body, grow) => new DecodedChunks(body, { name, decoder, grow });
+  return (body, grow) => {
+    const content = decoded(body, decoder, grow);
+    return {
+      read: () =>
+        content.next().catch((cause: unknown) => {
+          if (cause instanceof SconceError) throw cause;
+          const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
+          throw new ProblemError({ code: "body_unreadable", detail }, { cause });
+        }),
+      async cancel() {
+        await body.cancel();
+        await content.return(undefined);
+      },
+    };
+  };
 }
 
-interface Decoding {
-  readonly name: string;
-  readonly decoder: () => Transform;
-  readonly grow: Grow;
-}
-
-class DecodedChunks implements BodyChunks {
-  readonly #body: BodyChunks;
-  readonly #decoding: Decoding;
-  #content: (Readable & AsyncIterable<Uint8Array>) | undefined;
-  #chunks: AsyncIterator<Uint8Array> | undefined;
-
-  constructor(body: BodyChunks, decoding: Decoding) {
-    this.#body = body;
-    this.#decoding = decoding;
-  }
-
-  async read() {
-    const { name, decoder, grow } = this.#decoding;
-    if (this.#chunks === undefined) {
-      const first = await this.#firstChunks();
-      grow(DECODER_BYTES);
-      this.#content = pipeline(Readable.from(this.#encoded(first)), decoder(), () => {});
-      this.#chunks = this.#content[Symbol.asyncIterator]();
-    }
-    try {
-      const { done, value } = await this.#chunks.next();
-      // Copies the chunk: zlib may give two chunks in one ArrayBuffer, and callers transfer the buffer of a chunk to a thread.
-      return done ? { done } : { value: new Uint8Array(value) };
-    } catch (cause) {
-      const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
-      throw new ProblemError({ code: "body_unreadable", detail }, { cause });
-    }
-  }
-
-  async cancel(): Promise<void> {
-    this.#content?.destroy();
-    await this.#body.cancel();
-  }
-
-  async #firstChunks(): Promise<Uint8Array[]> {
-    const chunks: Uint8Array[] = [];
-    for (let bytes = 0; bytes < MIN_ENCODED_BYTES; ) {
-      const { value } = await this.#body.read();
-      if (value === undefined) break;
-      bytes += value.length;
-      chunks.push(value);
-    }
-    return chunks;
-  }
-
-  async *#encoded(first: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-    yield* first;
+/** Yields the content in pieces, each of them only when it is read. */
+async function* decoded(
+  body: BodyChunks,
+  decoder: () => Transform,
+  grow: Grow,
+): AsyncGenerator<Uint8Array<ArrayBuffer>, undefined> {
+  grow(DECODER_BYTES);
+  const encoded = async function* () {
     for (;;) {
-      const { value } = await this.#body.read();
+      const { value } = await body.read();
       if (value === undefined) return;
       yield value;
     }
-  }
+  };
+  const content: AsyncIterable<Uint8Array> = pipeline(Readable.from(encoded()), decoder(), () => {});
+  // Copies each piece: zlib may give two pieces in one ArrayBuffer, and callers transfer the buffer of a piece to a thread.
+  for await (const piece of content) yield new Uint8Array(piece);
+  return undefined;
 }

@@ -1,8 +1,6 @@
-/** Converts a form (RFC 7578) to a JSON list of inputs. */
+/** Converts a form (RFC 7578) to a JSON list with one input. */
 import { isDataUrl } from "../author/data-url.ts";
 import { isEssence, mediaTypeOf } from "../author/media-type.ts";
-import type { SconceError } from "../base/errors.ts";
-import { pointerTo } from "../base/json.ts";
 import type { SchemaNode } from "../base/schemas/json-schema.ts";
 import { Turn } from "../base/turn.ts";
 import { type Body, LARGE_BYTES } from "../pipeline/inputs/body.ts";
@@ -10,93 +8,69 @@ import { anything, hasOnlyDataUrls, takes } from "../pipeline/inputs/expected-ki
 import { inputsInvalid, utf8 } from "../pipeline/inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";
 
-/** Maximum depth of a part's name: `box.0` has depth 2. */
-const MAX_LEVELS = 32;
-/** Maximum number of different fields and list elements that the part names of one form address. */
-const MAX_PLACES = 30_000;
-/** Bytes of memory of one field or list element in the tree of a form; 350 were measured. */
-const PLACE_BYTES = 400;
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/** A field or list element that part names address, such as `box.0`. `within` has the fields or elements inside it, by name. */
-interface Place {
-  readonly values: Value[];
-  readonly within: Map<string, Place>;
-}
-
-/** The tree of all fields and elements that the part names of a form address. */
-class Places {
-  readonly root: Place = { values: [], within: new Map() };
-  readonly #take: (bytes: number) => void;
-  #count = 0;
-
-  constructor(take: (bytes: number) => void) {
-    this.#take = take;
-  }
-
-  /**
-   * Adds a value at the path `names`.
-   * @throws ProblemError 413 for too many fields; the error of the constructor's `take`
-   */
-  add(names: readonly string[], value: Value): void {
-    let place = this.root;
-    for (const name of names) {
-      const known = place.within.get(name);
-      const next = known ?? this.#made();
-      if (known === undefined) place.within.set(name, next);
-      place = next;
-    }
-    place.values.push(value);
-  }
-
-  #made(): Place {
-    if (++this.#count > MAX_PLACES) throw formTooLarge(`${MAX_PLACES} different places in the names of its parts`);
-    this.#take(PLACE_BYTES);
-    return { values: [], within: new Map() };
-  }
-}
-
 /**
- * Converts a form to JSON. The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, the form
- * has several inputs, and the numbers are their indices. A file becomes a data URL; a JSON file becomes JSON where the schema takes no text. For
- * other parts, the schema decides between a JSON string and JSON. A file field that the user left empty is absent.
+ * Converts a form to JSON. The name of a part is a field of the input; parts with the same name are a list. An input that is no object is one part of any
+ * name. A file becomes a data URL; a JSON file becomes JSON where the schema takes no text. For other parts, the schema decides between a JSON string and
+ * JSON. A file field that the user left empty is absent.
  *
- * @param expected the kinds of JSON values that one input accepts
- * @param take called with bytes of memory that the conversion needs until it ends; throws if none is free
- * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 400 or 413; the error of `take`
+ * @param expected the kinds of JSON values that an input accepts
+ * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 400 or 413
  */
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],
   boundary: string,
   expected: SchemaNode,
-  take: (bytes: number) => void = () => {},
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
   const turn = new Turn();
-  const places = new Places(take);
-  let isLeftEmpty = false;
+  const fields = new Map<string, Value[]>();
   for (const { name, value } of partsOf(bytes, boundary)) {
-    if (typeof value !== "string" && value.isLeftEmpty) {
-      isLeftEmpty = true;
-      continue;
-    }
-    const names = name.split(/[.[\]]+/).filter((each) => each !== "");
-    if (names.length === 0 || names.length > MAX_LEVELS)
-      throw misplaced([], `a part has the name ${JSON.stringify(name.slice(0, 100))}`);
-    places.add(names, value);
+    // Some clients write `names[]` for the elements of a list.
+    const field = name.replace(/\[\]$/, "");
+    if (field === "") throw inputsInvalid([{ pointer: "", detail: `a part has the name ${JSON.stringify(name)}` }]);
+    const values = fields.get(field) ?? [];
+    if (typeof value === "string" || !value.isLeftEmpty) values.push(value);
+    fields.set(field, values);
     if (turn.isOver) await turn.next();
   }
-  const { root } = places;
-  // A form whose only fields were left empty is one input without fields.
-  const hasSeveral =
-    !(isLeftEmpty && root.within.size === 0) && [...root.within.keys()].every((name) => /^\d+$/.test(name));
-  return bodyOf(hasSeveral ? numbered(root, () => expected, []) : inList(jsonOf(root, expected, ["0"])), turn);
+  return bodyOf(inList(inputOf(fields, expected)), turn);
 }
 
 type Pieces = Generator<Value>;
+
+/** Yields the input as pieces of JSON text and files. bodyOf() replaces the files by data URLs. */
+function* inputOf(fields: ReadonlyMap<string, readonly Value[]>, expected: SchemaNode): Pieces {
+  const [first, ...others] = fields.values();
+  if (first !== undefined && others.length === 0 && !takes(expected, "object")) {
+    yield* fieldOf(first, expected);
+    return;
+  }
+  yield "{";
+  let comma = "";
+  for (const [name, values] of fields) {
+    if (values.length === 0) continue;
+    yield `${comma}${JSON.stringify(name)}:`;
+    yield* fieldOf(values, expected.field(name) ?? anything);
+    comma = ",";
+  }
+  yield "}";
+}
+
+function* fieldOf(parts: readonly Value[], expected: SchemaNode): Pieces {
+  const isList = takes(expected, "array");
+  const isText = takesText(expected) || (isList && takesText(expected.element(0)));
+  const values = parts.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
+  const [first = ""] = values;
+  const isNull = first === "null" && takes(expected, "null") && !takesText(expected.element(0));
+  const isElement = isList && !isString(first, expected) && !isJsonList(first) && !isNull;
+  if (values.length === 1 && !isElement) yield* valueJson(first, expected);
+  else yield* inList(listed(values.map((value, i) => valueJson(value, expected.element(i)))));
+}
 
 function* inList(pieces: Pieces): Pieces {
   yield "[";
@@ -104,48 +78,11 @@ function* inList(pieces: Pieces): Pieces {
   yield "]";
 }
 
-/** Yields an input as pieces of JSON text and files. bodyOf() replaces the files by data URLs. */
-function* jsonOf(place: Place, expected: SchemaNode, path: readonly string[]): Pieces {
-  const { within } = place;
-  const isList = takes(expected, "array");
-  const isText = takesText(expected) || (isList && takesText(expected.element(0)));
-  const values = place.values.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
-  const [first] = values;
-  if (within.size === 0 && first !== undefined) {
-    const isNull = first === "null" && takes(expected, "null") && !takesText(expected.element(0));
-    const isElement = isList && !isString(first, expected) && !isJsonList(first) && !isNull;
-    if (values.length === 1 && !isElement) yield* valueJson(first, expected);
-    else yield* inList(listed(values.map((value, i) => valueJson(value, expected.element(i)))));
-    return;
-  }
-  if (values.length > 0) throw misplaced(path, "parts lie both at this place and in it");
-  if (isList && !takes(expected, "object")) {
-    yield* numbered(place, (index) => expected.element(index), path);
-    return;
-  }
-  yield "{";
-  let comma = "";
-  for (const [name, field] of within) {
-    yield `${comma}${JSON.stringify(name)}:`;
-    yield* jsonOf(field, expected.field(name) ?? anything, [...path, name]);
-    comma = ",";
-  }
-  yield "}";
-}
-
 function* listed(all: readonly Pieces[]): Pieces {
   for (const [i, pieces] of all.entries()) {
     if (i > 0) yield ",";
     yield* pieces;
   }
-}
-
-/** Yields the elements of a list, whose parts are numbered. */
-function* numbered({ within }: Place, schemaOf: (index: number) => SchemaNode, path: readonly string[]): Pieces {
-  const elements = [...within].sort(([a], [b]) => Number(a) - Number(b));
-  if (elements.some(([name], i) => name !== String(i)))
-    throw misplaced(path, "expected parts numbered from 0, each once");
-  yield* inList(listed(elements.map(([name, element], i) => jsonOf(element, schemaOf(i), [...path, name]))));
 }
 
 /**
@@ -215,10 +152,6 @@ async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
   return chunks.length === 0 ? text : [...chunks, encoder.encode(text)];
 }
 
-function misplaced(path: readonly string[], detail: string): SconceError {
-  return inputsInvalid([{ pointer: pointerTo(path), detail }]);
-}
-
 /** Maximum number of parts. Even empty parts above this number would take seconds. */
 const MAX_PARTS = 10_000;
 /** Maximum size of the headers of one part. Browsers send about 200 bytes; a file name may have a kilobyte. */
@@ -261,14 +194,12 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
     // The search begins at the last line break of the headers: in an empty part, the delimiter may begin there.
     const end = blank < 0 ? -1 : body.indexOf(delimiter, blank + 2);
     if (end < 0 || blank - at > MAX_HEAD_BYTES) throw notForm();
-    if (++count > MAX_PARTS) throw formTooLarge(`${MAX_PARTS} parts`);
+    if (++count > MAX_PARTS) {
+      throw new ProblemError({ code: "body_too_large", detail: `a form may have at most ${MAX_PARTS} parts` });
+    }
     yield partOf(body.toString("utf8", at, blank), bytes.subarray(blank + 4, Math.max(blank + 4, end)));
     at = end + delimiter.length;
   }
-}
-
-function formTooLarge(limit: string): ProblemError {
-  return new ProblemError({ code: "body_too_large", detail: `a form may have at most ${limit}` });
 }
 
 function partOf(head: string, bytes: Uint8Array): Part {

@@ -174,7 +174,7 @@ function narrowed(outputs: Members): object {
 }
 
 const description =
-  "One input. A file is a part with the file's bytes, or a text with its URL. The elements of a list are parts with the same name. Objects are JSON, or parts named `box.left`. Names that begin with `0.`, `1.` and so on make several inputs.";
+  "One input. A file is a part with the file's bytes, or a text with its URL. The elements of a list are parts with the same name. Objects are JSON.";
 
 export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
   const { title = "Input" } = input;
