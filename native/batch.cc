@@ -194,36 +194,25 @@ void Stacker::read_array(napi_env env, napi_value array, int64_t item, const Ten
 
 void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank) {
   const auto& dims = spec.dims;
-  const auto given = [&] { return shape_text(spec.info().name, source.sizes, rank); };
-  if (rank != dims.size()) refuse(item, spec, spec.text() + " was declared, it is " + given());
+  bool fits = rank == dims.size();
   int64_t elements = 1;
-  for (size_t i = 0; i < rank; ++i) {
-    const double size = source.sizes[i];
+  for (size_t i = 0; fits && i < rank; ++i) {
     const Dim& dim = dims[i];
-    if (!is_size(size)) refuse(item, spec, "a size must be a whole number, it is " + given());
-    const auto whole = static_cast<int64_t>(size);
+    const auto size = static_cast<int64_t>(is_size(source.sizes[i]) ? source.sizes[i] : -1);
+    fits = size >= 0 && !__builtin_mul_overflow(elements, size, &elements);
     if (dim.symbol < 0) {
-      if (whole != dim.size) refuse(item, spec, spec.text() + " was declared, it is " + given());
+      fits = fits && size == dim.size;
     } else {
       auto& seen = item_sizes_[dim.symbol];
-      if (seen >= 0 && seen != whole) {
-        refuse(item, spec, "\"" + dim.name + "\" is " + std::to_string(seen) + " and " + std::to_string(whole) +
-                               " in one item");
-      }
-      seen = whole;
-      const auto batch = batch_sizes_[dim.symbol];
-      if (!dim.padded && batch >= 0 && batch != whole) {
-        refuse(item, spec, "\"" + dim.name + "\" is " + std::to_string(whole) + ", in item 0 it is " +
-                               std::to_string(batch) +
-                               "; items of one batch must have equal sizes unless a dimension is padded");
-      }
+      // Items of a batch have equal sizes, except in padded dimensions.
+      const auto batch = dim.padded ? -1 : batch_sizes_[dim.symbol];
+      fits = fits && (seen < 0 || seen == size) && (batch < 0 || batch == size);
+      seen = size;
     }
-    if (__builtin_mul_overflow(elements, whole, &elements)) refuse(item, spec, given() + " has too many elements");
   }
-  if (static_cast<size_t>(elements) != source.elements) {
-    refuse(item, spec, given() + " needs " + std::to_string(elements) + " elements, its data has " +
-                           std::to_string(source.elements));
-  }
+  if (fits && static_cast<size_t>(elements) == source.elements) return;
+  refuse(item, spec, spec.text() + " was declared, it is " + shape_text(spec.info().name, source.sizes, rank) + " with " +
+                         std::to_string(source.elements) + " elements");
 }
 
 HostTensor Stacker::stack_input(size_t index, int64_t rows, const Allocate& allocate) const {

@@ -76,7 +76,7 @@ class Stacker {
 
   /**
    * Stacks `rows` items, each with one tensor for every declared input. Throws `tensor_invalid`, which names the item
-   * and the input.
+   * and the input. src/engine/item-check.ts has checked the items before, so the checks here only keep memory safe.
    */
   Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
