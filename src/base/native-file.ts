@@ -22,7 +22,7 @@ export async function openNativeFile(path: string): Promise<NativeFile> {
 }
 
 /** Creates an empty file in memory (`memfd_create`). @returns its file descriptor */
-function createMemoryFile(): number {
+export function createMemoryFile(): number {
   const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
   const descriptor = system.symbols.memfd_create(Buffer.from("sconce\0"), CLOSE_ON_EXEC);
   system.close();

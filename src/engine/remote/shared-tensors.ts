@@ -2,16 +2,15 @@
  * Memory that an HTTP process shares with the engine process. A large tensor is copied into it once, and does not pass
  * through the socket.
  */
-import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, ftruncateSync } from "node:fs";
 import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { createMemoryFile } from "../../base/native-file.ts";
 import { BLOCK_BYTES } from "./frame-blocks.ts";
 
 /** Size of the shared memory. Only written pages need real memory; tensors that do not fit go through the socket. */
 const SHARED_BYTES = 32 * 2 ** 20;
-const MFD_CLOEXEC = 1;
 
 /** A range of the shared memory for an item's tensors. */
 export interface SharedPlace {
@@ -41,11 +40,7 @@ export class SharedTensors implements Disposable {
     if (this.#wasMade || process.platform !== "linux") return false;
     this.#wasMade = true;
     try {
-      const system = dlopen("libc.so.6", {
-        memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 },
-      });
-      const descriptor = system.symbols.memfd_create(Buffer.from("tensors\0"), MFD_CLOEXEC);
-      system.close();
+      const descriptor = createMemoryFile();
       ftruncateSync(descriptor, SHARED_BYTES);
       this.#descriptor = descriptor;
       this.#memory = memoryOver(openShared(process.pid, descriptor));
