@@ -208,7 +208,7 @@ describe("an item that was running when a process died", () => {
     simulation.add(lane, 2, { isAlone: true });
     simulation.add(other, 1);
     expect(simulation.batcher.length).toBe(3);
-    expect(simulation.batcher.cancel(lane).length).toBe(2);
+    expect(simulation.cancel(lane).length).toBe(2);
     expect(simulation.batcher.length).toBe(1);
     await simulation.clock.drain();
     expect(simulation.done).toEqual([0, 3]);
@@ -221,7 +221,7 @@ describe("an item that was running when a process died", () => {
     simulation.add(lane, 1, { isAlone: true });
     simulation.add({}, 2);
     expect(simulation.batches.length).toBe(1);
-    simulation.batcher.cancel(lane);
+    simulation.cancel(lane);
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
   });
 

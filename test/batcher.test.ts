@@ -68,7 +68,7 @@ test.each([
   simulation.add(canceled, 8);
   const later = simulation.add({}, 4);
   await simulation.clock.advanceTo(cancelAtMs);
-  expect(simulation.batcher.cancel(canceled).length).toBe(8);
+  expect(simulation.cancel(canceled).length).toBe(8);
   await simulation.clock.drain();
   const [, , , next] = simulation.batches;
   expect(next?.items).toEqual(later);
@@ -111,7 +111,7 @@ test("removing a prediction does not change the other items of its batch", async
   simulation.add(removed, 5);
   const items = simulation.add(kept, 1);
   expect(
-    simulation.batcher.cancel(removed).length +
+    simulation.cancel(removed).length +
       simulation.batches.flatMap((batch) => batch.items).filter(({ lane }) => lane === removed).length,
   ).toBe(5);
   await simulation.clock.drain();

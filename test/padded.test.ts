@@ -161,7 +161,7 @@ test("removing a prediction removes its items of every length", async () => {
   simulation.add({}, [1]);
   simulation.add(removed, [5, 50]);
   const items = simulation.add(kept, [5]);
-  expect(simulation.batcher.cancel(removed).map(lengthOf)).toEqual([5, 50]);
+  expect(simulation.cancel(removed).map(lengthOf)).toEqual([5, 50]);
   await simulation.clock.drain();
   expect(simulation.done).toContain(items[0]?.id ?? -1);
   expect(simulation.batcher.length).toBe(0);

@@ -121,7 +121,8 @@ describe("an item that may have ended the engine process", () => {
 
   test("does not hold up other items after its prediction was canceled", async () => {
     const { steps, groups, next } = gated();
-    const { engine, submit, ends } = await overRunners(steps);
+    const canceled = new Set<unknown>();
+    const { engine, submit, ends } = await overRunners(steps, { isNeeded: ({ lane }) => !canceled.has(lane) });
     submit(10);
     await until(() => groups.length === 1);
     const lane = {};
@@ -129,7 +130,8 @@ describe("an item that may have ended the engine process", () => {
     submit(30);
     // Lets the engine find that 20 has to wait.
     await Bun.sleep(0);
-    engine.cancel(lane);
+    canceled.add(lane);
+    engine.removeUnneeded();
     await until(() => groups.length === 2);
     expect(groups).toEqual([[10], [30]]);
     await next(4);

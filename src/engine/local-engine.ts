@@ -45,12 +45,12 @@ export class LocalEngine<T extends Item> implements Engine<T> {
       finished: (items, outputs) => {
         for (const [i, { item, padded }] of items.entries()) this.listener?.finished(item, rows(outputs, i, padded));
       },
-      failed: ({ item, lane }, error) => {
-        if (!this.#canceled.has(lane)) this.listener?.failed(item, error);
+      failed: ({ item }, error) => {
+        if (!this.#canceled.has(item.lane)) this.listener?.failed(item, error);
       },
       ran: (batch) => observer?.ran(batch),
       shrunk: (maxBatchSize) => onShrink?.(maxBatchSize),
-      isNeeded: ({ lane }) => !this.#canceled.has(lane),
+      isNeeded: ({ item }) => !this.#canceled.has(item.lane),
     });
   }
 
@@ -78,7 +78,7 @@ export class LocalEngine<T extends Item> implements Engine<T> {
 
   cancel(lane: object): void {
     this.#canceled.add(lane);
-    this.#batching.cancel(lane);
+    this.#batching.removeUnneeded();
   }
 
   close(): Promise<void> {

@@ -151,7 +151,7 @@ export class Simulation implements BatchListener<Item> {
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
   /** Predictions whose clients have left. */
-  readonly left = new Set<object>();
+  readonly left = new Set<unknown>();
   /** Called for each dispatched batch, before it starts. */
   onDispatched = () => {};
   isHeard = () => true;
@@ -217,6 +217,12 @@ export class Simulation implements BatchListener<Item> {
     });
     this.batcher.pump();
     return added;
+  }
+
+  /** Removes the queued items of a prediction whose client has left. */
+  cancel(lane: object): readonly Item[] {
+    this.left.add(lane);
+    return this.batcher.removeUnneeded();
   }
 
   /** Count of items in batches that run now and do not end now. */

@@ -66,9 +66,9 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     });
   }
 
-  cancel(lane: object): T[] {
+  removeUnneeded(): T[] {
     const wasReserved = this.#isReserved;
-    const items = this.#queue.remove(lane);
+    const items = this.#queue.remove((item) => !this.#listener.isNeeded(item));
     // No batch starts while an item waits to run alone, so its removal may let other batches start.
     if (wasReserved && !this.#isReserved) this.pump();
     return items;

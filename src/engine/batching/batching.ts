@@ -9,8 +9,8 @@ import type { Runner } from "../runner.ts";
 import type { LatencyTarget } from "./latency-target.ts";
 
 export interface BatchItem extends CheckedItem {
-  /** Object that all items of one prediction share. */
-  readonly lane: object;
+  /** Equal for all items of one prediction. */
+  readonly lane: unknown;
   /** When the item became ready, in milliseconds of the clock. */
   readonly readyAtMs: number;
   /**
@@ -68,10 +68,10 @@ export interface Batching<T extends BatchItem> {
    */
   submit(item: T): void;
   /**
-   * Removes the queued items of a prediction. Its running items continue; of a model with `step` they leave before the
+   * Removes the queued items that nobody needs. Running ones continue; of a model with `step` they leave before the
    * next step, and fail with `canceled`.
    */
-  cancel(lane: object): T[];
+  removeUnneeded(): T[];
   /** Starts what may start now. Call this once all results are sent, if `isHeard` was false. */
   pump(): void;
   /** Closes the runners. Unfinished items fail with `session_closed`. */

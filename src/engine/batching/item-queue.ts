@@ -108,19 +108,20 @@ export class ItemQueue<T extends BatchItem> {
     return taken;
   }
 
-  /** Removes the items of a prediction. */
-  remove(lane: object): T[] {
-    const isOther = (item: T) => item.lane !== lane;
-    const batches = [...this.#limited.map(({ items }) => items), ...this.#parts];
-    const removed = batches.flatMap((items) => items.filter((item) => !isOther(item)));
+  /** Removes the items that match. */
+  remove(matches: (item: T) => boolean): T[] {
+    const removed = [...this.#limited.map(({ items }) => items), ...this.#parts].flatMap((items) =>
+      items.filter(matches),
+    );
     if (removed.length > 0) {
+      const isKept = (item: T) => !matches(item);
       this.#limited = this.#limited
-        .map(({ items, maxNeighbours }) => ({ items: items.filter(isOther), maxNeighbours }))
+        .map(({ items, maxNeighbours }) => ({ items: items.filter(isKept), maxNeighbours }))
         .filter(({ items }) => items.length > 0);
-      this.#parts = this.#parts.map((part) => part.filter(isOther)).filter(({ length }) => length > 0);
+      this.#parts = this.#parts.map((part) => part.filter(isKept)).filter(({ length }) => length > 0);
     }
     for (const group of this.#groups.values()) {
-      removed.push(...group.remove(lane));
+      removed.push(...group.remove(matches));
       if (group.length === 0) this.#groups.delete(group.key);
     }
     this.length -= removed.length;

@@ -61,10 +61,10 @@ export class ShapeGroup<T extends BatchItem> {
     return batch;
   }
 
-  remove(lane: object): T[] {
+  remove(matches: (item: T) => boolean): T[] {
     const removed: T[] = [];
     for (const [place, { items }] of this.#buckets) {
-      removed.push(...items.remove((item) => item.lane === lane));
+      removed.push(...items.remove(matches));
       if (items.length === 0) this.#buckets.delete(place);
     }
     this.length -= removed.length;

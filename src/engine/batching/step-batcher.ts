@@ -77,8 +77,8 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
     this.#pumpSoon();
   }
 
-  cancel(lane: object): T[] {
-    const items = this.#queue.remove(lane);
+  removeUnneeded(): T[] {
+    const items = this.#queue.remove((item) => !this.#listener.isNeeded(item));
     // Other items may have been waiting for the removed item to run alone.
     this.#pumpSoon();
     return items;

@@ -24,7 +24,7 @@ import {
   IS_SEPARATE,
   KIND_MASK,
 } from "./frame.ts";
-import { type Frame, FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
+import { type Frame, FrameBlocks, jsonFrame, numbersFrame, wordsFrame } from "./frame-blocks.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { RowsFrames } from "./rows-frame.ts";
@@ -42,22 +42,16 @@ export interface EngineServerOptions extends BatchingOptions {
 }
 
 interface RemoteItem extends BatchItem {
-  readonly lane: Lane;
-  readonly number: number;
-  readonly isAlone: boolean;
-}
-
-interface Lane {
   readonly front: Front;
   readonly number: number;
-  count: number;
   isCanceled: boolean;
 }
 
 interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
-  readonly lanes: OpenMap<number, Lane>;
+  /** Items without a result, by their number. */
+  readonly items: OpenMap<number, RemoteItem>;
   /** Memory shared with the HTTP process for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
   isClosed: boolean;
@@ -90,7 +84,7 @@ export class EngineServer {
         this.#observation = observation;
       },
       shrunk: (maxBatchSize) => options.onShrink?.(maxBatchSize),
-      isNeeded: ({ lane }) => !lane.isCanceled && !lane.front.isClosed,
+      isNeeded: ({ front, isCanceled }) => !isCanceled && !front.isClosed,
       // The next item may crash the process, so all results are sent first.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
@@ -129,7 +123,7 @@ export class EngineServer {
     const front: Front = {
       outbox: new Outbox(socket, this.#blocks),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
-      lanes: new OpenMap(spread),
+      items: new OpenMap(spread),
       shared: undefined,
       isClosed: false,
     };
@@ -148,7 +142,7 @@ export class EngineServer {
     this.#fronts.delete(socket);
     front.isClosed = true;
     front.outbox.drop();
-    for (const lane of front.lanes) this.#batching.cancel(lane);
+    this.#batching.removeUnneeded();
     this.#batching.pump();
   }
 
@@ -160,7 +154,7 @@ export class EngineServer {
         this.#submit(front, memory, at);
         break;
       case frameKinds.cancel:
-        this.#cancel(front, number);
+        this.#cancel(front, words.subarray(at / 4 + 3, at / 4 + 3 + number));
         break;
       case frameKinds.share:
         this.#share(front, number, words[at / 4 + 3] ?? 0);
@@ -172,23 +166,19 @@ export class EngineServer {
     const { words } = memory;
     const { tensors, key, padded, length } = this.#itemFrames.read(memory, at, front.shared);
     const kind = words[at / 4 + 1] ?? 0;
-    const laneNumber = words[at / 4 + 3] ?? 0;
-    let lane = front.lanes.get(laneNumber);
-    if (lane === undefined) {
-      lane = { front, number: laneNumber, count: 0, isCanceled: false };
-      front.lanes.set(laneNumber, lane);
-    }
-    lane.count += 1;
     const item: RemoteItem = {
       tensors,
       key: (kind & IS_SEPARATE) === 0 ? key : separateKey(key),
       padded,
       length,
-      lane,
+      front,
       number: words[at / 4 + 2] ?? 0,
+      lane: words[at / 4 + 3] ?? 0,
       isAlone: (kind & IS_ALONE) !== 0,
+      isCanceled: false,
       readyAtMs: (this.#options.clock ?? systemClock).now(),
     };
+    front.items.set(item.number, item);
     try {
       this.#batching.submit(item);
     } catch (error) {
@@ -205,20 +195,15 @@ export class EngineServer {
     }
   }
 
-  #cancel(front: Front, number: number): void {
-    const lane = front.lanes.get(number);
-    if (lane === undefined) {
-      this.#sendCanceled(front, number);
-      return;
+  /** Cancels items. Those that had not begun get a frame `canceled`, the others end as usual. */
+  #cancel(front: Front, numbers: Uint32Array): void {
+    for (const number of numbers) {
+      const item = front.items.get(number);
+      if (item !== undefined) item.isCanceled = true;
     }
-    front.lanes.delete(number);
-    lane.isCanceled = true;
-    lane.count -= this.#batching.cancel(lane).length;
-    if (lane.count === 0) this.#sendCanceled(front, number);
-  }
-
-  #sendCanceled(front: Front, number: number): void {
-    send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
+    const removed = this.#batching.removeUnneeded();
+    for (const { number } of removed) front.items.delete(number);
+    if (removed.length > 0) send(front, numbersFrame(this.#blocks, frameKinds.canceled, numbersOf(removed)));
   }
 
   /** Tells the HTTP processes which items left the queue. Writes at once, because the batch may crash this process. */
@@ -226,18 +211,17 @@ export class EngineServer {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
     for (const [front, places] of byFront(items)) {
-      const numbers = numbersOf(items, places);
-      const { block, from } = wordsFrame(this.#blocks, kind, [numbers.length, ...numbers]);
+      const { block, from } = numbersFrame(this.#blocks, kind, numbersOf(items, places));
       front.outbox.add(block, from, block.end);
       front.outbox.flush();
     }
   }
 
   #finished(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
-    for (const { lane } of items) this.#ended(lane);
+    for (const { front, number } of items) front.items.delete(number);
     for (const [front, places] of byFront(items)) {
       const numbers = numbersOf(items, places);
-      const observation = items[0]?.lane.front === front ? this.#observation : undefined;
+      const observation = items[0]?.front === front ? this.#observation : undefined;
       if (observation !== undefined) this.#observation = undefined;
       this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
       front.outbox.flush();
@@ -261,13 +245,13 @@ export class EngineServer {
     }
   }
 
-  #failed({ lane, number }: RemoteItem, error: SconceError): void {
+  #failed({ front, number }: RemoteItem, error: SconceError): void {
     if (losesDevice(error)) this.#endProcess(error);
-    this.#ended(lane);
-    if (lane.front.isClosed) return;
+    front.items.delete(number);
+    if (front.isClosed) return;
     const { code, message, clientMessage, field } = error;
     const failure = { number, code, message, clientMessage, field, stack: authorStack(error) };
-    send(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
+    send(front, jsonFrame(this.#blocks, frameKinds.failed, failure));
   }
 
   /**
@@ -279,14 +263,6 @@ export class EngineServer {
     for (const { outbox } of this.#fronts.values()) outbox.flush();
     exitProcess(1);
   }
-
-  #ended(lane: Lane): void {
-    const { front, number } = lane;
-    lane.count -= 1;
-    if (lane.count > 0) return;
-    if (front.lanes.get(number) === lane) front.lanes.delete(number);
-    if (lane.isCanceled && !front.isClosed) this.#sendCanceled(front, number);
-  }
 }
 
 function send({ outbox }: Front, { block, from }: Frame): void {
@@ -295,20 +271,20 @@ function send({ outbox }: Front, { block, from }: Frame): void {
 }
 
 /** Numbers of the items at the indexes `places`; of all items if `places` is undefined. */
-function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
+function numbersOf(items: readonly RemoteItem[], places?: readonly number[]): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
 /** For each connected HTTP process with items in the batch: the indexes of its items. Undefined means all items. */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
-  const first = items[0]?.lane.front;
+  const first = items[0]?.front;
   if (first === undefined) return [];
-  if (items.every(({ lane }) => lane.front === first)) return first.isClosed ? [] : [[first, undefined]];
+  if (items.every(({ front }) => front === first)) return first.isClosed ? [] : [[first, undefined]];
   const places = new Map<Front, number[]>();
-  for (const [i, { lane }] of items.entries()) {
-    if (lane.front.isClosed) continue;
-    const known = places.get(lane.front);
-    if (known === undefined) places.set(lane.front, [i]);
+  for (const [i, { front }] of items.entries()) {
+    if (front.isClosed) continue;
+    const known = places.get(front);
+    if (known === undefined) places.set(front, [i]);
     else known.push(i);
   }
   return places;

@@ -89,6 +89,11 @@ export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly 
   return { block, from };
 }
 
+/** A frame with a count and as many item numbers. */
+export function numbersFrame(blocks: FrameBlocks, kind: number, numbers: readonly number[]): Frame {
+  return wordsFrame(blocks, kind, [numbers.length, ...numbers]);
+}
+
 export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): Frame {
   const text = new TextEncoder().encode(JSON.stringify(content));
   const bytes = aligned(16 + text.length);

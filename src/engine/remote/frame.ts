@@ -9,7 +9,7 @@
  * | kind | from | words |
  * |---|---|---|
  * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `item-frame.ts` |
- * | cancel | front | lane number |
+ * | cancel | front | count, item numbers |
  * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
@@ -17,7 +17,7 @@
  * | part | engine | as `finished`: rows of partial outputs |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |
- * | canceled | engine | lane number: its tensors are no longer read |
+ * | canceled | engine | count, item numbers: they left the queue before a batch |
  */
 import { z } from "zod";
 import { ALIGNMENT } from "../../author/tensor-memory.ts";

@@ -43,6 +43,8 @@ export class PendingItems<T extends Item> {
   readonly #shared: SharedTensors;
   readonly #items = new OpenMap<number, Pending<T>>(spread);
   readonly #lanes = new WeakMap<object, Lane<T>>();
+  /** Shared memory of cancelled items, by their number. The engine process may read it until they have ended. */
+  readonly #canceled = new Map<number, SharedPlace>();
   #lastItem = 0;
   #lastLane = 0;
 
@@ -89,6 +91,16 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
+  /** Removes an item that has ended. @returns undefined for a cancelled one */
+  ended(number: number): Pending<T> | undefined {
+    const pending = this.#items.get(number);
+    if (pending !== undefined) this.remove(pending);
+    const place = this.#canceled.get(number);
+    if (place !== undefined) this.#shared.release(place);
+    this.#canceled.delete(number);
+    return pending;
+  }
+
   remove(pending: Pending<T>): void {
     this.#removeFrame(pending);
     if (pending.place !== undefined) this.#shared.release(pending.place);
@@ -102,18 +114,21 @@ export class PendingItems<T extends Item> {
     this.#blocks.release(block);
   }
 
-  /**
-   * Removes the items of a prediction. The engine process may still read their shared memory, which is freed later.
-   * @returns number of the prediction's lane; undefined without items
-   */
-  removeLane(lane: object): number | undefined {
-    const known = this.#lanes.get(lane);
-    if (known === undefined) return undefined;
-    for (let first = known.items.first; first !== undefined; first = known.items.first) {
+  /** Removes the items of a prediction. Their shared memory stays until `ended`. @returns their numbers */
+  cancel(lane: object): number[] {
+    const numbers: number[] = [];
+    const items = this.#lanes.get(lane)?.items;
+    for (let first = items?.first; first !== undefined; first = items?.first) {
       this.#removeFrame(first);
-      if (first.place !== undefined) this.#shared.retire(known.number, first.place);
+      numbers.push(first.number);
+      if (first.place !== undefined) this.#canceled.set(first.number, first.place);
     }
-    return known.number;
+    return numbers;
+  }
+
+  /** Frees the shared memory of cancelled items, because no engine process reads it. */
+  disconnected(): void {
+    for (const number of [...this.#canceled.keys()]) this.ended(number);
   }
 
   /**

@@ -22,7 +22,7 @@ import {
 import { BLOCK_BYTES, type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
-import { type Pending, PendingItems } from "./pending-items.ts";
+import { PendingItems } from "./pending-items.ts";
 import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
 import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
@@ -190,10 +190,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   cancel(lane: object): void {
-    const number = this.#pending.removeLane(lane);
-    if (number === undefined) return;
-    if (this.isReady) this.#sendWords(frameKinds.cancel, number);
-    else this.#shared.laneEnded(number);
+    const numbers = this.#pending.cancel(lane);
+    if (!this.isReady) this.#pending.disconnected();
+    else if (numbers.length > 0) this.#sendWords(frameKinds.cancel, numbers.length, ...numbers);
   }
 
   /** Whether items wait for a result, so that the engine process is needed. */
@@ -213,7 +212,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#connection = undefined;
     connection.isReady = false;
     connection.socket?.end();
-    this.#shared.laneEnded();
+    this.#pending.disconnected();
     return true;
   }
 
@@ -270,15 +269,16 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       case frameKinds.failed: {
         const { number, code, message, stack, ...details } = failureSchema.parse(jsonAt(memory, at));
         const cause = stack ? Object.assign(new Error(message), { stack }) : undefined;
-        const pending = this.#pending.get(number);
-        if (pending !== undefined) this.#fail(pending, new SconceError(code, message, { ...details, cause }));
+        const pending = this.#pending.ended(number);
+        if (pending !== undefined)
+          this.listener?.failed(pending.item, new SconceError(code, message, { ...details, cause }));
         break;
       }
       case frameKinds.shared:
         this.#shared.isOpen = true;
         break;
       case frameKinds.canceled:
-        this.#shared.laneEnded(memory.words[at / 4 + 2]);
+        for (const number of numbersAt(memory, at)) this.#pending.ended(number);
         break;
       case frameKinds.hello:
         this.#hello(connection, engineInfoSchema.parse(jsonAt(memory, at)));
@@ -295,11 +295,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     connection.ready.resolve(info);
   }
 
-  #dispatched({ words }: FrameMemory, at: number, isAlone: boolean): void {
-    const count = words[at / 4 + 2] ?? 0;
+  #dispatched(memory: FrameMemory, at: number, isAlone: boolean): void {
     const items: T[] = [];
-    for (let i = 0, word = at / 4 + 3; i < count; i++) {
-      const pending = this.#pending.get(words[word + i] ?? 0);
+    for (const number of numbersAt(memory, at)) {
+      const pending = this.#pending.get(number);
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
       items.push(pending.item);
@@ -315,9 +314,8 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const count = words[at / 4 + 2] ?? 0;
     const first = numbersWord(at);
     for (let i = 0; i < count; i++) {
-      const pending = this.#pending.get(words[first + i] ?? 0);
+      const pending = this.#pending.ended(words[first + i] ?? 0);
       if (pending === undefined) continue;
-      this.#pending.remove(pending);
       this.listener?.finished(pending.item, this.#rowsOf(outputs, i, pending.padded));
     }
   }
@@ -336,7 +334,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     // `release` has already disconnected this process, and no item waited for it.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
-    this.#shared.laneEnded();
+    this.#pending.disconnected();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Avoids an unhandled rejection: the caller of `connect` may not await the promise.
     connection.ready.promise.catch(() => {});
@@ -354,11 +352,12 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       this.listener?.failed(item, new SconceError("engine_ended", `${reason} while it ran this input alone`));
     }
   }
+}
 
-  #fail(pending: Pending<T>, error: SconceError): void {
-    this.#pending.remove(pending);
-    this.listener?.failed(pending.item, error);
-  }
+/** The numbers of a frame with a count and item numbers. */
+function numbersAt({ words }: FrameMemory, at: number): Uint32Array {
+  const first = at / 4 + 3;
+  return words.subarray(first, first + (words[at / 4 + 2] ?? 0));
 }
 
 function closed(): SconceError {

@@ -28,8 +28,6 @@ export class SharedTensors implements Disposable {
   /** Free ranges, by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedPlace[]>();
   #end = 0;
-  /** Ranges of cancelled items, by the number of their prediction. The engine process may still read them. */
-  readonly #retired = new Map<number, SharedPlace[]>();
 
   get descriptor(): number | undefined {
     return this.#descriptor;
@@ -66,21 +64,6 @@ export class SharedTensors implements Disposable {
     const free = this.#free.get(place.bytes);
     if (free === undefined) this.#free.set(place.bytes, [place]);
     else free.push(place);
-  }
-
-  /** Keeps the range of a cancelled item until `laneEnded`, because the engine process may still read it. */
-  retire(lane: number, place: SharedPlace): void {
-    const retired = this.#retired.get(lane);
-    if (retired === undefined) this.#retired.set(lane, [place]);
-    else retired.push(place);
-  }
-
-  /** Frees the ranges that `retire` kept for a prediction; without a number, for all predictions. */
-  laneEnded(lane?: number): void {
-    for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
-      for (const place of this.#retired.get(number) ?? []) this.release(place);
-      this.#retired.delete(number);
-    }
   }
 
   [Symbol.dispose](): void {
