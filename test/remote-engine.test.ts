@@ -233,6 +233,40 @@ describe("an item", () => {
       first.end();
       await front.engine.close();
     });
+
+    test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {
+      await using dir = await tempDir();
+      const front = new Front({ ...one, inputs: specs });
+      const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
+      const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
+      const [first, second] = [runner(), runner()];
+      {
+        await using _ = await served(dir.join("1"), first, { inputs: specs });
+        await front.engine.connect(dir.join("1"));
+        submit(1);
+        await untilDispatched(1);
+        first.end();
+        await front.untilEnded(1);
+        submit(2);
+        await untilDispatched(2);
+      }
+      front.engine.engineEnded("the engine was ended by SIGSEGV");
+      await using _ = await served(dir.join("2"), second, { inputs: specs });
+      while (front.engine.isReady) await new Promise((resolve) => setImmediate(resolve));
+      // The engine process opens the memory by the front's process id.
+      const pid = Object.getOwnPropertyDescriptor(process, "pid") ?? {};
+      using _pid = { [Symbol.dispose]: () => Object.defineProperty(process, "pid", pid) };
+      Object.defineProperty(process, "pid", { value: 2 ** 30, configurable: true });
+      await front.engine.connect(dir.join("2"));
+      submit(3);
+      await untilDispatched(3);
+      second.end();
+      await front.untilEnded(3);
+      expect(front.errors.get(2)?.message).toBe("an item lies in memory that is not shared");
+      expect([front.rows.get(3)?.y?.data[0], second.seen.length]).toEqual([3, 1]);
+      first.end();
+      await front.engine.close();
+    });
   });
 
   test("that fails in the author's code has a text and a stack for the log, and another text for clients", async () => {

@@ -164,25 +164,25 @@ export class EngineServer {
 
   #submit(front: Front, memory: FrameMemory, at: number): void {
     const { words } = memory;
-    const { tensors, key, padded, length } = this.#itemFrames.read(memory, at, front.shared);
-    const kind = words[at / 4 + 1] ?? 0;
-    const item: RemoteItem = {
-      tensors,
-      key: (kind & IS_SEPARATE) === 0 ? key : separateKey(key),
-      padded,
-      length,
-      front,
-      number: words[at / 4 + 2] ?? 0,
-      lane: words[at / 4 + 3] ?? 0,
-      isAlone: (kind & IS_ALONE) !== 0,
-      isCanceled: false,
-      readyAtMs: (this.#options.clock ?? systemClock).now(),
-    };
-    front.items.set(item.number, item);
+    const [kind = 0, number = 0, lane = 0] = [words[at / 4 + 1], words[at / 4 + 2], words[at / 4 + 3]];
     try {
+      const { tensors, key, padded, length } = this.#itemFrames.read(memory, at, front.shared);
+      const item: RemoteItem = {
+        tensors,
+        key: (kind & IS_SEPARATE) === 0 ? key : separateKey(key),
+        padded,
+        length,
+        front,
+        number,
+        lane,
+        isAlone: (kind & IS_ALONE) !== 0,
+        isCanceled: false,
+        readyAtMs: (this.#options.clock ?? systemClock).now(),
+      };
+      front.items.set(number, item);
       this.#batching.submit(item);
     } catch (error) {
-      this.#failed(item, codedError(error));
+      this.#failed({ front, number }, codedError(error));
     }
   }
 
@@ -245,7 +245,7 @@ export class EngineServer {
     }
   }
 
-  #failed({ front, number }: RemoteItem, error: SconceError): void {
+  #failed({ front, number }: Pick<RemoteItem, "front" | "number">, error: SconceError): void {
     if (losesDevice(error)) this.#endProcess(error);
     front.items.delete(number);
     if (front.isClosed) return;

@@ -334,6 +334,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     // `release` has already disconnected this process, and no item waited for it.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
+    this.#shared.isOpen = false;
     this.#pending.disconnected();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
     // Avoids an unhandled rejection: the caller of `connect` may not await the promise.
