@@ -99,6 +99,27 @@ describe("starting", () => {
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
   });
 
+  test("with several models, answers for each as soon as it is loaded, and waits for no other", async () => {
+    await using gate = hold();
+    await using dir = await tempDir();
+    await using both = await storeWith(await writeModel(dir, modelText({ setup })), "lab");
+    const port = freePort();
+    await using server = both.start(["small", "lab", "-p", String(port)], { GATE: gate.url("setup") });
+    await gate.arrived("setup");
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    await until(async () => (await client.fetch("/models/lab/health/ready")).ok);
+    expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    // The first model also answers paths without a name.
+    for (const path of ["/models/small", "/models/small/health/ready", "/predictions/abc", "/health/ready"]) {
+      const refused = { status: 503, detail: "the model is being set up" };
+      expect(await problemOf(await client.fetch(path))).toMatchObject(refused);
+    }
+    expect(server.lines.join()).not.toContain("Listening on");
+    gate.release("setup");
+    await server.line("Listening on");
+    expect((await client.predict([{ x: 1 }])).status).toBe("success");
+  });
+
   test("again after the HTTP process was killed, it says so", async () => {
     await using gate = hold();
     const port = freePort();

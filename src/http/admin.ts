@@ -42,7 +42,8 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     return c.json({ status: "draining" }, 202);
   });
   app.post("/reload", async (c) => {
-    if (lifecycle.phase !== "ready") throw notReloaded("the server is stopping");
+    if (lifecycle.phase !== "ready")
+      throw notReloaded(lifecycle.pending ? "the server is starting" : "the server is stopping");
     onHold(c.req.raw, true);
     const answer = await control.reload().finally(() => onHold(c.req.raw, false));
     if ("refused" in answer) throw notReloaded(answer.refused);

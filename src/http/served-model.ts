@@ -53,6 +53,8 @@ export interface ServedName {
   /** Why the model could not be opened or loaded; undefined without an error. */
   readonly reason: string | undefined;
   readonly metrics: RequestMetrics;
+  /** Undefined from the time on at which requests reach the model, or get its fault. */
+  readonly pending: "starting" | "restarting" | undefined;
   /** Why the model is not ready; undefined if it is ready. */
   readonly unready: Unready | undefined;
   /** Undefined if the model stays loaded as long as the server runs. */

@@ -95,6 +95,7 @@ export class EngineLoads {
 
   async #load(build: Build, isPreload: boolean): Promise<void> {
     build.isUnloadAsked = false;
+    build.isStarting = isPreload;
     this.#change(build, "loading");
     try {
       if (!(await this.#makeRoom(build, isPreload))) {
@@ -114,6 +115,7 @@ export class EngineLoads {
 
   #change(build: Build, state: ModelState): void {
     build.state = state;
+    if (state !== "loading") build.isStarting = false;
     void this.#options.fronts.publish();
   }
 

@@ -60,7 +60,7 @@ export class FrontBuilds {
     for (const [number, { served, stage }] of this.#builds) {
       if (numbers.has(number)) continue;
       this.#builds.delete(number);
-      if (stage === "next") void this.work((models) => models.closeNext(served.name));
+      if (stage === "next") void this.work((models) => models.of(served.name).closeNext());
     }
     await Promise.all(switches);
     return needed;
@@ -77,7 +77,7 @@ export class FrontBuilds {
   /** Resolves when the `earlier` build has ended its predictions, and is closed. */
   async whenEnded(number: number): Promise<void> {
     const build = this.#builds.get(number);
-    if (build !== undefined) await (await this.#models.promise).earlierEnded(build.served.name);
+    if (build !== undefined) await (await this.#models.promise).of(build.served.name).earlierEnded();
   }
 
   /** Milliseconds since this front last had a prediction of the build. */
@@ -85,15 +85,10 @@ export class FrontBuilds {
     return this.#builds.get(number)?.served.idleMs ?? Infinity;
   }
 
-  /** Resolves when all attempts to connect to engine processes have ended. */
-  async connected(): Promise<void> {
-    await Promise.all([...this.#builds.values()].map(({ served }) => served.connected));
-  }
-
   #open(build: Followed): void {
     build.opening = this.work(async (models) => {
       try {
-        await models.openNext(build.served);
+        await models.of(build.served.name).openNext(build.served);
         return {};
       } catch (error) {
         return { failed: messageOf(error) };

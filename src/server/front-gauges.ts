@@ -1,6 +1,6 @@
 /** The gauges of a model in one HTTP process, as metrics for GET /metrics. */
 import { version } from "../../package.json";
-import { unreadyReasons } from "../base/labels.ts";
+import { type Unready, unreadyReasons } from "../base/labels.ts";
 import type { Family, Labels } from "../http/metrics.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { SharedStore } from "../predictions/store.ts";
@@ -8,18 +8,18 @@ import type { FrontModel } from "./front-model.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 import { batchSizeOf } from "./served-model.ts";
 
-export function gaugesOf(front: FrontModel): Gauges {
+export function gaugesOf(front: FrontModel, unready: Unready | undefined): Gauges {
   const { served, build, shared } = front;
   const { running } = build;
   const enginePid = running?.engine.pid;
   const engineName = shared.isSeveral ? `engine of ${served.name}` : "engine";
   return {
-    families: familiesOf(front),
+    families: familiesOf(front, unready),
     processes: { ...shared.processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
   };
 }
 
-function familiesOf(front: FrontModel): Family[] {
+function familiesOf(front: FrontModel, unready: Unready | undefined): Family[] {
   const { served, parts, shared } = front;
   const { store, predictions, webhooks } = parts;
   const { flow, running } = front.build;
@@ -31,14 +31,11 @@ function familiesOf(front: FrontModel): Family[] {
   const { unfinished } = live;
   const retained = countsStore ? store.retained : { count: 0, bytes: 0 };
   const memoryParts = Object.entries(memory.parts).map(([part, value]) => ({ labels: { part }, value }));
-  const unready = unreadyReasons.map((reason) => ({
-    labels: { reason },
-    value: Number(reason === front.lifecycle.unready),
-  }));
+  const reasons = unreadyReasons.map((reason) => ({ labels: { reason }, value: Number(reason === unready) }));
   const build = { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" };
   const model = { repository: built.repository, tag: generatedTag(built.digest), digest: built.digest };
   return [
-    gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
+    gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", reasons),
     sum("sconce_predictions_active", "Predictions that have not ended.", unfinished.predictions),
     sum("sconce_queued_items", "Inputs that wait for their forward pass.", flow?.credits.unsent ?? 0),
     sum("sconce_running_items", "Inputs that are in a batch.", flow?.credits.running ?? 0),

@@ -3,7 +3,6 @@
  * start, and finishes predictions at a stop.
  */
 import { log } from "../base/log.ts";
-import { Lifecycle } from "../http/routes/health.ts";
 import { frontOf } from "../predictions/ids.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { RequestSource } from "../predictions/store.ts";
@@ -19,7 +18,6 @@ interface OpenBuild {
 
 export class FrontModel implements AsyncDisposable {
   readonly shared: FrontShared;
-  readonly lifecycle: Lifecycle;
   readonly parts: ModelParts;
   #current: OpenBuild;
   /** A build that a reload has opened, and that answers no requests yet. */
@@ -31,7 +29,6 @@ export class FrontModel implements AsyncDisposable {
   private constructor(shared: FrontShared, current: OpenBuild, parts: ModelParts, resources: AsyncDisposableStack) {
     this.shared = shared;
     // With one model, the server and the model have one state.
-    this.lifecycle = new Lifecycle(shared.lifecycle);
     this.#current = current;
     this.parts = parts;
     this.#resources = resources;

@@ -36,7 +36,7 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
     shared,
     current.map((record) => builds.add(record).served),
   );
-  const { started, done } = follow(first, link, { builds, models });
+  const done = follow(first, link, { builds, models });
   const app = appOf(shared, models, link);
   const counting = { metrics, tracing, accessLog };
   const answers = [
@@ -44,16 +44,9 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
     withContext(app, { ...counting, isAdmin: true, peerOf: port.adminPeerOf }),
   ] as const;
   if (!listensLate) port.open(...answers);
-  await models.open(opened);
   lifecycle.hindrance = () => models.hindrance;
   opened.use(siblings.listen(withContext(app, { accessLog: false, isForwarded: true }), models.metrics));
-  // From here on the supervisor ends this process if a hook blocks it.
-  link.setUp();
-  if (!first.isStarted) {
-    await started;
-    await builds.connected();
-  }
-  await Promise.all(models.opened.map((model) => model.start(first.hasClaim)));
+  await models.open(opened, { hasClaim: first.hasClaim, onSetUp: () => link.setUp() });
   lifecycle.phase = "ready";
   port.open(...answers);
   builds.opened(models);
@@ -66,18 +59,16 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
   await sendLastAnswers(port, shared.memory, Math.max(0, ...drained));
 }
 
-/** Follows the supervisor's table. @returns promises that resolve when the server has started, and when all fronts have ended their work */
+/** Follows the supervisor's table. Resolves when all fronts have ended their work. */
 function follow(
   first: Snapshot,
   link: Link,
   { builds, models }: { readonly builds: FrontBuilds; readonly models: ServedModels },
-) {
-  const started = Promise.withResolvers<void>();
+): Promise<void> {
   const done = Promise.withResolvers<void>();
   let { hasClaim } = first;
   const apply = (snapshot: Snapshot) => {
     const applied = builds.apply(snapshot.models);
-    if (snapshot.isStarted) started.resolve();
     if (snapshot.isDone) done.resolve();
     if (snapshot.hasClaim && !hasClaim) builds.work(() => models.claim()).catch((error: unknown) => log.error(error));
     hasClaim = snapshot.hasClaim;
@@ -90,7 +81,7 @@ function follow(
     if ("idle" in question) return builds.idleMs(question.idle);
     return "opened" in question ? builds.whenOpen(question.opened) : builds.whenEnded(question.ended);
   });
-  return { started: started.promise, done: done.promise };
+  return done.promise;
 }
 
 function appOf(shared: FrontShared, names: ServedModels, link: Link): App {

@@ -34,6 +34,8 @@ export const modelRecord = modelStart.extend({
   /** `current`: answers requests; `next`: is opened beside the current build; `earlier`: ends its predictions. */
   stage: z.enum(["next", "current", "earlier"]),
   state: z.enum(modelStates),
+  /** Whether the server loads the model at its start. Requests for it are refused until that is done. */
+  isStarting: z.boolean(),
   /** Why the last load failed. */
   reason: z.string().optional(),
   /** Whether the model is unloaded because a client asked for it, and not because it was idle. */
@@ -52,8 +54,6 @@ export const snapshot = z.object({
   /** Grows with each snapshot. */
   version: z.int(),
   models: z.array(modelRecord),
-  /** Whether the models that the server loads at its start are loaded, or have failed. */
-  isStarted: z.boolean(),
   /** Whether no other server runs predictions of the stores. */
   hasClaim: z.boolean(),
   /** Whether the predictions of all fronts have ended, so that the fronts close the port. */

@@ -40,6 +40,8 @@ export class Build {
   stage: ModelRecord["stage"];
   /** `ready` also while an engine process that has crashed starts again. */
   state: ModelState = "unloaded";
+  /** Whether the server loads the model at its start, and has not finished this load. */
+  isStarting = false;
   /** The load or unload that runs; rejects if the load fails. */
   moving: Promise<unknown> = Promise.resolve();
   /** Why the last load failed. */
@@ -70,11 +72,11 @@ export class Build {
 
   get record(): ModelRecord {
     const { served, engine, counts, store, storeFault } = this.options;
-    const { number, stage, state, reason, isUnloadAsked } = this;
+    const { number, stage, state, isStarting, reason, isUnloadAsked } = this;
     const isUnloadedByClient = state === "unloaded" && isUnloadAsked;
     const { socket, ended, isSilent } = engine;
     const own = { ...startOf(served), number, counts, store, storeFault };
-    return { ...own, stage, state, reason, isUnloadedByClient, socket, ended, isSilent };
+    return { ...own, stage, state, isStarting, reason, isUnloadedByClient, socket, ended, isSilent };
   }
 }
 
@@ -84,7 +86,6 @@ export function startOf({ name, packaged, options }: ServedOptions) {
 }
 
 export class ModelTable {
-  isStarted = false;
   hasClaim = true;
   isDone = false;
   /** In the order of the models. */
@@ -114,7 +115,7 @@ export class ModelTable {
   }
 
   snapshot(): Snapshot {
-    const { isStarted, hasClaim, isDone } = this;
-    return { version: ++this.#version, models: this.builds.map(({ record }) => record), isStarted, hasClaim, isDone };
+    const { hasClaim, isDone } = this;
+    return { version: ++this.#version, models: this.builds.map(({ record }) => record), hasClaim, isDone };
   }
 }

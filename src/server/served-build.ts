@@ -44,6 +44,7 @@ export class ServedBuild {
   #isConnecting = false;
   #hasAsked = false;
   #readySinceMs = performance.now();
+  readonly #started = Promise.withResolvers<void>();
 
   /** Starts without a connection. @param link connection to the supervisor */
   constructor(record: ModelRecord, config: ServeConfig, link: Pick<Link, "send" | "ask">) {
@@ -91,6 +92,7 @@ export class ServedBuild {
   apply(record: ModelRecord): boolean {
     const before = this.#record;
     this.#record = record;
+    if (!record.isStarting) this.#started.resolve();
     const engine = this.#engine;
     if (before.state !== record.state) {
       this.#hasAsked = false;
@@ -107,6 +109,13 @@ export class ServedBuild {
     // Loads the model again if inputs arrived while it was being unloaded.
     if (record.state === "unloaded" && engine?.isNeeded) this.need();
     return true;
+  }
+
+  /** Waits for the load at the start of the server. A front that starts again waits for no engine process. */
+  async started(): Promise<void> {
+    if (!this.#record.isStarting) return;
+    await this.#started.promise;
+    await this.connected;
   }
 
   /** Asks the supervisor to load the model, unless it is loaded or already asked for. */

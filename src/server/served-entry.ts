@@ -3,7 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import type { ModelState, Unready } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import type { ProblemError } from "../http/problem.ts";
-import { notReady } from "../http/routes/health.ts";
+import { notReady, type Pending } from "../http/routes/health.ts";
 import { brokenModel } from "../http/routes/models.ts";
 import type { ModelMoves, ServedModel, ServedName } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -22,7 +22,9 @@ export class ServedEntry implements ServedName {
   readonly metrics: Metrics;
   /** Undefined until `open`, and for a model that cannot be opened. */
   front: FrontModel | undefined;
-  model: ServedModel | ProblemError = notReady("starting");
+  model: ServedModel | ProblemError;
+  /** Whether requests reach the model, or get its fault. */
+  #isOpen = false;
   /** Why clients cannot use the model; undefined for a usable model. */
   #fault: string | undefined;
 
@@ -30,6 +32,7 @@ export class ServedEntry implements ServedName {
     this.#shared = shared;
     this.#build = build;
     this.metrics = shared.metricsOf(build.record.counts);
+    this.model = notReady(shared.lifecycle.pending ?? "starting");
   }
 
   get name(): string {
@@ -53,7 +56,13 @@ export class ServedEntry implements ServedName {
   }
 
   get unready(): Unready | undefined {
-    return this.front === undefined ? "starting" : this.front.lifecycle.unready;
+    const { phase } = this.#shared.lifecycle;
+    if (this.pending !== undefined || this.front === undefined) return this.pending ?? "engine";
+    return phase === "draining" ? phase : hindranceOf(this.front);
+  }
+
+  get pending(): Pending | undefined {
+    return this.#isOpen ? undefined : (this.#shared.lifecycle.pending ?? "starting");
   }
 
   get moves(): ModelMoves | undefined {
@@ -66,7 +75,7 @@ export class ServedEntry implements ServedName {
   }
 
   /**
-   * Opens the model.
+   * Opens the model, without answering requests.
    * @param opened gets the model, and closes it when it is disposed
    * @throws SconceError if the server's only model cannot be opened, and no earlier process was ready
    */
@@ -75,10 +84,8 @@ export class ServedEntry implements ServedName {
     const { start, isSeveral } = this.#shared;
     try {
       const front = opened.use(await FrontModel.open(this.#shared, build));
-      this.metrics.watch(() => gaugesOf(front));
-      front.lifecycle.hindrance = () => hindranceOf(front);
+      this.metrics.watch(() => gaugesOf(front, this.unready));
       this.front = front;
-      this.model = await servedModel(front);
     } catch (error) {
       if (!isSeveral && !start.wasReady) throw error;
       log.error(`The model ${build.name} cannot be served: ${messageOf(error)}`);
@@ -89,10 +96,34 @@ export class ServedEntry implements ServedName {
     }
   }
 
+  /**
+   * Answers requests, once the server has loaded the model. Before, continues predictions of an earlier process.
+   * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
+   */
+  async start(hasClaim: boolean): Promise<void> {
+    const { front } = this;
+    if (front !== undefined) {
+      await front.served.started();
+      await front.start(hasClaim);
+      this.model = await servedModel(front);
+    }
+    this.#isOpen = true;
+  }
+
   /** Opens another build beside the one that answers. @throws SconceError an error of its set-up */
   async openNext(build: ServedBuild): Promise<void> {
     if (this.front === undefined) throw new Error("the model cannot be served; restart the server");
     await this.front.openNext(build);
+  }
+
+  /** Closes a build that `openNext` opened. */
+  async closeNext(): Promise<void> {
+    await this.front?.closeNext();
+  }
+
+  /** Resolves when the build that `switchToNext` has replaced has ended its predictions, and is closed. */
+  async earlierEnded(): Promise<void> {
+    await this.front?.earlierEnded;
   }
 
   /** Gives new requests to the opened build. */

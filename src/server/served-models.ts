@@ -26,36 +26,28 @@ export class ServedModels implements ServedNames {
   }
 
   /**
-   * Opens the models.
+   * Opens the models. Each answers as soon as it is loaded.
    * @param opened gets the models, and closes them when it is disposed
+   * @param options.hasClaim whether no other server runs the predictions of the stores
+   * @param options.onSetUp called when the code of all models has run its set-up
    * @throws SconceError if the server's only model is broken. Among several, a broken model answers with its error.
    */
-  async open(opened: AsyncDisposableStack): Promise<void> {
-    await Promise.all(this.list.map((entry) => entry.open(opened)));
+  async open(
+    opened: AsyncDisposableStack,
+    { hasClaim, onSetUp }: { readonly hasClaim: boolean; readonly onSetUp: () => void },
+  ): Promise<void> {
+    const opening = this.list.map((entry) => entry.open(opened));
+    const starting = this.list.map((entry, i) => opening[i]?.then(() => entry.start(hasClaim)));
+    await Promise.all([Promise.all(opening).then(onSetUp), ...starting]);
   }
 
   named(text: string): ServedName | undefined {
     return this.#byName.get(text);
   }
 
-  /** Opens a build of a name beside the one that answers. @throws SconceError an error of its set-up */
-  async openNext(build: ServedBuild): Promise<void> {
-    await this.#entryOf(build.name).openNext(build);
-  }
-
-  /** Closes a build that `openNext` opened. */
-  async closeNext(name: string): Promise<void> {
-    await this.#entryOf(name).front?.closeNext();
-  }
-
-  /** Resolves when the build that `switchToNext` has replaced has ended its predictions, and is closed. */
-  async earlierEnded(name: string): Promise<void> {
-    await this.#entryOf(name).front?.earlierEnded;
-  }
-
   /** Gives new requests to the opened build. */
   async switchToNext(name: string): Promise<void> {
-    await this.#entryOf(name).switchToNext();
+    await this.of(name).switchToNext();
     this.#byName = byName(this.list);
   }
 
@@ -64,7 +56,7 @@ export class ServedModels implements ServedNames {
     await Promise.all(this.opened.map((model) => model.claim()));
   }
 
-  #entryOf(name: string): ServedEntry {
+  of(name: string): ServedEntry {
     const entry = this.list.find((each) => each.name === name);
     if (entry === undefined) throw new RangeError(`there is no model ${name}`);
     return entry;

@@ -143,7 +143,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     logSetUp(served.packaged);
   }
   const onRequest = (request: FrontRequest) => {
-    if ("reload" in request) return table.isStarted ? reloads.reload() : { refused: "the server is not ready" };
+    if ("reload" in request) return reloads.reload();
     const build = table.get(request.number);
     if (build === undefined) return undefined;
     return request.move === "unload" ? loads.unload(build) : loads.load(build, request.move === "load");
@@ -168,10 +168,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
       : [];
     // A server with several models starts without one that cannot be loaded.
     const loading = preloaded.map((build) => (isSeveral ? loads.load(build, true, true) : loads.start(build, true)));
-    const started = fronts.start();
-    await Promise.race([Promise.all(loading), started]);
-    table.isStarted = true;
-    await Promise.all([fronts.publish(), started]);
+    await Promise.all([...loading, fronts.start()]);
   } catch (error) {
     await fronts.end();
     throw error;

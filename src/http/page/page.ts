@@ -69,14 +69,15 @@ export function pageRoute({ hasKeys, lifecycle }: Pick<PageOptions, "hasKeys" | 
     method: "get",
     path: "/demo",
     answer: async (c) => {
-      const { pending } = lifecycle;
+      const { served } = contextOf(c);
+      const { pending } = served ?? lifecycle;
       if (pending !== undefined && !prefersHtml(c)) throw notReady(pending);
       const description = pending === undefined ? modelOf(c).description : "";
       // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
       if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
       const folder = `demo/assets/${await assets.folder()}`;
       if (pending !== undefined) c.header("Retry-After", "1");
-      const name = (hasKeys ? undefined : contextOf(c).served?.name) ?? "sconce";
+      const name = (hasKeys ? undefined : served?.name) ?? "sconce";
       const page = html`${start}
 <meta name="description" content="${hasKeys ? "" : description}">
 <title>${name}</title>

@@ -16,29 +16,19 @@ const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
  */
 export type Phase = "starting" | "restarting" | "ready" | "draining";
 
+/** A phase before the server, or a model, is ready for the first time. */
+export type Pending = Extract<Phase, "starting" | "restarting">;
+
 /** Why a server in the phase `ready` cannot finish predictions. */
 export type Hindrance = Exclude<Unready, Phase>;
 
+/** The state of the server. */
 export class Lifecycle {
-  readonly #server: Lifecycle | undefined;
-  #phase: Phase = "starting";
+  phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
 
-  /** Without `server`, this is the state of the whole server; else the state of one model, whose phase is the phase of `server`. */
-  constructor(server?: Lifecycle) {
-    this.#server = server;
-  }
-
-  get phase(): Phase {
-    return this.#server?.phase ?? this.#phase;
-  }
-
-  set phase(phase: Phase) {
-    this.#phase = phase;
-  }
-
   /** The phase before the server is ready; undefined afterwards. */
-  get pending(): "starting" | "restarting" | undefined {
+  get pending(): Pending | undefined {
     return this.phase === "starting" || this.phase === "restarting" ? this.phase : undefined;
   }
 
@@ -53,7 +43,7 @@ export function unreadyOf(c: Context, lifecycle: Lifecycle): Unready | undefined
   const { modelPath, served } = contextOf(c);
   if (modelPath === "" || served === undefined) return lifecycle.unready;
   // Throws the fault of a broken model.
-  if (lifecycle.pending === undefined) modelOf(c);
+  if (served.pending === undefined) modelOf(c);
   return served.unready;
 }
 
@@ -98,11 +88,12 @@ export function healthRoutes(lifecycle: Lifecycle): Route[] {
 /** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
 const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
 
-/** Refuses requests until the server is ready. @param isPage whether the request is for a page that waits for the model */
+/** Refuses requests until their model is ready, or the server if they name no model. @param isPage whether the request is for a page that waits for the model */
 export function refuseUntilReady(lifecycle: Lifecycle, isPage: (c: Context) => boolean): Check {
   return (c) => {
-    const { pending } = lifecycle;
-    if (pending !== undefined && !startingPath.test(contextOf(c).path) && !isPage(c)) throw notReady(pending);
+    const { served, path } = contextOf(c);
+    const { pending } = served ?? lifecycle;
+    if (pending !== undefined && !startingPath.test(path) && !isPage(c)) throw notReady(pending);
   };
 }
 
