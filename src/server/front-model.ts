@@ -28,7 +28,6 @@ export class FrontModel implements AsyncDisposable {
 
   private constructor(shared: FrontShared, current: OpenBuild, parts: ModelParts, resources: AsyncDisposableStack) {
     this.shared = shared;
-    // With one model, the server and the model have one state.
     this.#current = current;
     this.parts = parts;
     this.#resources = resources;
