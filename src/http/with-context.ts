@@ -19,15 +19,18 @@ export interface ContextOptions {
   readonly isAdmin?: boolean;
   /** Finds the client's address for the log. */
   readonly peerOf?: PeerOf | undefined;
+  /** Called for each large answer. */
+  readonly onLarge?: (request: Request) => void;
 }
 
 /** Wraps the app: gives each request a context, sets `X-Request-Id`, and counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
+  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf, onLarge }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
     context.release();
+    if (context.isStream || context.answerBytes !== undefined) onLarge?.(request);
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);

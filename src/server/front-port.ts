@@ -8,6 +8,12 @@ export function adminListening({ adminPort, ...config }: ServeConfig): ListenOpt
   return adminPort && { ...config, ...adminPort, portOption: "--admin-port" };
 }
 
+/**
+ * Idle timeout of a connection with a large answer, in seconds. The kernel tells Bun that a client reads only when a
+ * third of its buffer, up to 1.4 MB, is free. A client that reads 6 kB/s is in time.
+ */
+const SLOW_READER_S = 250;
+
 export class FrontPort implements AsyncDisposable {
   readonly #start: FrontStart;
   readonly #opened = new AsyncDisposableStack();
@@ -37,7 +43,13 @@ export class FrontPort implements AsyncDisposable {
 
   /** Turns off the idle timeout of a request while its answer waits (`isHeld`), and then on again. */
   readonly hold = (request: Request, isHeld: boolean): void =>
-    this.#listener?.timeout(request, isHeld ? 0 : this.#start.config.idleTimeout);
+    isHeld ? this.#listener?.timeout(request, 0) : this.sending(request);
+
+  /** Gives a client time to read a large answer. */
+  readonly sending = (request: Request): void => {
+    const { idleTimeout } = this.#start.config;
+    if (idleTimeout > 0) this.#listener?.timeout(request, Math.max(idleTimeout, SLOW_READER_S));
+  };
 
   readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
   readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);

@@ -40,7 +40,7 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
   const app = appOf(shared, models, link);
   const counting = { metrics, tracing, accessLog };
   const answers = [
-    withContext(app, { ...counting, peerOf: port.peerOf }),
+    withContext(app, { ...counting, peerOf: port.peerOf, onLarge: port.sending }),
     withContext(app, { ...counting, isAdmin: true, peerOf: port.adminPeerOf }),
   ] as const;
   if (!listensLate) port.open(...answers);

@@ -1,11 +1,13 @@
 /** A busy connection stays open past the idle timeout. A connection whose body arrives byte by byte is closed. */
 import { describe, expect, test } from "bun:test";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
 import { storeWith } from "../helpers/server.ts";
 import { post, wire } from "../helpers/wire.ts";
 
-const store = fixture(() => storeWith("lab"));
+const store = fixture(() => storeWith("lab", "greedy"));
 
 test("a busy connection stays open past the idle timeout", async () => {
   await using server = await store.serve("lab", { idleTimeout: 1 });
@@ -19,6 +21,28 @@ test("a busy connection stays open past the idle timeout", async () => {
   busy.write("GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   expect(await busy.closed).toContain("HTTP/1.1 404 ");
 });
+
+test.each(["application/json", "text/event-stream"])(
+  "a client that pauses while it reads a large answer gets all of it (%s)",
+  async (type) => {
+    await using server = await store.serve("greedy", { idleTimeout: 1 });
+    const length = 20_000_000;
+    const { prediction_id: id } = await server.client.predict([{ length }]);
+    const reader = connect({ host: server.url.hostname, port: Number(server.url.port) });
+    using _ = { [Symbol.dispose]: () => reader.destroy() };
+    reader.write(`GET /predictions/${id} HTTP/1.1\r\nHost: localhost\r\nAccept: ${type}\r\nConnection: close\r\n\r\n`);
+    await once(reader, "readable");
+    // The idle timeout closes two other connections, one after the other.
+    for (let i = 0; i < 2; i++) {
+      using silent = wire(server.url);
+      silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      await silent.closed;
+    }
+    let bytes = 0;
+    for await (const chunk of reader) bytes += chunk.length;
+    expect(bytes).toBeGreaterThan(length);
+  },
+);
 
 test("a connection with a waiting request stays open, for GET and HEAD", async () => {
   await using gate = hold();

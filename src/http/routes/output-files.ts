@@ -152,6 +152,7 @@ function answer(
   if (contextOf(c).isHead) return new Response(null, init);
   if (end - begin < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
   if (!large.hasRoomFor(key, bytes.length)) throw memoryFull();
+  contextOf(c).answerBytes = end - begin;
   return new Response(
     large.stream(key, () => new LargeText([bytes]), begin, end),
     init,
