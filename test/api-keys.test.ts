@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
-import { ApiKey } from "../src/http/access/api-key.ts";
 import { ApiKeys, keyNumbers } from "../src/http/access/api-keys.ts";
 import { makeKey, type NewKey, parseKeys } from "../src/http/access/key-file.ts";
 import { z } from "../src/index.ts";
@@ -290,30 +289,6 @@ describe("a key with concurrent = 1 has one place", () => {
     for (const bad of ["[", "[{}]", "[]"]) expect((await own.post(bad)).status).toBeGreaterThanOrEqual(400);
     expect((await own.post("x", { "Content-Type": "image/png" })).status).toBe(415);
     expect((await own.predict([{ x: 2 }])).status).toBe("success");
-  });
-});
-
-describe("the counters of a key in shared memory", () => {
-  const entry = { name: "a", hash: new Uint8Array(32), share: 1, only: ["predictions"] } as const;
-  const rows = () => [new Float64Array(keyNumbers.length), new Float64Array(keyNumbers.length)];
-
-  test("count the requests of all processes, and start at zero with each window", () => {
-    const shared = rows();
-    const limited = { ...entry, only: [...entry.only], rate: { count: 3, windowS: 1 }, concurrent: undefined };
-    const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
-    for (const key of [keys[0], keys[1], keys[0]]) key?.reserve(500)[Symbol.dispose]();
-    expect(() => keys[1]?.reserve(999)).toThrow("its limit");
-    expect(() => keys[1]?.reserve(1000)).not.toThrow();
-  });
-
-  test("count the unfinished predictions of all processes", () => {
-    const shared = rows();
-    const limited = { ...entry, only: [...entry.only], rate: undefined, concurrent: 2 };
-    const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
-    for (const key of keys) key.begun();
-    expect(() => keys[0]?.reserve()).toThrow("2 unfinished predictions");
-    keys[1]?.ended();
-    expect(() => keys[0]?.reserve()).not.toThrow();
   });
 });
 

@@ -1,12 +1,10 @@
 /** Error messages for model authors: a wrong name, a missing await, a missing file, a missing package. */
-import { beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { hookMessage } from "../src/engine/hook-fault.ts";
-import { describeFile } from "../src/engine/program/weights-kind.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliHere } from "./helpers/command-here.ts";
-import { mistakes } from "./helpers/exports.ts";
 import { refusal } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -14,11 +12,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
 const weights = fixture(fixtures, 600_000);
-let wrong: string;
 const dir = fixture(tempDir);
-beforeAll(async () => {
-  wrong = await mistakes();
-}, 600_000);
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
@@ -88,13 +82,6 @@ describe("a missing file is reported with similar names:", () => {
       refusal(2, 'there is no nothere.pt2; did you mean "notthere.pt2"?'),
     );
   });
-});
-
-test("the advice for a state dict has the line that loads it", () => {
-  const advice = (file: string) => describeFile(join(wrong, file));
-  for (const file of ["state.pth", "state-dict.pth", "nested.pth", "nested-dict.pth", "lightning.pth"]) {
-    expect(advice(file)).toContain('net.load_state_dict(torch.load(FILE)), of a checkpoint torch.load(FILE)["model"];');
-  }
 });
 
 test("JSON and text imports of model.ts are bundled", async () => {

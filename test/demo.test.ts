@@ -61,17 +61,6 @@ describe("a demo prediction", () => {
     }
   });
 
-  test("that is canceled fails at once, and its inputs do not run", async () => {
-    await using gate = hold();
-    const { id } = await demos.create([{ x: 1, before: gate.url("a") }]);
-    await gate.arrived("a");
-    const canceled = await demos.cancel(id);
-    expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
-    gate.release("a");
-    expect((await server.client.predict([{ x: 4 }])).outputs).toEqual([{ y: 9 }]);
-    expect((await demos.read(id)).logs).toBe("begin 1\nsaid nothing\n");
-  });
-
   test("is not found at the path of predictions, nor a prediction at the path of demos", async () => {
     const { id } = await demos.predict([{ x: 1 }]);
     const { prediction_id: other } = await server.client.predict([{ x: 1 }]);

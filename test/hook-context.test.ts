@@ -123,13 +123,6 @@ test.each([
   expect(await server.exited).not.toBe(0);
 });
 
-test("sconce inspect shows the parameters", async () => {
-  const { stdout } = await cliHere(["inspect", "context"], { env: { SCONCE_HOME: store.home } });
-  expect(JSON.parse(stdout)).toMatchObject({
-    config: { paramsSchema: { properties: { factor: { type: "number", default: 2 }, word: { default: "none" } } } },
-  });
-});
-
 test("a parameter without a default is refused", async () => {
   const folder = await writeModel(dir, modelText({ params: "z.object({ key: z.string() })" }), "required");
   const { code, stderr } = await cliHere(["build", folder], { env: { SCONCE_HOME: store.home } });

@@ -1,5 +1,5 @@
 /** OCI images with a small program: their content, and the layers that several images share. */
-import { afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { refNameKey } from "../src/package/image/documents.ts";
 import { ImageLayout } from "../src/package/image/layout.ts";
@@ -8,7 +8,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { platform, type ReadImage, readImage, smallImage, unpackImage } from "./helpers/image.ts";
+import { platform, readImage, smallImage, unpackImage } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -151,21 +151,6 @@ describe("in one layout", () => {
     expect([...layersOf("a"), ...layersOf("b")].every(isThere)).toBe(true);
     // Three layers that the images share, and one config and one manifest.
     expect(blobs.length).toBe(5);
-  });
-
-  test.each([
-    ["config", ({ manifest }: ReadImage) => manifest.config.digest],
-    ["manifest", ({ digest }: ReadImage) => digest],
-  ])("an image whose %s is removed by another process before the commit is not written", async (_, digestOf) => {
-    await write("digits:v1");
-    const removed = digestOf(readImage(images, "digits:v1")) ?? "";
-    const { commit } = ImageLayout.prototype;
-    using _spy = spyOn(ImageLayout.prototype, "commit").mockImplementationOnce(function (this: ImageLayout, ...given) {
-      this.blobs.remove(removed);
-      commit.apply(this, given);
-    });
-    expect(await failure(write("digits:v1", { name: "again" }))).toContain("was removed");
-    expect(names()).toEqual(["digits:v1"]);
   });
 
   test("all images that are written at the same time exist afterwards", async () => {

@@ -138,23 +138,6 @@ describe("pictures", () => {
   });
 });
 
-test("whoever waits for memory is notified once for all releases in one turn of the event loop", async () => {
-  const account = new MemoryAccount({ maxBytes: 100 });
-  const [first, second] = [account.add("tensors", 100), account.add("tensors", 10)];
-  let told = 0;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  account.onceRoom(() => {
-    told += 1;
-    resolve();
-  });
-  first[Symbol.dispose]();
-  second[Symbol.dispose]();
-  await promise;
-  account.add("tensors", 1)[Symbol.dispose]();
-  await Promise.resolve();
-  expect(told).toBe(1);
-});
-
 describe("results", () => {
   const keepAll = { maxCount: 100, maxAgeMs: Infinity, maxBytes: 1e9 };
   const record = (id: string): EndedRecord => ({

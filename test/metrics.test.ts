@@ -3,15 +3,12 @@
  * causes.
  */
 import { describe, expect, test } from "bun:test";
-import { z } from "zod";
 import {
   batchCauses,
   failureReasons,
   refusals,
   restartCauses,
-  routeNames,
   routeOf,
-  routes,
   stages,
   unreadyReasons,
 } from "../src/base/labels.ts";
@@ -168,28 +165,6 @@ test("requests are counted by route and status; ids in their paths make no serie
     "/",
     "other",
   ]);
-});
-
-test("a route counts each status separately", async () => {
-  const { paths } = z
-    .object({
-      paths: z.record(z.string(), z.record(z.string(), z.object({ responses: z.record(z.string(), z.unknown()) }))),
-    })
-    .parse(await (await server.client.fetch("/openapi.json")).json());
-  const documented = Object.entries(paths).flatMap(([path, operations]) =>
-    Object.values(operations).flatMap(({ responses }) =>
-      Object.keys(responses).map((code) => [routeOf(path), Number(code)] as const),
-    ),
-  );
-  const expected = routeNames().flatMap((route) => routes[route].map((status) => [route, status] as const));
-  for (const [route, status] of [...documented, ...expected]) {
-    const metrics = new Metrics();
-    metrics.answered(route, status, 20);
-    expect(await metrics.text()).toContain(`sconce_http_requests_total{route="${route}",code="${status}"} 1\n`);
-  }
-  const last = { headers: { "Last-Event-ID": "end" } };
-  const ended = 'sconce_http_requests_total{route="/demo/{id}/events",code="204"}';
-  expect(await growth(ended, () => server.client.fetch("/demo/0abc/events", last))).toBe(1);
 });
 
 test("answers are timed by route, and routes without a request have no series", async () => {

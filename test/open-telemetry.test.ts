@@ -152,30 +152,6 @@ describe("variables", () => {
     expect(telemetrySettings(env) !== undefined).toBe(isExported);
   });
 
-  test("that are unknown here are ignored with a warning, and the server starts", async () => {
-    await using own = collector();
-    await using other = serve({
-      OTEL_EXPORTER_OTLP_ENDPOINT: own.url,
-      OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
-      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json",
-      OTEL_TRACES_EXPORTER: "otlp,console",
-      OTEL_METRICS_EXPORTER: "prometheus",
-      OTEL_TRACES_SAMPLER: "xray",
-      OTEL_TRACES_SAMPLER_ARG: "half",
-      OTEL_BSP_MAX_QUEUE_SIZE: "abc",
-    });
-    const trace = newTrace();
-    await (await clientOf(other)).predict([{ x: 1 }], { traceparent: parent(trace) });
-    await own.until((spans) => spans.some(({ traceId }) => traceId === trace));
-    const warned = other.lines.flatMap((line) => /Ignored: (OTEL_\w+) is "[^"]*";/.exec(line)?.[1] ?? []);
-    expect(warned.toSorted()).toEqual([
-      "OTEL_BSP_MAX_QUEUE_SIZE",
-      "OTEL_TRACES_EXPORTER",
-      "OTEL_TRACES_SAMPLER",
-      "OTEL_TRACES_SAMPLER_ARG",
-    ]);
-  });
-
   test.each([
     ["console", false],
     ["grpc", false],

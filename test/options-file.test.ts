@@ -152,14 +152,6 @@ describe("config check", () => {
     ]);
   });
 
-  test("finds faulty TOML", async () => {
-    await using dir = await folderWith("port = 1\nhost = 5g\n");
-    expect(await cliHere(["config", "check"], { cwd: dir.path })).toMatchObject({
-      code: 1,
-      stdout: expect.stringMatching(/^sconce.toml: TOML Parse error.*\nsconce.toml: 1 fault\n$/),
-    });
-  });
-
   test("accepts a valid file, also through a symbolic link, and requires a file", async () => {
     await using dir = await folderWith("port = 0\n", "a.toml");
     await symlink(dir.join("a.toml"), dir.join("b.toml"));

@@ -100,22 +100,6 @@ describe("the gate that limits the memory of concurrent decoding", () => {
     await Promise.all([first, third]);
   });
 
-  test("knows for how long no running task has started or ended", async () => {
-    let now = 0;
-    const gate = new ByteGate(100, () => now);
-    const { ends, run } = held();
-    const [first, second] = [run(gate, 10), run(gate, 10)];
-    now = 20;
-    expect(gate.stuckForMs).toBe(20);
-    ends[0]?.resolve();
-    await first;
-    now = 50;
-    expect(gate.stuckForMs).toBe(30);
-    ends[1]?.resolve();
-    await second;
-    expect(gate.stuckForMs).toBe(0);
-  });
-
   test("releases the memory of a failed task", async () => {
     const gate = new ByteGate(100);
     const { ends, run } = held();

@@ -175,19 +175,6 @@ test("pictures are charged while they are decoded; a picture that waits for memo
   expect(crowd.account.parts.pictures).toBe(0);
 });
 
-test("the wait of a picture for memory counts as the stage preprocess_wait", async () => {
-  using crowd = await crowded();
-  const predicting = crowd.predict(new AbortController().signal);
-  await until(() => decodings.load.waiting === 1);
-  expect(crowd.stages).toEqual([]);
-  await crowd.release();
-  await predicting;
-  expect(crowd.stages.filter((stage) => stage.startsWith("preprocess")).toSorted()).toEqual([
-    "preprocess",
-    "preprocess_wait",
-  ]);
-});
-
 test("decoding counts as stuck after half a minute without progress", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const decoding = decodings.run(1, () => promise);

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { open, readdir } from "node:fs/promises";
-import { type BlobRef, Blobs } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
@@ -138,23 +137,6 @@ describe("a damaged store", () => {
       await store.verify(await store.resolve("digits"));
     });
   }
-
-  test("is recognized by a blob that another process removes meanwhile, and a build writes the blob again", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
-    await store.put(modelOf("one"));
-    const blobs = new (class extends Blobs {
-      override async check(blob: BlobRef): Promise<void> {
-        await super.check(blob);
-        this.remove(blob.digest);
-      }
-    })(store.home);
-    const [first = "", second = "", third = ""] = blobs.all();
-    const blobOf = (digest: string) => ({ digest, size: Bun.file(blobPath(store, digest)).size });
-    expect((await failureOf(blobs.verify(blobOf(first)))).message).toContain("is missing from the store");
-    expect((await failureOf(blobs.read(blobOf(second)))).message).toContain("is missing from the store");
-    expect(await blobs.isIntact(blobOf(third))).toBe(false);
-  });
 
   test("is refused at once if a manifest or config was changed, and at verification if a layer was", async () => {
     await using dir = await tempDir();

@@ -11,7 +11,6 @@ import { malformed } from "./faults/malformed.ts";
 import { memory } from "./faults/memory.ts";
 import { models } from "./faults/models.ts";
 import { orphans } from "./faults/orphans.ts";
-import { outsiders } from "./faults/outsiders.ts";
 import { overload } from "./faults/overload.ts";
 import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
@@ -31,7 +30,6 @@ export const faults: readonly Fault[] = [
   stops,
   large,
   memory,
-  outsiders,
   malformed,
   overload,
   models,
