@@ -3,8 +3,6 @@ import { expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { messageWithLine } from "../src/base/author-line.ts";
 import { build } from "../src/cli/commands/build.ts";
-import { bundleModel } from "../src/package/code/bundle.ts";
-import { loadModel } from "../src/package/code/load.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -56,26 +54,4 @@ test.each([
 
 test("an error during loading names its line", async () => {
   expect(await lineOf({}, '\nbroken("at once");\n')).toEndWith("at once (parts/helper.ts:6)");
-});
-
-test("the bundle does not depend on the folder or the user", async () => {
-  await using dir = await tempDir();
-  const here = process.cwd();
-  const codes: string[] = [];
-  try {
-    for (const [name, from] of [
-      ["a", "."],
-      ["b/c", "b/c"],
-      ["b/c", "/"],
-    ] as const) {
-      const path = await writeModel(dir, modelText(), name);
-      process.chdir(dir.join("."));
-      process.chdir(from);
-      codes.push((await bundleModel(path)).code);
-    }
-  } finally {
-    process.chdir(here);
-  }
-  expect(new Set(codes).size).toBe(1);
-  await loadModel(codes[0] ?? "", "same");
 });

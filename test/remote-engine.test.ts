@@ -1,20 +1,14 @@
 /** An engine in another process behaves like an engine in the same process. */
 import { describe, expect, test } from "bun:test";
-import { join } from "node:path";
-import { z } from "zod";
-import { arrayTypes, type DType, float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
+import { float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
 import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
-import { openRunners } from "../src/engine/open-runners.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
 import type { Rows } from "../src/engine/rows.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import references from "./models/dtypes.json" with { type: "json" };
-
-const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
 
 /** Starts an engine server on a socket, for `await using`: the end of the scope closes it. */
 async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {
@@ -22,44 +16,6 @@ async function served(path: string, runner: Runner, options: Partial<EngineServe
   server.listen(path);
   return { [Symbol.asyncDispose]: () => server.close() };
 }
-
-describe("values are those of PyTorch, bit by bit:", () => {
-  const columns = 6;
-  for (const dtype of dtypes) {
-    test(dtype, async () => {
-      const reference = z
-        .object({ input: z.base64(), outputs: z.array(z.base64()) })
-        .parse(Reflect.get(references, dtype));
-      const elements = (text: string) => new arrayTypes[dtype](Uint8Array.fromBase64(text).buffer);
-      const input = elements(reference.input);
-      const path = join(import.meta.dir, "models/dtypes.pt");
-      for (const dim of [columns, "columns", pad("columns", 1)]) {
-        const spec = { dtype, dims: [dim] };
-        const specs = { inputs: { x: spec }, outputs: { flipped: spec, larger: spec, twice: spec } };
-        await using dir = await tempDir();
-        const open = { weights: { main: path }, operators: [], predict: undefined, threads: 1, instances: 1 };
-        const runners = await openRunners({ ...specs, ...open, devices: ["cpu"] });
-        await using _ = await served(dir.join("s"), new DoublingRunner(), { ...specs, runners });
-        const front = new Front(specs);
-        await front.engine.connect(dir.join("s"));
-        for (const row of [0, 1]) {
-          const data = input.slice(row * columns, (row + 1) * columns);
-          front.engine.submit({ lane: front, index: row }, { x: { dtype, shape: [columns], data } });
-        }
-        await front.untilEnded(2);
-        for (const row of [0, 1]) {
-          const names = ["flipped", "larger", "twice"];
-          const expected = names.map((name, i) => {
-            const data = elements(reference.outputs[i] ?? "").slice(row * columns, (row + 1) * columns);
-            return [name, tensor(data, [columns], dtype)] as const;
-          });
-          expect(front.rows.get(row)).toEqual(Object.fromEntries(expected));
-        }
-        await front.engine.close();
-      }
-    });
-  }
-});
 
 describe("an item", () => {
   test("with padded and free sizes gets the same output rows as from an engine in the same process", async () => {
@@ -125,25 +81,6 @@ describe("an item", () => {
     data[0] = 4;
     await front.untilEnded(1);
     expect(front.values).toEqual([[3, 6]]);
-  });
-
-  test("of 5 MB is sent and its output received", async () => {
-    const specs = { x: float32(5, 2 ** 18) };
-    await using dir = await tempDir();
-    const same: Runner = {
-      run: async ([item]) => (item ?? []).map(({ dtype, shape, data }) => ({ dtype, shape: [1, ...shape], data })),
-      settle() {},
-      async setThreads() {},
-      async dispose() {},
-    };
-    await using _ = await served(dir.join("s"), same, { inputs: specs, outputs: specs, maxBatchSize: 1 });
-    const front = new Front({ inputs: specs, outputs: specs });
-    await front.engine.connect(dir.join("s"));
-    const data = new Float32Array(5 * 2 ** 18);
-    for (let i = 0; i < data.length; i++) data[i] = i;
-    for (const index of [0, 1, 2]) front.engine.submit({ lane: {}, index }, { x: tensor(data, [5, 2 ** 18]) });
-    await front.untilEnded(3);
-    for (const { x } of front.rows.values()) expect(Bun.hash(x?.data ?? "")).toBe(Bun.hash(data));
   });
 
   describe.if(process.platform === "linux")("of more than 64 kB", () => {

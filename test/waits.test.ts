@@ -26,32 +26,6 @@ function client(signal = new AbortController().signal): Client & { told: boolean
 }
 
 describe.concurrent("an answer is held back", () => {
-  test("until the prediction ends", async () => {
-    const [waits, live, one] = [new Waits(), livePrediction(), client()];
-    const answers = [waits.until(live, one, 60_000), waits.until(live, client(), 60_000)];
-    live.end("Canceled", "canceled");
-    await Promise.all(answers);
-    expect(one.told).toEqual([]);
-  });
-
-  test("not at all if the prediction has ended", async () => {
-    const live = livePrediction();
-    live.end("Canceled", "canceled");
-    await new Waits().until(live, client(), 60_000);
-  });
-
-  test("not at all for a client that does not wait", async () => {
-    const live = livePrediction();
-    await new Waits().until(live, client(), 0);
-    expect(live.isOver).toBe(false);
-  });
-
-  test("no longer than the client wants", async () => {
-    const live = livePrediction();
-    await new Waits().until(live, client(), 120);
-    expect(live.isOver).toBe(false);
-  });
-
   test("until the client leaves, at once or later", async () => {
     const waits = new Waits();
     const [early, late] = [new AbortController(), new AbortController()];

@@ -10,42 +10,12 @@ import { modelFolder } from "../helpers/server.ts";
 import { Simulation } from "../helpers/simulation.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
-test("a batch that does not fit runs in halves, and later batches are smaller", async () => {
-  const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });
-  simulation.add({}, 300);
-  await simulation.clock.drain();
-  expect(simulation.done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, id) => id));
-  expect(simulation.lost).toEqual([]);
-  const sizes = simulation.batches.map(({ items }) => items.length);
-  // Two batches of 64 had been dispatched. Each fails, and so do its halves, before quarters fit.
-  expect(sizes.filter((size) => size > 20).length).toBe(2 * (1 + 2));
-  expect(sizes.slice(-8).every((size) => size <= 16)).toBe(true);
-});
-
 test("each reduced size is reported once, however many batches failed", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20, runners: 3 });
   simulation.add({}, 2000);
   await simulation.clock.drain();
   expect(simulation.shrinks).toEqual([32, 16]);
   expect(simulation.done.length).toBe(2000);
-});
-
-test("a smaller batch that fails reduces the limit below its own size at once", async () => {
-  const simulation = new Simulation({ maxBatchSize: 64, fits: 9 });
-  simulation.add({}, 1);
-  simulation.add({}, 15);
-  await simulation.clock.drain();
-  expect(simulation.shrinks).toEqual([8]);
-});
-
-test("a single item that does not fit fails, and does not change the limit", async () => {
-  const simulation = new Simulation({ maxBatchSize: 4, fits: 0 });
-  const [item] = simulation.add({}, 1);
-  await simulation.clock.drain();
-  expect(simulation.lost).toEqual([item?.id ?? -1]);
-  simulation.add({}, 4);
-  await simulation.clock.drain();
-  expect(simulation.batches.map(({ items }) => items.length)).toContain(4);
 });
 
 test("the limit of one shape does not affect other shapes", async () => {
