@@ -1,7 +1,7 @@
 /** No body holds the event loop: an API refuses a body that costs too much by name, and bodies that arrive together take turns. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { parseMessage } from "../src/http/apis/waited-predictions.ts";
+import { parseMessage } from "../src/http/apis/message.ts";
 import { z } from "../src/index.ts";
 import { Bodies } from "../src/pipeline/inputs/bodies.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";

@@ -1,12 +1,15 @@
-/** Options of the APIs of other servers. */
+/** Options of the APIs of other servers, and the form of their errors. */
 import type { Context } from "hono";
-import type { Problem } from "../problem.ts";
+import type { ClientOptions } from "../client.ts";
+import type { HttpOptions } from "../options.ts";
+import type { Problem, ProblemStatus } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import type { ServedNames } from "../served-model.ts";
-import type { WaitedOptions } from "./waited-predictions.ts";
+import type { MessageOptions } from "./message.ts";
 
-export interface ApiOptions extends WaitedOptions {
+export interface ApiOptions extends MessageOptions, ClientOptions {
   readonly names: ServedNames;
+  readonly config: HttpOptions;
   readonly hasKeys: boolean;
   readonly version: string;
   readonly lifecycle: Lifecycle;
@@ -17,8 +20,10 @@ export interface ApiOptions extends WaitedOptions {
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** Answers errors at the paths of one API in the format of the API, even if a check refuses the request before its route runs. */
+/** How one API answers errors at its paths, even if a check refuses the request before its route runs. */
 export interface ErrorForm {
   readonly hasPath: (path: string) => boolean;
-  readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
+  /** The HTTP status in place of the server's status. */
+  readonly statusOf: (status: ProblemStatus, problem: Problem) => ProblemStatus;
+  readonly bodyOf: (problem: Problem, status: ProblemStatus, error: unknown) => object;
 }

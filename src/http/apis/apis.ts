@@ -1,29 +1,41 @@
 /** Adds the routes of OpenAI's API, the Open Inference Protocol (v2) and MCP. Each subfolder translates the requests of one API to predictions. */
 import type { Context, Hono } from "hono";
 import type { ApiName } from "../options.ts";
-import type { Problem } from "../problem.ts";
+import { type Problem, problemStatus } from "../problem.ts";
 import { contextOf } from "../request.ts";
 import type { ApiOptions, ErrorForm } from "./api.ts";
-import { addMcp } from "./mcp/mcp.ts";
-import { addOpenai } from "./openai/openai.ts";
-import { addV2 } from "./v2/v2.ts";
+import { addMcp, mcpErrors } from "./mcp/mcp.ts";
+import { addOpenai, openaiErrors } from "./openai/openai.ts";
+import { addV2, v2Errors } from "./v2/v2.ts";
 
-/** Adds the routes of one API. @returns the format of its error answers */
-type AddApi = (app: Hono, options: ApiOptions) => ErrorForm;
+interface Api {
+  readonly add: (app: Hono, options: ApiOptions) => void;
+  readonly errors: ErrorForm;
+}
 
 /** The APIs in the order in which their routes are added: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
-const apis: Readonly<Record<Exclude<ApiName, "page" | "docs">, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
+const apis: Readonly<Record<Exclude<ApiName, "page" | "docs">, Api>> = {
+  openai: { add: addOpenai, errors: openaiErrors },
+  v2: { add: addV2, errors: v2Errors },
+  mcp: { add: addMcp, errors: mcpErrors },
+};
 
 /**
  * Adds the routes of the APIs that the server has.
- * @returns a function that answers an error in the format of the API that has the request's path; the function returns undefined for other paths
+ * @returns a function that answers an error in the form of the API that has the request's path; the function returns undefined for other paths
  */
 export function addApis(
   app: Hono,
   options: ApiOptions,
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const forms = Object.entries(apis)
-    .filter(([name]) => options.config.api.some((each) => each === name))
-    .map(([, add]) => add(app, options));
-  return (c, problem, error) => forms.find(({ hasPath }) => hasPath(contextOf(c).path))?.answer(c, problem, error);
+  const added = Object.entries(apis).filter(([name]) => options.config.api.some((each) => each === name));
+  for (const [, { add }] of added) add(app, options);
+  return (c, problem, error) => {
+    const form = added.find(([, { errors }]) => errors.hasPath(contextOf(c).path))?.[1].errors;
+    if (form === undefined) return undefined;
+    const status = form.statusOf(problemStatus(problem), problem);
+    // KServe's client parses an error only with exactly this media type.
+    const headers = { ...problem.headers, "Content-Type": "application/json" };
+    return c.body(JSON.stringify(form.bodyOf(problem, status, error)), status, headers);
+  };
 }

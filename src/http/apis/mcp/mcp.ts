@@ -1,5 +1,5 @@
 /** Adds the route /mcp of the Model Context Protocol. The model is a tool. */
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import { SconceError } from "../../../base/errors.ts";
 import { isObject } from "../../../base/json.ts";
 import { MAX_COST } from "../../../pipeline/inputs/json-size.ts";
@@ -7,41 +7,61 @@ import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { modelOf, perModel } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
-import { parseMessage, readMessage, WaitedPredictions } from "../waited-predictions.ts";
-import { ModelTool } from "./model-tool.ts";
-import { rpcError } from "./rpc-error.ts";
+import { chargeText, readMessage } from "../message.ts";
+import { runInputs } from "../waited-predictions.ts";
+import { ModelTool, type RpcError } from "./model-tool.ts";
 
 /** Most values of a message: the protocol's package checks each message again, which doubles its time. */
 const MAX_MESSAGE_COST = MAX_COST / 4;
 
-export function addMcp(app: Hono, options: ApiOptions): ErrorForm {
-  const { refused, version } = options;
-  // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
-  const endpointOf = perModel(async (model) => {
-    const { Endpoint } = await import("./endpoint.ts");
-    const tool = new ModelTool(model);
-    return { tool, endpoint: new Endpoint(tool, { model, version }) };
-  });
+const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
+/** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
+const TRY_LATER = -32000;
+
+export function addMcp(app: Hono, options: ApiOptions): void {
+  const { refused, version, memory } = options;
+  const toolOf = perModel((model) => new ModelTool(model));
   app.post("/mcp", async (c) => {
     const { raw } = c.req;
-    const { body, charge } = await readMessage(raw, options);
+    const { value, charge } = await readMessage(raw, options, messageOf, MAX_MESSAGE_COST);
     // The message stays in memory until it is answered. The prediction counts the memory of its inputs.
     using _ = charge;
-    const message = await parseMessage(body, charge, messageOf, MAX_MESSAGE_COST);
-    const { tool, endpoint } = await endpointOf(c);
-    const predictions = new WaitedPredictions(options, modelOf(c));
-    return await endpoint.answer(raw, message, {
-      run: async (args) => predictions.runText(c, await inTurn(() => `[${tool.inputOf(args)}]`)),
-      refused: (error) => refused(c, error),
-    });
+    const tool = toolOf(c);
+    const run = async (args: unknown) => {
+      const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
+      const request = { inputs, bytes: inputs.length, charge: chargeText(memory, inputs) };
+      return tool.result(await runInputs(c, modelOf(c), options, request));
+    };
+    const call = (args: unknown) =>
+      run(args).catch((error: unknown) => {
+        const problem = refused(c, error);
+        return problemStatus(problem) === 422 ? tool.refusal(problem) : rpcError(problem);
+      });
+    // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
+    const { answerMessage } = await import("./endpoint.ts");
+    return await answerMessage(raw, value, { tool, version, call });
   });
-  return { hasPath: (path) => path === "/mcp", answer: errorAnswer };
 }
 
-function errorAnswer(_: Context, problem: Problem): Response {
+export const mcpErrors: ErrorForm = {
+  hasPath: (path) => path === "/mcp",
+  statusOf: (status) => status,
+  bodyOf: (problem) => ({ jsonrpc: "2.0", id: null, error: rpcError(problem) }),
+};
+
+/** Converts problem details to a JSON-RPC error. */
+function rpcError(problem: Problem): RpcError {
+  const { detail: message, code } = problem;
+  const seconds = problem.headers?.["Retry-After"];
+  const data = { code, ...(seconds === undefined ? {} : { retryAfter: Number(seconds) }) };
+  return { code: rpcCode(problem), message, data };
+}
+
+function rpcCode(problem: Problem): number {
   const status = problemStatus(problem);
-  const headers = new Headers(problem.headers);
-  return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
+  if (status === 429 || status === 503) return TRY_LATER;
+  if (status >= 500) return INTERNAL_ERROR;
+  return problem.code === "not_json" ? PARSE_ERROR : INVALID_REQUEST;
 }
 
 function messageOf(value: unknown): Readonly<Record<string, unknown>> {

@@ -4,7 +4,7 @@ import { arrayTypes } from "../../../author/tensor.ts";
 import { refuseTooMany } from "../../../pipeline/inputs/input-decoder.ts";
 import type { Charge } from "../../../pipeline/memory/charge.ts";
 import { ProblemError } from "../../problem.ts";
-import { parseMessage } from "../waited-predictions.ts";
+import { checked, parseMessage } from "../message.ts";
 import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
 
 const parameters = z.record(z.string(), z.unknown()).nullish();
@@ -91,7 +91,9 @@ export async function readRequest<T>(
 }
 
 function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): InferRequest {
-  const body = checked(value);
+  const body = checked(requestSchema, value, (path, message) =>
+    unfit(`the request is invalid at ${path.join(".") || "its top"}: ${message}`),
+  );
   refuseParameters("the request", body.parameters);
   const inputs = inputsOf(body, binary, model);
   const rows = inputs[0]?.shape[0] ?? 0;
@@ -109,13 +111,6 @@ function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): I
     outputs: outputsOf(body, model),
     timeoutMs: timeoutOf(body.parameters?.timeout),
   };
-}
-
-function checked(value: unknown): RequestBody {
-  const { data, error } = requestSchema.safeParse(value);
-  if (data !== undefined) return data;
-  const [issue] = error.issues;
-  throw unfit(`the request is invalid at ${issue?.path.join(".") || "its top"}: ${issue?.message}`);
 }
 
 function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInterface): GivenTensor[] {

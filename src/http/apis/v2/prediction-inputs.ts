@@ -5,7 +5,7 @@ import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-decoder.ts";
 import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-size.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
-import { tooManyValues } from "../waited-predictions.ts";
+import { tooManyValues } from "../message.ts";
 import { elementsIn } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";

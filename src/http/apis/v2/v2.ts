@@ -5,13 +5,13 @@
 import type { Context, Hono } from "hono";
 import { HELD_PER_BYTE } from "../../../pipeline/inputs/body.ts";
 import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
-import { type Problem, ProblemError, type ProblemStatus, problemStatus } from "../../problem.ts";
+import { ProblemError } from "../../problem.ts";
 import { contextOf, modelOf, perModel } from "../../request.ts";
 import { unreadyOf } from "../../routes/health.ts";
 import { addRepositoryRoutes } from "../../routes/models.ts";
 import type { ServedModel } from "../../served-model.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
-import { WaitedPredictions } from "../waited-predictions.ts";
+import { readInputs, runInputs } from "../waited-predictions.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
@@ -20,7 +20,7 @@ import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts"
 
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 
-export function addV2(app: Hono, options: ApiOptions): ErrorForm {
+export function addV2(app: Hono, options: ApiOptions): void {
   const { version, lifecycle } = options;
   const protocolOf = perModel(protocolModel);
   const readiness = (c: Context, isReady = unreadyOf(c, lifecycle) === undefined) =>
@@ -30,9 +30,15 @@ export function addV2(app: Hono, options: ApiOptions): ErrorForm {
     const { raw } = c.req;
     const { model, inputs, outputs, byteFields } = protocolOf(c);
     const { name, maxInputs } = model;
-    const predictions = new WaitedPredictions(options, model);
     const headerLength = raw.headers.get(LENGTH_HEADER);
-    const { body, bytes: bodyBytes, charge } = await predictions.read(c, { isMessage: headerLength === null });
+    const {
+      body,
+      bytes: bodyBytes,
+      charge,
+    } = await readInputs(c, model, {
+      ...options,
+      isMessage: headerLength === null,
+    });
     using releasing = new DisposableStack();
     releasing.use(charge);
     const wanted = { name, maxInputs, inputs, outputs };
@@ -50,7 +56,7 @@ export function addV2(app: Hono, options: ApiOptions): ErrorForm {
     const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
     const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
     const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
-    const ended = await predictions.run(c, asked, origin);
+    const ended = await runInputs(c, model, options, asked, origin);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;
@@ -98,8 +104,17 @@ export function addV2(app: Hono, options: ApiOptions): ErrorForm {
       headers: { Allow: method === "GET" ? "HEAD, GET" : "POST" },
     });
   });
-  return { hasPath: (path) => path === "/v2" || path.startsWith("/v2/"), answer: errorAnswer };
 }
+
+export const v2Errors: ErrorForm = {
+  hasPath: (path) => path === "/v2" || path.startsWith("/v2/"),
+  /** The HTTP status that Triton answers. Only an API key at its limit gets 429, since Triton has no keys. */
+  statusOf(status, { code }) {
+    if (status === 422) return 400;
+    return status === 429 && code !== "key_limit" ? 503 : status;
+  },
+  bodyOf: ({ detail }) => ({ error: detail }),
+};
 
 /** A model as the protocol shows it. */
 function protocolModel(model: ServedModel) {
@@ -134,23 +149,6 @@ const extensions = ["binary_tensor_data", "model_configuration", "model_reposito
 /** `version` is the version in the path; undefined if the path has none. */
 type Answer = (c: Context, version: string | undefined) => Response | Promise<Response>;
 type Route = readonly [method: "GET" | "POST", answer: Answer];
-
-/**
- * The HTTP status that Triton answers: 400 for the server's 422, and 503 for 429. Only an API key at its limit gets 429, since Triton has no keys.
- */
-function statusOf(problem: Problem): ProblemStatus {
-  const status = problemStatus(problem);
-  if (status === 422) return 400;
-  return status === 429 && problem.code !== "key_limit" ? 503 : status;
-}
-
-/** Answers an error. KServe's client parses the error only with exactly this media type. */
-export function errorAnswer(c: Context, problem: Problem): Response {
-  return c.body(JSON.stringify({ error: problem.detail }), statusOf(problem), {
-    ...problem.headers,
-    "Content-Type": "application/json",
-  });
-}
 
 function notFound(detail: string): ProblemError {
   return new ProblemError({ code: "not_found", detail });

@@ -1,0 +1,173 @@
+/** Translates requests for embeddings, reranking and classification to inputs of a model, and outputs to answers. */
+import type { z } from "zod";
+import { type OpenAi, vectorSize } from "../../../author/openai.ts";
+import { Turn } from "../../../base/turn.ts";
+import type { ServedModel } from "../../served-model.ts";
+import { classifyRequest, embeddingRequest, memberFault, rerankRequest } from "./requests.ts";
+
+export type Use = keyof OpenAi;
+
+interface Asked<R, F> {
+  readonly request: R;
+  /** The model's fields for this use. */
+  readonly fields: F;
+  readonly model: ServedModel;
+}
+
+interface Outputs {
+  readonly id: string;
+  /** Outputs as JSON texts, in the order of the inputs. */
+  readonly outputs: readonly string[];
+}
+
+export interface Translation<R, F> {
+  /** The fields that a model needs, as text for error messages. */
+  readonly needs: string;
+  readonly schema: z.ZodType<R>;
+  /** Member of the request that has the inputs. */
+  readonly param: string;
+  /** @throws RequestFault */
+  inputs(asked: Asked<R, F>): readonly unknown[];
+  /** @returns the answer as JSON text */
+  answer(asked: Asked<R, F>, outputs: Outputs): Promise<string> | string;
+}
+
+type FieldsOf<U extends Use> = NonNullable<OpenAi[U]>;
+
+const otherTokens =
+  "must be a text or a list of texts, not token ids: ids of another tokenizer would give wrong vectors. With LangChain's OpenAIEmbeddings set check_embedding_ctx_length=False";
+
+export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf<"embeddings">> = {
+  needs: "exactly one text in its input and exactly one list of numbers in its output",
+  schema: embeddingRequest,
+  param: "input",
+  inputs({ request: { input, dimensions }, fields, model }) {
+    const size = vectorSize(model, fields.output);
+    if (dimensions !== undefined && dimensions !== null && dimensions !== size) {
+      const sizes =
+        size === undefined ? "this model's vectors have a size of their own" : `vectors have ${size} numbers`;
+      throw memberFault(["dimensions"], `${sizes}, and cannot be shortened; leave it out`);
+    }
+    const { input: ofText, tokenIds } = fields;
+    return textsIn(input).map((text) => {
+      if (typeof text === "string") return { [ofText]: text };
+      if (tokenIds === undefined) throw memberFault(["input"], otherTokens);
+      return { [tokenIds]: text };
+    });
+  },
+  async answer({ request, fields, model }, { outputs }) {
+    const isBase64 = request.encoding_format === "base64";
+    const data = await mapped(outputs, (output, index) => {
+      const vector = vectorIn(output, fields.output);
+      const embedding = isBase64 ? `"${base64Of(JSON.parse(vector))}"` : vector;
+      return `{"object":"embedding","index":${index},"embedding":${embedding}}`;
+    });
+    const counts = await mapped(textsIn(request.input), (text, i) => tokensOf(fields, text, outputs[i] ?? "{}"));
+    const tokens = counts.reduce((sum, count) => sum + count, 0);
+    const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
+    return `{"object":"list","data":[${data.join()}],"model":${JSON.stringify(model.name)},"usage":${usage}}`;
+  },
+};
+
+type Texts = readonly (string | readonly number[])[];
+
+/** The inputs as a list: a single text, or the token ids of a single text, become a list of one. */
+function textsIn(input: z.output<typeof embeddingRequest>["input"]): Texts {
+  if (typeof input === "string") return [input];
+  const tokens = input.filter((each) => typeof each === "number");
+  return tokens.length > 0 ? [tokens] : input.filter((each) => typeof each !== "number");
+}
+
+/** The JSON text of the vector in an output. Copies the text instead of parsing it, so that the numbers keep their digits. */
+function vectorIn(output: string, field: string): string {
+  const start = `{${JSON.stringify(field)}:[`;
+  // The vector is a flat list, so the first `]` ends it.
+  if (output.startsWith(start)) return output.slice(start.length - 1, output.indexOf("]", start.length) + 1);
+  return JSON.stringify(JSON.parse(output)[field]);
+}
+
+/** Encodes a vector as little-endian float32 in base64, which OpenAI's clients decode. */
+function base64Of(vector: readonly number[]): string {
+  return new Uint8Array(Float32Array.from(vector).buffer).toBase64();
+}
+
+function tokensOf({ tokens }: FieldsOf<"embeddings">, text: Texts[number], output: string): number {
+  if (typeof text !== "string") return text.length;
+  if (typeof tokens === "function") return tokens(text);
+  return tokens === undefined ? 0 : JSON.parse(output)[tokens];
+}
+
+/** Milliseconds of work after which other events of the event loop run. */
+const MAX_HOLD_MS = 5;
+
+/** Maps a list like Array.map(), but lets other requests run in between. */
+async function mapped<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
+  const results: R[] = [];
+  const turn = new Turn(MAX_HOLD_MS);
+  for (const [i, value] of values.entries()) {
+    results.push(map(value, i));
+    if (turn.isOver) await turn.next();
+  }
+  return results;
+}
+
+export function rerank(version: string): Translation<z.output<typeof rerankRequest>, FieldsOf<"rerank">> {
+  return {
+    needs: "exactly two texts in its input and exactly one number in its output",
+    schema: rerankRequest,
+    param: "documents",
+    inputs: ({ request: { query, documents }, fields }) =>
+      documents.map((text) => ({ [fields.query]: query, [fields.document]: text })),
+    answer({ request: { documents, top_n: count, return_documents }, fields, model }, { id, outputs }) {
+      const results = outputs
+        .map((output, index) => ({
+          index,
+          relevance_score: Number(JSON.parse(output)[fields.score]),
+          ...(return_documents === true && { document: { text: documents[index] } }),
+        }))
+        .sort((a, b) => b.relevance_score - a.relevance_score)
+        .slice(0, count ?? documents.length);
+      return JSON.stringify({ id, model: model.name, results, meta: { api_version: { version } } });
+    },
+  };
+}
+
+export const classify: Translation<z.output<typeof classifyRequest>, FieldsOf<"classify">> = {
+  needs: "exactly one text in its input, and labels with scores in its output",
+  schema: classifyRequest,
+  param: "input",
+  inputs: ({ request: { input }, fields }) => [input].flat().map((text) => ({ [fields.input]: text })),
+  answer({ fields, model }, { id, outputs }) {
+    const data = outputs.map((output, index) => {
+      const scores = scoresIn(JSON.parse(output), fields);
+      const [best] = scores.toSorted((a, b) => b.score - a.score);
+      const [labels, probs] = [scores.map(({ label }) => label), scores.map(({ score }) => score)];
+      return { index, label: best?.label, probs, labels, num_classes: scores.length };
+    });
+    const created = Math.floor(Date.now() / 1000);
+    const usage = { prompt_tokens: 0, total_tokens: 0 };
+    return JSON.stringify({ id, object: "list", created, model: model.name, data, usage });
+  },
+};
+
+interface Scored {
+  readonly label: string;
+  readonly score: number;
+}
+
+/** The labels and scores of an output, in its order. The types need no check: at its start, the server has checked the model's output schema. */
+function scoresIn(output: Record<string, unknown>, { scores: field, labels, label }: FieldsOf<"classify">): Scored[] {
+  const scores: unknown = output[field];
+  if (label !== undefined) return [{ label: String(output[label]), score: Number(scores) }];
+  if (labels !== undefined && Array.isArray(scores)) {
+    return labels.map((label, i) => ({ label, score: Number(scores[i]) }));
+  }
+  if (!Array.isArray(scores)) {
+    return Object.entries(scores ?? {}).map(([label, score]) => ({ label, score: Number(score) }));
+  }
+  return scores.map((each: object) => {
+    const values: unknown[] = Object.values(each);
+    const isText = (value: unknown) => typeof value === "string";
+    return { label: String(values.find(isText)), score: Number(values.find((value) => !isText(value))) };
+  });
+}
