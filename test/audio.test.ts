@@ -113,18 +113,6 @@ describe("resampling", () => {
       }
     },
   );
-
-  test("keeps a tone within 0.1 %, and removes a tone that the new rate cannot hold", async () => {
-    const tone = (hertz: number, rate: number, length: number) =>
-      Float32Array.from({ length }, (_, i) => Math.sin((2 * Math.PI * hertz * i) / rate));
-    const target = new Float32Array(16_000);
-    const loudest = (wanted: (i: number) => number) =>
-      target.slice(100, -100).reduce((most, value, i) => Math.max(most, Math.abs(value - wanted(i + 100))), 0);
-    await new Resampler({ from: 44_100, to: 16_000 }).run(tone(1000, 44_100, 44_100), target);
-    expect(loudest((i) => Math.sin((2 * Math.PI * 1000 * i) / 16_000))).toBeLessThan(1e-3);
-    await new Resampler({ from: 44_100, to: 16_000 }).run(tone(12_000, 44_100, 44_100), target);
-    expect(loudest(() => 0)).toBeLessThan(2e-3);
-  });
 });
 
 describe("Audio.fromSamples", () => {

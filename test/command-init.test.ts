@@ -54,14 +54,6 @@ test("the folder builds, predicts and serves unchanged", async () => {
   expect(outputs?.map(({ name }) => name)).toEqual(["green", "white"]);
 });
 
-test("model.ts has the same colour names as export.py, in the same order", async () => {
-  const [model, script] = await Promise.all(
-    ["model.ts", "export.py"].map((file) => readFile(dir.join("Paint Shop", file), "utf8")),
-  );
-  const names = [...(model ?? "").matchAll(/^ {2}"(\w+)",$/gm)].map(([, name]) => name);
-  expect(names).toEqual([...(script ?? "").matchAll(/^ {4}\(.*\), {2}# (\w+)$/gm)].map(([, name]) => name));
-});
-
 test("--name names the model; the folder may contain an empty repository", async () => {
   await mkdir(dir.join("named", ".git"), { recursive: true });
   const { code, stdout } = await cli(["init", "named", "--name", "team/paint"], { cwd: dir.path });

@@ -215,17 +215,6 @@ defineModel({
   },
 });
 
-// A part may contain a picture.
-defineModel({
-  ...right,
-  output: z.object({ image: image() }),
-  part: z.object({ image: image() }),
-  async *postprocess(_, { input }) {
-    yield { image: input.image };
-    return { image: input.image };
-  },
-});
-
 // predict yields tensors with one row per input: outputs, or the tensors declared in `tensors.parts`.
 defineModel({
   ...inParts,
@@ -284,15 +273,6 @@ defineModel({
   // @ts-expect-error the generator returns no output
   async *postprocess() {
     yield { step: 1, kind: "first" };
-  },
-});
-
-defineModel({
-  ...inParts,
-  // @ts-expect-error the generator is not asynchronous
-  *postprocess() {
-    yield { step: 1, kind: "first" };
-    return { digit: 1, scores: [1] };
   },
 });
 

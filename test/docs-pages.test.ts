@@ -23,15 +23,6 @@ test("each page with commands has a test that runs them", () => {
   ).toEqual([]);
 });
 
-test("a page that uses the command sconce says how to get it in a checkout", () => {
-  const line = `In a checkout, \`alias sconce="$PWD/scripts/sconce"\` makes the command \`sconce\`.`;
-  const users = [...pages, { path: "docs/tutorial.md", text: readFileSync(join(root, "docs/tutorial.md"), "utf8") }];
-  const isUser = (text: string) => blocksOf(text).some((block) => isRun(block) && /^sconce /m.test(block.content));
-  const without = users.filter(({ text }) => isUser(text) && !text.includes(line));
-  expect(users.filter(({ text }) => isUser(text)).length).toBeGreaterThan(3);
-  expect(without.map(({ path }) => path)).toEqual([]);
-});
-
 test("every model of the README and of docs/ type-checks", async () => {
   await using folder = await tempDir();
   const models = pages

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import { SconceError } from "../src/base/errors.ts";
-import { bun, system } from "../src/cli/doctor/machine.ts";
 import { native } from "../src/cli/doctor/native.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -92,14 +91,4 @@ test("doctor prints the fault of libtorch on one line and its fix on another", a
     found: "torch 2.9.1 in /a; b is too old",
     fix: "install another; or two",
   });
-});
-
-test("doctor requires the Bun and glibc versions of the documentation", () => {
-  expect([bun("1.4.4").state, bun("1.4.5").state, bun("1.10.0").state]).toEqual(["fault", "ok", "ok"]);
-  expect([system("2.28"), system("2.33"), system("2.34"), system("2.100")].map(({ state }) => state)).toEqual([
-    "fault",
-    "fault",
-    "ok",
-    "ok",
-  ]);
 });

@@ -91,16 +91,6 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await failure(store.resolve("bob/digits"))).toContain(`did you mean "${registry.host}/bob/digits"?`);
   });
 
-  test("a stored model that is named by its digest needs no registry", async () => {
-    const store = emptyStore();
-    await using proxy = await registryProxy(registry.port);
-    const remote = `${proxy.host}/team/digits@${first}`;
-    expect((await pulledModel(store, remote)).digest).toBe(first);
-    const { length } = proxy.requests;
-    expect((await pulledModel(store, remote)).digest).toBe(first);
-    expect(proxy.requests.length).toBe(length);
-  });
-
   test("an unavailable registry gives an error of one line if the store has no copy", async () => {
     const store = emptyStore();
     // A local build with the same last part of the name is no copy of the registry's model.

@@ -3,10 +3,9 @@
  * causes.
  */
 import { describe, expect, test } from "bun:test";
-import { copyFile, readdir, readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
-import { join } from "node:path";
 import { frontsOf } from "../src/server/server.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { type Client, problemOf } from "./helpers/client.ts";
@@ -18,7 +17,6 @@ import { sendRaw } from "./helpers/raw-client.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-import { fixtures } from "./helpers/weights.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {
@@ -28,16 +26,8 @@ const store = fixture(async () => {
     output: "z.object({ y: z.string() })",
     postprocess: "({ y }) => ({ y: String(y.data[0]).repeat(1e6) })",
   };
-  const wide = {
-    tensors: "{ inputs: { x: float32() }, outputs: { y: float32() } }",
-    weights: '"wide.pt"',
-    preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []) })",
-  };
-  const wideFolder = await writeModel(dir, modelText({ name: '"wide"', ...wide }), "wide");
-  await copyFile((await fixtures()).path("wide.pt"), join(wideFolder, "wide.pt"));
   return storeWith(
     "lab",
-    wideFolder,
     await writeModel(dir, modelText({ name: '"spin"', postprocess: spin }), "spin"),
     await writeModel(dir, modelText({ name: '"large"', ...large }), "large"),
   );
@@ -76,31 +66,7 @@ async function nicesOf(pid: number): Promise<number[]> {
 
 const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
 
-/** Number of a process's page faults that needed no disk. */
-async function minorFaultsOf(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-  return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[7]);
-}
-
 describe("a server", () => {
-  test("keeps the memory of a forward pass for the next pass", async () => {
-    await using server = store.start(["wide", "--fronts", "1"]);
-    const client = await clientOf(server);
-    const [engine = 0] = await inRole(server.pid, "engine");
-    const passes = async (count: number) => {
-      for (let x = 0; x < count; x++) {
-        const { outputs } = await client.end((await client.create([{ x }])).prediction_id);
-        expect(outputs).toEqual([{ y: x }]);
-      }
-    };
-    // TorchScript profiles in its first runs and then compiles, so these do not count.
-    await passes(3);
-    const before = await minorFaultsOf(engine);
-    await passes(10);
-    const pages = (64 * 2 ** 20) / 4096;
-    expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
-  });
-
   test("loads libtorch only in its engine process; is not ready while that process is stopped by SIGSTOP, and restarts it after a kill", async () => {
     await using server = store.start(["lab"]);
     const client = await clientOf(server);

@@ -76,30 +76,6 @@ describe("a stored model", () => {
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
 
-  test("reports the progress of a long copy", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.join("store"));
-    await Bun.write(dir.join("weights.pt"), new Uint8Array(2_500_000));
-    const seen: number[] = [];
-    const build = () =>
-      store.put({
-        repository: "digits",
-        config: modelConfig(),
-        layers: modelLayers("one", dir.join("weights.pt")),
-        onProgress: (progress) => {
-          expect(progress).toMatchObject({ title: "digits.pt", totalBytes: 2_500_000 });
-          seen.push(progress.doneBytes);
-        },
-      });
-    await build();
-    expect(seen.length).toBeGreaterThan(1);
-    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
-    expect(seen.at(-1)).toBe(2_500_000);
-    seen.length = 0;
-    await build();
-    expect(seen).toEqual([2_500_000]);
-  });
-
   test("does not exist after an aborted build, which leaves nothing behind", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));

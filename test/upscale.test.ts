@@ -69,18 +69,6 @@ describe("the upscaled picture", () => {
   });
 });
 
-test("files that are too large or no pictures fail alone, with the reason", async () => {
-  const zeros = new Uint8Array(1100 * 1000);
-  const large = await Image.fromPixels({ data: zeros, width: 1100, height: 1000, channels: 1 });
-  const text = `data:image/png;base64,${btoa("not a picture")}`;
-  const images = [large.toDataUri(), (await picture(4, 4)).toDataUri(), text];
-  const { status, errors, partial_outputs } = await server.client.predict(images.map((image) => ({ image })));
-  expect(status).toBe("failed");
-  expect(errors?.map(({ index }) => index)).toEqual([0, 2]);
-  expect(errors?.[0]?.message).toContain("1100 × 1000 pixels; this field takes at most 1048576 pixels");
-  expect(partial_outputs?.map((output) => output !== null)).toEqual([false, true, false]);
-});
-
 type Picture = Pick<Pixels, "width" | "height" | "data">;
 
 async function enlarge<const I extends readonly Image[]>(images: I): Promise<{ [K in keyof I]: Pixels }> {

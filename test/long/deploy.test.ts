@@ -3,7 +3,6 @@
  * promtool, and against the options, routes and metrics of the server. proxies.test.ts runs the proxies.
  */
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { parser } from "@prometheus-io/lezer-promql";
@@ -49,11 +48,6 @@ const server = z.looseObject({
 });
 const podSchema = z.looseObject({ terminationGracePeriodSeconds: z.number(), containers: z.tuple([server]) });
 const deployment = z.looseObject({ spec: z.looseObject({ template: z.looseObject({ spec: podSchema }) }) });
-const kustomization = z.looseObject({
-  resources: z.array(z.string()).default([]),
-  components: z.array(z.string()).default([]),
-  patches: z.array(z.looseObject({ path: z.string() })).default([]),
-});
 const composition = z.looseObject({
   services: z.record(
     z.string(),
@@ -122,16 +116,6 @@ test.each(["compose.yaml", "compose.login.yaml"])("%s follows the Compose specif
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(rules);
   validate(Bun.YAML.parse(await read(join(folder, name))));
   expect(validate.errors).toBeNull();
-});
-
-test("every file in a kustomization exists", async () => {
-  const paths = filesOf("kubernetes/**/kustomization.yaml");
-  expect(paths.length).toBe(8);
-  for (const path of paths) {
-    const { resources, components, patches } = kustomization.parse(Bun.YAML.parse(await read(path)));
-    const named = [...resources, ...components, ...patches.map((patch) => patch.path)];
-    expect(named.filter((each) => !existsSync(join(dirname(path), each)))).toEqual([]);
-  }
 });
 
 /** How long a server with these variables may take to stop, in seconds. */

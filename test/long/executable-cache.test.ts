@@ -199,16 +199,6 @@ describe("an unusable cache folder is reported with a fix", () => {
     expect(secureFolder(dir.join("shared", "own"))).toBe(dir.join("shared", "own"));
   });
 
-  test("a file", async () => {
-    await using dir = await tempDir();
-    await writeFile(dir.join("file"), "");
-    const { code, line } = await failureOfProgram(startExecutable(digits.path, ["--cache-dir", dir.join("file")], {}));
-    expect({ code, line }).toEqual({
-      code: 1,
-      line: `sconce: libraries cannot be kept: ${dir.join("file")} is not a folder; ${wayOut}`,
-    });
-  });
-
   test.each([
     [{ XDG_CACHE_HOME: "/x", HOME: "/h" }, "linux", "/x/sconce"],
     [{ XDG_CACHE_HOME: "relative", HOME: "/h" }, "linux", "/h/.cache/sconce"],

@@ -3,7 +3,6 @@ import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { checkTypes } from "../../src/cli/build/type-check.ts";
-import { setSources } from "../../src/package/executable/sources.ts";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
@@ -95,16 +94,4 @@ test("check uses the tsconfig.json of a project that contains the folder", async
   await Bun.write(dir.join("project/tsconfig.json"), JSON.stringify(settings));
   const { errors } = await checkTypes(dir.join("project/model"));
   expect(errors).toEqual([expect.stringMatching(/^model\.ts\(1,14\): error TS2322: Type 'string' is not assignable/)]);
-});
-
-test("check names the missing package if there is no TypeScript", async () => {
-  await cp(dir.join("Paint Shop"), dir.join("untyped"), { recursive: true, verbatimSymlinks: true });
-  await Bun.write(dir.join("untyped", "yarn.lock"), "");
-  setSources(async () => dir.path);
-  try {
-    const skipped = "types were not checked: there is no package typescript: yarn add -D typescript";
-    expect(await checkTypes(dir.join("untyped"))).toEqual({ errors: [], skipped });
-  } finally {
-    setSources(async () => root);
-  }
 });

@@ -10,7 +10,6 @@ import type { DecodedBody } from "../../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
 import { LazyInputs, toArray } from "../../src/pipeline/inputs/input-list.ts";
 import { MAX_COST } from "../../src/pipeline/inputs/json-size.ts";
-import { scanList } from "../../src/pipeline/inputs/json-text.ts";
 import { LargeBodies } from "../../src/pipeline/inputs/large-bodies.ts";
 import { checkParts, splitBody } from "../../src/pipeline/inputs/large-body.ts";
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
@@ -90,17 +89,6 @@ describe("a body that is parsed part by part", () => {
     expect(inParts).toEqual(outcomeOf(() => decoder.body(body, MAX_INPUTS)));
     expect(inParts.problem?.errors?.[0]).toEqual({ pointer: "/3/x", detail: "expected number, received string" });
   });
-});
-
-test("a list is split only between elements", () => {
-  const text = '[ {"a": [1, 2]}, "x,\\"],", [[3]] ,4]';
-  const scan = scanList(new TextEncoder().encode(text), 1);
-  const parts = [...(scan?.parts ?? [])];
-  const texts = Array.from({ length: parts.length / 2 - 1 }, (_, i) =>
-    text.slice(parts[2 * i + 1], (parts[2 * i + 3] ?? 0) - 1),
-  );
-  expect(texts).toEqual([' {"a": [1, 2]}', ' "x,\\"],"', " [[3]] ", "4"]);
-  expect(scan?.count).toBe(4);
 });
 
 describe("threads that validate large bodies", () => {
@@ -356,14 +344,6 @@ describe.concurrent("a server", () => {
     const response = await server.client.fetch("/predictions", { method: "POST", headers, body });
     expect(await problemOf(response)).toMatchObject(problem);
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
-  });
-
-  test("accepts a large body of a demo", async () => {
-    await using server = await store.serve("lab");
-    const body = `[${Array.from({ length: 4 }, (_, x) => JSON.stringify({ x })).join(`,${" ".repeat(100_000)}`)}]`;
-    const headers = { "Content-Type": "application/json", Prefer: "wait" };
-    const response = await server.client.fetch("/demo", { method: "POST", headers, body });
-    expect(await response.json()).toMatchObject({ status: "success", outputs: [1, 3, 5, 7].map((y) => ({ y })) });
   });
 
   test.each(["checks-on-main", "loads-on-main"])(

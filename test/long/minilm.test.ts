@@ -57,15 +57,6 @@ describe("50 sentences of 1 to 250 words have the original's embeddings, to a co
     const embeddings = await embed(mixed.map(({ text }) => text));
     expect(Math.min(...similarities(embeddings, mixed))).toBeGreaterThanOrEqual(0.9999);
   }, 120_000);
-
-  test("over several requests at once", async () => {
-    const mixed = shuffled(model.sentences);
-    const requests = [0, 1, 2, 3, 4].map((i) => mixed.slice(i * 10, i * 10 + 10));
-    const answers = await Promise.all(
-      requests.map(async (request) => similarities(await embed(request.map(({ text }) => text)), request)),
-    );
-    expect(Math.min(...answers.flat())).toBeGreaterThanOrEqual(0.9999);
-  }, 120_000);
 });
 
 test("texts of any kind have the original's embeddings: empty, very long, other scripts, emoji, control characters", async () => {

@@ -10,7 +10,6 @@ import { leaks } from "./faults/leaks.ts";
 import { malformed } from "./faults/malformed.ts";
 import { memory } from "./faults/memory.ts";
 import { models } from "./faults/models.ts";
-import { orphans } from "./faults/orphans.ts";
 import { overload } from "./faults/overload.ts";
 import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
@@ -26,7 +25,6 @@ export const faults: readonly Fault[] = [
   ...kills,
   ...storeFaults,
   frontKills,
-  orphans,
   stops,
   large,
   memory,

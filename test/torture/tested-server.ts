@@ -138,8 +138,7 @@ export class TestedServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#cli?.[Symbol.asyncDispose]();
-    // Ends what is left. Child processes should have ended with the supervisor; a test of orphans reports those that
-    // have not.
+    // Ends what is left. Child processes should have ended with the supervisor; test/long/processes.test.ts tests that.
     for (const pid of this.processes()) process.kill(pid, "SIGKILL");
     await this.folder[Symbol.asyncDispose]();
   }
