@@ -91,23 +91,23 @@ export interface ClaimedEntry extends Omit<PredictionRequest, "body" | "leftMs" 
 }
 
 export function claimedOf({ fields }: StreamEntry): ClaimedEntry {
-  const values = new Map<string, unknown>();
-  for (let i = 0; i < fields.length; i += 2) values.set(textOf(fields[i]), fields[i + 1]);
-  const text = (name: string) => textOf(values.get(name));
-  const webhook = text("webhook");
+  const values = fields.filter((_, i) => i % 2 === 1);
+  const [id = "", kind, count, bytes, timeout, created, deadline, front, digest, origin = "", webhook] = values
+    .slice(0, -1)
+    .map(textOf);
   return {
-    id: text("id"),
-    kind: kindOf(text("kind")),
-    count: Number(text("count")),
-    createdAtMs: Number(text("created")),
-    deadlineMs: Number(text("deadline")),
-    timeoutMs: Number(text("timeout")),
-    isWaitedFor: text("front") !== "",
-    digest: text("digest") || undefined,
-    origin: originOf(text("origin")),
-    webhook: webhook === "" ? undefined : webhookOf(webhook),
-    bytes: Number(text("bytes")),
-    body: values.get("body"),
+    id,
+    kind: kindOf(kind),
+    count: Number(count),
+    createdAtMs: Number(created),
+    deadlineMs: Number(deadline),
+    timeoutMs: Number(timeout),
+    isWaitedFor: front !== "",
+    digest: digest || undefined,
+    origin: originOf(origin),
+    webhook: webhook ? webhookOf(webhook) : undefined,
+    bytes: Number(bytes),
+    body: values.at(-1),
   };
 }
 

@@ -52,32 +52,40 @@ end
  */
 const ending = `${clock}${holder}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local answer, items, bytes, ended = { now }, 0, 0, 0
+local answer, entries, ids, items, bytes, ended = { now }, {}, {}, 0, 0, 0
 -- A full Redis accepts this write, and then the other writes of the script.
 redis.call('HDEL', totals, '-')
 
 -- Stores the outcome of an unfinished prediction.
-local function finish(key, entry, isOwn, ...)
-  local id, count, size, fronts, webhook = unpack(redis.call('HMGET', key, 'id', 'count', 'bytes', 'fronts', 'webhook'))
-  redis.call('XACK', work, 'workers', entry)
-  redis.call('XDEL', work, entry)
-  redis.call('ZREM', deadlines, id)
-  redis.call('HDEL', key, 'entry', 'deadline', 'deaths', 'fronts', 'watched', 'eventBytes', 'canceled', 'body')
+local function finish(key, isOwn, ...)
+  local entry, id, count, size, fronts, webhook =
+    unpack(redis.call('HMGET', key, 'entry', 'id', 'count', 'bytes', 'fronts', 'webhook'))
+  if not entry then return end
+  redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'deaths', 'fronts', 'watched', 'eventBytes', 'canceled', 'body')
   redis.call('HSET', key, 'finished', now, ...)
   redis.call('PEXPIRE', key, ARGV[1])
-  if webhook ~= '' then redis.call('ZADD', due, now + (isOwn and ARGV[2] or 0), id) end
+  if webhook then redis.call('ZADD', due, now + (isOwn and ARGV[2] or 0), id) end
   items, bytes = items + count, bytes + size
   if isOwn then ended = ended + 1 end
+  ids[#ids + 1] = id
+  entries[#entries + 1] = entry
   answer[#answer + 1] = id
   answer[#answer + 1] = fronts
 end
 
-local function fail(key, entry, message)
-  finish(key, entry, false, 'status', 'failed', 'members', '"error_message":"' .. message .. '"')
+local function fail(key, message)
+  finish(key, false, 'status', 'failed', 'members', '"error_message":"' .. message .. '"')
+end
+
+local function drop(entries)
+  redis.call('XACK', work, 'workers', unpack(entries))
+  redis.call('XDEL', work, unpack(entries))
 end
 
 local function settle()
-  if items == 0 and ended == 0 then return answer end
+  if #ids == 0 then return answer end
+  drop(entries)
+  redis.call('ZREM', deadlines, unpack(ids))
   redis.call('HINCRBY', totals, 'items', 0 - items)
   redis.call('HINCRBY', totals, 'bytes', 0 - bytes)
   redis.call('HINCRBY', totals, 'ended', ended)
@@ -107,7 +115,10 @@ for k = 5, #KEYS do
     local entry = redis.call('XADD', work, '*', 'id', id, 'kind', kind, 'count', count, 'bytes', size, 'timeout', limit, 'created', now,
       'deadline', deadline, 'front', front, 'digest', digest, 'origin', origin, 'webhook', webhook, 'body', isLarge and '' or body)
     redis.call('HSET', key, 'id', id, 'kind', kind, 'count', count, 'bytes', size, 'created', now, 'deadline', deadline, 'fronts', front,
-      'digest', digest, 'watched', watched, 'webhook', webhook, 'queue', ARGV[3], 'entry', entry)
+      'queue', ARGV[3], 'entry', entry)
+    if digest ~= '' then redis.call('HSET', key, 'digest', digest) end
+    if watched ~= '' then redis.call('HSET', key, 'watched', watched) end
+    if webhook ~= '' then redis.call('HSET', key, 'webhook', webhook) end
     if isLarge then redis.call('HSET', key, 'body', body) end
     redis.call('ZADD', deadlines, deadline, id)
     -- A webhook of an earlier prediction with this id is obsolete.
@@ -131,12 +142,9 @@ return answer
  */
 export const finishScript = new LuaScript(`${ending}
 for k = 5, #KEYS do
-  local entry = redis.call('HGET', KEYS[k], 'entry')
-  if entry then
-    local status, members, ago, done, logs, model = unpack(ARGV, 3 + 6 * (k - 5), 8 + 6 * (k - 5))
-    finish(KEYS[k], entry, true, 'status', status, 'members', members, 'started', ago ~= '' and now - ago or '', 'done', done, 'logs', logs,
-      'model', model)
-  end
+  local status, members, ago, done, logs, model = unpack(ARGV, 3 + 6 * (k - 5), 8 + 6 * (k - 5))
+  finish(KEYS[k], true, 'status', status, 'members', members, 'started', ago ~= '' and now - ago or '', 'done', done, 'logs', logs,
+    'model', model)
 end
 return settle()
 `);
@@ -152,12 +160,12 @@ for k = 5, #KEYS do
   local key = KEYS[k]
   local entry, created, deadline = unpack(redis.call('HMGET', key, 'entry', 'created', 'deadline'))
   local worker = entry and holderOf(entry)
-  if entry and (mode == 'force' or mode == 'cancel' and not worker) then fail(key, entry, 'Canceled')
+  if entry and (mode == 'force' or mode == 'cancel' and not worker) then fail(key, 'Canceled')
   elseif entry and mode == 'cancel' then
     redis.call('HSET', key, 'canceled', '1')
     return worker
   elseif entry and tonumber(deadline) <= now and (mode == 'dropped' or not worker or deadline + ${GRACE_MS} <= now) then
-    fail(key, entry, 'Timed out after ' .. math.floor((deadline - created) / 10 + 0.5) / 100 .. ' s')
+    fail(key, 'Timed out after ' .. math.floor((deadline - created) / 10 + 0.5) / 100 .. ' s')
   end
 end
 return settle()
@@ -173,16 +181,14 @@ for k = 5, #KEYS do
   local key, entry = KEYS[k], ARGV[k]
   local pending = redis.call('XPENDING', work, 'workers', 'IDLE', ARGV[4], entry, entry, 1)[1]
   local own, deadline, canceled, deaths = unpack(redis.call('HMGET', key, 'entry', 'deadline', 'canceled', 'deaths'))
-  if pending and own ~= entry then
-    redis.call('XACK', work, 'workers', entry)
-    redis.call('XDEL', work, entry)
-  elseif pending and canceled then fail(key, entry, 'Canceled')
+  if pending and own ~= entry then drop({ entry })
+  elseif pending and canceled then fail(key, 'Canceled')
   elseif pending and tonumber(deadline) > now then
     -- An entry of this node is here because the answer of an earlier claim was lost.
     local isMine = pending[2] == ARGV[3]
     local tries = pending[4] + (isMine and 0 or 1)
     if (deaths or 0) + tries > ${MAX_DEATHS} then
-      fail(key, entry, 'Given up: ${MAX_DEATHS} replicas ended, or were cut off, while they had this; it is not run again')
+      fail(key, 'Given up: ${MAX_DEATHS} replicas ended, or were cut off, while they had this; it is not run again')
       failed = failed + 1
     else
       redis.call('XCLAIM', work, 'workers', ARGV[3], 0, entry, 'RETRYCOUNT', tries, 'JUSTID')
@@ -201,11 +207,10 @@ for k = 5, #KEYS do
   local entry, canceled = unpack(redis.call('HMGET', key, 'entry', 'canceled'))
   local worker, tries
   if entry then worker, tries = holderOf(entry) end
-  if worker == ARGV[3] and canceled then fail(key, entry, 'Canceled')
+  if worker == ARGV[3] and canceled then fail(key, 'Canceled')
   elseif worker == ARGV[3] then
     local again = redis.call('XADD', work, '*', unpack(redis.call('XRANGE', work, entry, entry)[1][2]))
-    redis.call('XACK', work, 'workers', entry)
-    redis.call('XDEL', work, entry)
+    drop({ entry })
     redis.call('HSET', key, 'entry', again)
     redis.call('HINCRBY', key, 'deaths', tries - 1)
     redis.call('HDEL', key, 'done', 'logs', 'started')
@@ -254,7 +259,7 @@ return 0
 /**
  * Reads predictions. `KEYS`: `p:ID` of each prediction. Arguments: maximum bytes of the answer; for each prediction the node that is notified of the
  * end, or "".
- * @returns for each prediction the values of RECORD_FIELDS and `queue`, or the size of a prediction that is too large for the answer
+ * @returns for each prediction the values of RECORD_FIELDS, or the size of a prediction that is too large for the answer
  */
 export const readScript = new LuaScript(`
 local answer, room = {}, tonumber(ARGV[1])
@@ -268,7 +273,7 @@ for k, key in ipairs(KEYS) do
   if size > room then answer[k] = size
   else
     room = room - size
-    answer[k] = redis.call('HMGET', key, ${[...RECORD_FIELDS, "queue"].map((name) => `'${name}'`).join(", ")})
+    answer[k] = redis.call('HMGET', key, ${RECORD_FIELDS.map((name) => `'${name}'`).join(", ")})
   end
 end
 return answer
