@@ -7,8 +7,7 @@ import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { LivePrediction } from "../src/predictions/live.ts";
 import { PartLog } from "../src/predictions/part-log.ts";
 import { AwaitedEvents } from "../src/predictions/redis/awaited-events.ts";
-import { EventReports } from "../src/predictions/redis/event-reports.ts";
-import { Mailbox } from "../src/predictions/redis/mailbox.ts";
+import { EventReport } from "../src/predictions/redis/event-report.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
 import { parseRedisAddress } from "../src/predictions/redis/redis-address.ts";
 import { RedisLink } from "../src/predictions/redis/redis-link.ts";
@@ -64,23 +63,21 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     using replica = await claimed("slow");
     const { queue, live, add, reader, read } = replica;
     await read();
-    const reports = new EventReports(queue.events);
     add(0, '"first"');
-    reports.add(live);
-    await reports.flush([id]);
+    using report = new EventReport(live, queue.events);
+    await report.flush();
     const before = await scriptCalls();
     redis.pause();
     const texts = Array.from({ length: 20 }, (_, i) => `"${i}"`);
     const flushes = texts.map((text) => {
       add(0, text);
-      return reports.flush([id]);
+      return report.flush();
     });
     redis.resume();
     await Promise.all(flushes);
     expect((await scriptCalls()) - before).toBe(2);
     await read();
     expect(partsOf(reader).map(({ text }) => text)).toEqual(['"first"', ...texts]);
-    reports.remove(id);
   });
 
   test("are read again if a notification arrives during a read that found none", async () => {
@@ -110,54 +107,49 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     using replica = await claimed("void");
     const { queue, live, parts, add, reader, read } = replica;
     await read();
-    const reports = new EventReports(queue.events);
     // More events than the 500 that fit in one report.
     for (let i = 0; i < 501; i++) add(1, "null");
-    reports.add(live);
-    const flushed = reports.flush([id]);
+    using report = new EventReport(live, queue.events);
+    const flushed = report.flush();
     parts.restart(1);
     add(1, "null");
     add(1, '"two"');
-    await Promise.all([flushed, reports.flush([id])]);
+    await Promise.all([flushed, report.flush()]);
     await read();
     expect(partsOf(reader)).toEqual([
       { index: 1, sequence: 0, text: "null" },
       { index: 1, sequence: 1, text: '"two"' },
     ]);
     expect(reader.parts?.length).toBe(502);
-    reports.remove(id);
   });
 
   test("free the memory of parts if another replica runs the prediction", async () => {
     using replica = await claimed("dropped");
     const { queue, live, parts, add } = replica;
-    const reports = new EventReports(queue.events);
     parts.charge.grow(100);
     add(0, "1");
-    reports.add(live);
+    const report = new EventReport(live, queue.events);
     live.end("Canceled", "canceled");
     expect(parts.charge.bytes).toBe(100);
-    reports.remove(id);
+    report[Symbol.dispose]();
     expect(parts.charge.bytes).toBe(0);
   });
 
   test("are reported from the first one on, once a replica watches the prediction", async () => {
     using replica = await claimed("unwatched");
     const { queue, live, add, reader, read } = replica;
-    const reports = new EventReports(queue.events);
     using link = new RedisLink({ address: parseRedisAddress(redis.url), use: "blocking", onFault: () => {} });
-    const mailbox = new Mailbox({ queue, link });
-    mailbox.listen({ watched: (watched) => reports.watched(watched) });
+    queue.mail.listen({ watched: () => report.watched() });
+    using mail = queue.mail;
+    void mail.read(link);
     add(0, '"one"');
-    reports.add(live);
-    await reports.flush([id]);
+    using report = new EventReport(live, queue.events);
+    await report.flush();
     add(0, '"two"');
-    await reports.flush([id]);
+    await report.flush();
     expect(await redis.client.keys("*{unwatched}:e:*")).toEqual([]);
     while (partsOf(reader).length < 2) await read();
     expect(partsOf(reader).map(({ text }) => text)).toEqual(['"one"', '"two"']);
-    reports.remove(id);
-    mailbox.stop();
   });
 
   test("are refused by a Redis that is full, and reported again when it has memory", async () => {
@@ -165,22 +157,20 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     const { queue, live, add, reader, read } = replica;
     await read();
     await redis.client.config("SET", "maxmemory", "1");
-    const reports = new EventReports(queue.events);
     add(0, '"one"');
-    reports.add(live);
-    await reports.flush([id]);
+    using report = new EventReport(live, queue.events);
+    await report.flush();
     await read();
     expect(partsOf(reader)).toEqual([]);
     await redis.client.config("SET", "maxmemory", "0");
     while (partsOf(reader).length < 1) await read();
     await redis.client.config("SET", "maxmemory", "1");
     add(0, '"two"');
-    await reports.flush([id]);
+    await report.flush();
     await read();
     expect(partsOf(reader)).toHaveLength(1);
     await redis.client.config("SET", "maxmemory", "0");
     while (partsOf(reader).length < 2) await read();
-    reports.remove(id);
   });
 
   test("have a limit of bytes in Redis: a reader that falls behind gets no more of them, and other readers get all", async () => {

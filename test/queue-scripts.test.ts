@@ -48,11 +48,11 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("counts its workers from their start until they leave", async () => {
     using one = await worker("counted", "a");
     using other = await worker("counted", "b");
-    expect(await one.queue.tend("0-0", true)).toMatchObject({ workers: 1 });
-    expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
-    expect(await other.queue.tend("0-0", true)).toMatchObject({ workers: 2 });
+    expect(await one.queue.tend(true)).toMatchObject({ workers: 1 });
+    expect(await other.queue.tend(false)).toMatchObject({ workers: 1 });
+    expect(await other.queue.tend(true)).toMatchObject({ workers: 2 });
     await one.queue.leave();
-    expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
+    expect(await other.queue.tend(false)).toMatchObject({ workers: 1 });
   });
 
   test("keeps the first outcome, whichever worker reports it", async () => {
@@ -62,14 +62,13 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const [taken] = (await first.take()).requests;
     expect(await taken?.load()).toMatchObject({ id: "p", origin: { requestId: "r" } });
     expect((await reclaim(second)).requests).toHaveLength(1);
-    expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], cancelled: [] });
+    expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], canceled: [] });
     await first.queue.finish([endOf('"outputs":[1]')]);
     await second.queue.finish([endOf('"outputs":[2]')]);
     const record = await second.queue.read("p", { isAwaited: false });
     expect(record).toMatchObject({ itemsDone: 1, outcome: { status: "success", members: '"outputs":[1]' } });
-    expect(await first.queue.tend("0-0", false)).toMatchObject({
+    expect(await first.queue.tend(false)).toMatchObject({
       items: 0,
-      bytes: 0,
       ended: 1,
       waiting: 0,
       taken: 0,
@@ -96,12 +95,12 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using one = await worker("many", "a", { maxQueuedItems: 10_000, maxQueuedBytes: 1e6 });
     const ids = Array.from({ length: 9000 }, (_, i) => `p${i}`);
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id })));
-    while ((await one.queue.tend("0-0", false)).waiting > 0) await one.take(1000);
+    while ((await one.queue.tend(false)).waiting > 0) await one.take(1000);
     const began = { startedAtMs: Date.now(), itemsDone: 1, logBytes: 0, logs: "" };
     await one.queue.reportProgress(ids.map((id) => ({ id, ...began })));
     expect(await one.queue.read("p8999", { isAwaited: false })).toMatchObject({ itemsDone: 1 });
     await one.queue.giveBack(ids);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ waiting: 9000, taken: 0 });
+    expect(await one.queue.tend(false)).toMatchObject({ waiting: 9000, taken: 0 });
   });
 
   test("keeps unfinished predictions without a time limit in Redis, and ended ones for the retention time", async () => {
@@ -134,7 +133,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
       "499",
       "first",
     ]);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 1, waiting: 1, isFull: false });
+    expect(await one.queue.tend(false)).toMatchObject({ items: 1, waiting: 1, isFull: false });
     expect((await one.take()).requests).toMatchObject([{ id: "first" }]);
   });
 
@@ -153,7 +152,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.queue.tend("0-0", false)).items === 3);
+    while ((await one.queue.tend(false)).items === 3);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // The prediction that has ended is given to no worker.
@@ -182,8 +181,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.del("sconce:8:{deleted}:p:p", "sconce:8:{deleted}:p:q")).toBe(2);
     await one.take();
     expect((await reclaim(one)).requests).toEqual([]);
-    await until(async () => (await one.queue.tend("0-0", false)).items === 0);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
+    await until(async () => (await one.queue.tend(false)).items === 0);
+    expect(await one.queue.tend(false)).toMatchObject({ items: 0, waiting: 0, taken: 0 });
     expect(await redis.client.exists("sconce:8:{deleted}:deadlines")).toBe(0);
   });
 
@@ -192,7 +191,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create(request);
     await one.take();
     expect((await one.queue.cancel("prediction", "p", false))?.outcome).toBeUndefined();
-    expect(await one.queue.renew(["p"])).toEqual({ lost: [], cancelled: ["p"] });
+    expect(await one.queue.renew(["p"])).toEqual({ lost: [], canceled: ["p"] });
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);

@@ -26,7 +26,7 @@ export class SharedPredictions {
 
   /** Stores the request, and waits for its outcome as long as the client does. */
   async create(request: NewPrediction): Promise<PredictionRecord> {
-    const { kind, timeoutMs = Infinity, waitMs, client, once, webhook } = request;
+    const { timeoutMs = Infinity, waitMs, client, once, webhook } = request;
     const { shared, store, limits, waits } = this.#options;
     const id = once?.id ?? shared.newId() + client.idSuffix;
     const timeLimitMs = Math.min(timeoutMs, limits.timeoutMs);
@@ -38,7 +38,7 @@ export class SharedPredictions {
     const record = followed.isOver ? followed.record : await store.read(id).catch(() => accepted);
     // A disconnected client does not know the id, so only a webhook could deliver the outcome.
     if (webhook === undefined && !followed.isOver && client.signal.aborted)
-      shared.abandon(kind, id, performance.now() + timeLimitMs);
+      shared.abandon(id, performance.now() + timeLimitMs);
     if (record === undefined)
       throw new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
     return record;

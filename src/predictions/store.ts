@@ -83,7 +83,7 @@ export interface SharedStore {
   /** Ends a prediction as canceled, unless it has ended. @returns undefined for an unknown id, or the other kind */
   cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
   /** Cancels a prediction whose id no client has. Tries until `expiresMs` of `performance.now()`. */
-  abandon(kind: Kind, id: string, expiresMs: number): void;
+  abandon(id: string, expiresMs: number): void;
   /** Reports the progress, logs, outputs and parts of a claimed prediction to the clients that follow it. */
   report(live: LivePrediction): void;
   /** Resolves when the queue answers, or after two seconds. */

@@ -18,7 +18,7 @@ export interface TestLeases extends AsyncDisposable {
 export function leasesOf(queue: Queue, url: string): TestLeases {
   const memory = new MemoryAccount();
   const openLink = () => new RedisLink({ address: parseRedisAddress(url), use: "blocking", onFault() {} });
-  const leases = new Leases({ queue, mailbox: { listen() {} }, openLink, memory, metrics: new Metrics() });
+  const leases = new Leases({ queue, openLink, memory, metrics: new Metrics() });
   const stopping = new AbortController();
   const claims = leases.claim({
     signal: stopping.signal,

@@ -3,23 +3,21 @@
  * outcomes, and claims the predictions of processes that have ended.
  */
 import { log } from "../../base/log.ts";
-import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { byteLengthOf } from "../large-text.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../record.ts";
 import type { Claimed, Claimer } from "../store.ts";
-import { EventReports } from "./event-reports.ts";
-import type { Mailbox } from "./mailbox.ts";
-import { MAX_COUNT, type Queue } from "./queue.ts";
-import type { Progress, QueuedOutcome } from "./queue-messages.ts";
+import { CallBatch } from "./call-batch.ts";
+import { EventReport } from "./event-report.ts";
+import type { QueuedOutcome } from "./mail.ts";
+import { MAX_COUNT, type Progress, type Queue } from "./queue.ts";
 import { BLOCK_MS, isGroupMissing, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
-import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
+import { retry } from "./retry.ts";
 
 export interface LeasesOptions {
   readonly queue: Queue;
-  readonly mailbox: Pick<Mailbox, "listen">;
   /** Opens a Redis connection for reads that block. */
   readonly openLink: () => RedisLink;
   readonly memory: MemoryAccount;
@@ -42,6 +40,8 @@ interface Lease {
   readonly deadlineMs: number;
   /** The prediction, from its start in this process on. */
   live: LivePrediction | undefined;
+  /** Undefined for a prediction whose outcome has all its events. */
+  events: EventReport | undefined;
   /** Called when Redis has acknowledged the outcome, or the outcome was dropped. */
   readonly onAcknowledged: (() => void)[];
   /** The outcome, until Redis acknowledges it. */
@@ -49,17 +49,10 @@ interface Lease {
   reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
 
-interface UnacknowledgedOutcome extends QueuedOutcome, RetryEntry {
-  readonly charge: Charge;
-}
-
 export class Leases implements Disposable {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<string, Lease>();
-  readonly #events: EventReports;
-  readonly #smallOutcomes: RetryQueue<UnacknowledgedOutcome>;
-  /** Separate queue, because sending one large outcome takes as long as many small ones. */
-  readonly #largeOutcomes: RetryQueue<UnacknowledgedOutcome>;
+  readonly #outcomes: CallBatch<QueuedOutcome, true>;
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #claimer: Claimer | undefined;
   #hasLeft = false;
@@ -71,21 +64,17 @@ export class Leases implements Disposable {
 
   constructor(options: LeasesOptions) {
     this.#options = options;
-    const { queue, mailbox } = options;
-    this.#events = new EventReports(queue.events);
-    const outcomes = {
-      send: async (batch: readonly UnacknowledgedOutcome[]) => {
-        await this.#events.flush(batch.map(({ record }) => record.id));
-        // Leaves out an outcome whose lease was replaced, because it belongs to an older prediction with this id.
-        await queue.finish(batch.filter((outcome) => this.#leaseOf(outcome) !== undefined));
+    const { queue } = options;
+    this.#outcomes = new CallBatch({
+      bytesOf: ({ bytes }) => bytes,
+      call: async (outcomes) => {
+        await queue.finish(outcomes);
+        return outcomes.map(() => true);
       },
-      onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
-    };
-    this.#smallOutcomes = new RetryQueue(outcomes);
-    this.#largeOutcomes = new RetryQueue(outcomes);
-    mailbox.listen({
-      cancelled: (id) => this.#claimer?.canceled(id),
-      watched: (id) => this.#events.watched(id),
+    });
+    queue.mail.listen({
+      canceled: (id) => this.#claimer?.canceled(id),
+      watched: (id) => this.#leases.get(id)?.events?.watched(),
     });
   }
 
@@ -127,9 +116,9 @@ export class Leases implements Disposable {
     const ids = [...this.#leases.keys()];
     try {
       for (let i = 0; i < ids.length; i += MAX_COUNT) {
-        const { lost, cancelled } = await queue.renew(ids.slice(i, i + MAX_COUNT));
+        const { lost, canceled } = await queue.renew(ids.slice(i, i + MAX_COUNT));
         for (const id of lost) this.#lost(id);
-        for (const id of cancelled) this.#claimer?.canceled(id);
+        for (const id of canceled) this.#claimer?.canceled(id);
       }
       this.#renewedMs = performance.now();
     } catch {
@@ -141,7 +130,7 @@ export class Leases implements Disposable {
     const lease = this.#leases.get(live.id);
     if (lease === undefined || lease.ended !== undefined) return;
     lease.live = live;
-    this.#events.add(live);
+    if (EventReport.isNeeded(live)) lease.events = new EventReport(live, this.#options.queue.events);
   }
 
   async release(ids: readonly string[]): Promise<void> {
@@ -154,9 +143,7 @@ export class Leases implements Disposable {
     if (lease === undefined || lease.ended !== undefined) return;
     lease.ended = record;
     const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
-    const charge = this.#options.memory.add("outputs", bytes);
-    const outcomes = bytes > LARGE_VALUE_BYTES ? this.#largeOutcomes : this.#smallOutcomes;
-    outcomes.add({ record, bytes, charge, expiresMs: lease.deadlineMs + EXPIRY_MS });
+    void this.#send(lease, { record, bytes });
   }
 
   async written(id: string): Promise<void> {
@@ -166,7 +153,7 @@ export class Leases implements Disposable {
 
   /** Resolves when Redis has acknowledged all outcomes, except dropped ones. */
   async flush(): Promise<void> {
-    await Promise.all([this.#smallOutcomes.flush(), this.#largeOutcomes.flush()]);
+    await Promise.all([...this.#leases.keys()].map((id) => this.written(id)));
   }
 
   /** Leaves the processes that claim predictions. */
@@ -218,7 +205,15 @@ export class Leases implements Disposable {
     if (before !== undefined) this.#remove(before);
     const reported = { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 };
     const { deadlineMs } = request;
-    const lease: Lease = { id, deadlineMs, live: undefined, ended: undefined, onAcknowledged: [], reported };
+    const lease: Lease = {
+      id,
+      deadlineMs,
+      live: undefined,
+      events: undefined,
+      ended: undefined,
+      onAcknowledged: [],
+      reported,
+    };
     this.#leases.set(id, lease);
     return { ...request, lease };
   }
@@ -256,20 +251,25 @@ export class Leases implements Disposable {
     return true;
   }
 
-  #leaseOf({ record }: UnacknowledgedOutcome): Lease | undefined {
-    const lease = this.#leases.get(record.id);
-    return lease?.ended === record ? lease : undefined;
+  /** Sends an outcome until Redis acknowledges it. */
+  async #send(lease: Lease, outcome: QueuedOutcome): Promise<void> {
+    const { queue, memory } = this.#options;
+    using _held = memory.add("outputs", outcome.bytes);
+    // A replaced lease belongs to an older prediction with this id.
+    const isCurrent = () => this.#leases.get(lease.id) === lease;
+    const send = async () => {
+      await lease.events?.flush();
+      if (!isCurrent()) return;
+      // A large outcome has its own call, because small ones must not wait for it.
+      await (outcome.bytes > LARGE_VALUE_BYTES ? queue.finish([outcome]) : this.#outcomes.ask(outcome));
+    };
+    await retry(send, lease.deadlineMs + EXPIRY_MS);
+    if (isCurrent()) this.#remove(lease);
   }
 
-  #settled(outcome: UnacknowledgedOutcome): void {
-    const lease = this.#leaseOf(outcome);
-    if (lease !== undefined) this.#remove(lease);
-    outcome.charge[Symbol.dispose]();
-  }
-
-  #remove({ id, onAcknowledged }: Lease): void {
+  #remove({ id, events, onAcknowledged }: Lease): void {
     this.#leases.delete(id);
-    this.#events.remove(id);
+    events?.[Symbol.dispose]();
     for (const resolve of onAcknowledged) resolve();
   }
 }

@@ -1,8 +1,10 @@
 /** Writes and reads the events of running predictions in Redis: outputs, and parts of outputs, in order of arrival. */
 import type { Text } from "../large-text.ts";
 import { readEventsScript, reportEventsScript, watchScript } from "./event-scripts.ts";
+import type { Keys } from "./keys.ts";
+import type { Mail } from "./mail.ts";
 import { listOf, numberOf, textOf } from "./record-fields.ts";
-import { type Argument, LARGE_VALUE_BYTES, type LuaScript } from "./redis-link.ts";
+import { LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
 
 /** An output, or a part of an output. Undefined: a part whose input runs again, or an output after the end of the prediction. */
 export type QueuedEvent =
@@ -33,23 +35,14 @@ export interface ReadPage extends EventPage {
 
 export interface QueueEventsOptions {
   readonly node: string;
-  readonly keysOf: (id: string) => { readonly work: string; readonly prediction: string; readonly events: string };
-  /** Runs a script. @param bytes size of the largest value in the arguments or the answer, for the time limit */
-  readonly run: (
-    script: LuaScript,
-    keys: readonly string[],
-    args: readonly Argument[],
-    bytes: number,
-  ) => Promise<unknown>;
-  /** Notifies nodes of new events. */
-  readonly changed: (id: string, nodes: string) => void;
-  /** Notifies the worker of a prediction that an event stream watches it. */
-  readonly watched: (id: string, queue: string, entry: string) => Promise<void>;
+  readonly keys: Keys;
+  readonly mail: Mail;
+  /** The connection for values of a size in bytes. */
+  readonly linkFor: (bytes: number) => RedisLink;
 }
 
 export class QueueEvents {
   readonly #options: QueueEventsOptions;
-  readonly #expected = new Set<string>();
 
   constructor(options: QueueEventsOptions) {
     this.#options = options;
@@ -61,31 +54,23 @@ export class QueueEvents {
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
-    const { node, keysOf, run, changed } = this.#options;
-    const { work, prediction, events: key } = keysOf(id);
+    const { node, keys, mail, linkFor } = this.#options;
     const lines = events.map(lineOf);
     const bytes = lines.reduce((sum, { length }) => sum + length, 0);
-    const reply = await run(reportEventsScript, [work, prediction, key], [node, name, from, ...lines], bytes);
+    const names = [keys.work(), keys.prediction(id), keys.events(id)];
+    const reply = await linkFor(bytes).run(reportEventsScript, names, [node, name, from, ...lines]);
     const [count, nodes] = listOf(reply);
-    changed(id, textOf(nodes));
+    mail.notify(textOf(nodes), "events", id);
     return numberOf(count);
-  }
-
-  /** Notes that a prediction is watched as soon as it is created, so that its events are reported from the start. */
-  expect(id: string): void {
-    this.#expected.add(id);
-  }
-
-  /** Whether `expect` was called for a prediction that is created now. */
-  takeExpected(id: string): boolean {
-    return this.#expected.delete(id);
   }
 
   /** Lets the replica that runs the prediction report its events. @throws SconceError `queue_unavailable` */
   async watch(id: string): Promise<void> {
-    const { keysOf, run, watched } = this.#options;
-    const [queue, entry] = listOf(await run(watchScript, [keysOf(id).prediction], [], 0));
-    if (queue !== undefined) await watched(id, textOf(queue), textOf(entry));
+    const { keys, mail, linkFor } = this.#options;
+    const [queue, entry] = listOf(await linkFor(0).run(watchScript, [keys.prediction(id)], [])).map(textOf);
+    if (queue === undefined || entry === undefined) return;
+    const [pending] = listOf(await linkFor(0).call("xpending", keys.work(queue), "workers", entry, entry, 1));
+    mail.notify(textOf(listOf(pending)[1]), "watched", id);
   }
 
   /**
@@ -95,8 +80,9 @@ export class QueueEvents {
    * @throws SconceError `queue_unavailable`
    */
   async read(id: string, place: EventPlace, bytes = LARGE_VALUE_BYTES): Promise<ReadPage | undefined> {
-    const { keysOf, run } = this.#options;
-    const reply = await run(readEventsScript, [keysOf(id).events], [place.name, place.from, bytes], bytes);
+    const { keys, linkFor } = this.#options;
+    const args = [place.name, place.from, bytes];
+    const reply = await linkFor(bytes).run(readEventsScript, [keys.events(id)], args, bytes);
     if (typeof reply === "number") return this.read(id, place, reply);
     const [own, begin, count, ...lines] = listOf(reply);
     if (own === undefined) return undefined;

@@ -2,19 +2,17 @@
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../../pipeline/drain-rate.ts";
-import type { Mailbox } from "./mailbox.ts";
-import type { Queue } from "./queue.ts";
-import type { QueueFacts } from "./queue-messages.ts";
+import type { Queue, RedisFacts } from "./queue.ts";
 import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
 
 /** Estimates how long a new prediction waits until a replica claims it, from the recent rate of claims. */
 export class QueueWait {
-  #facts: Pick<QueueFacts, "ended" | "waiting" | "taken"> | undefined;
+  #facts: Pick<RedisFacts, "ended" | "waiting" | "taken"> | undefined;
   readonly #rate = new DrainRate(() => this.#facts?.taken ?? 0);
 
-  update(facts: Pick<QueueFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
+  update(facts: Pick<RedisFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
     const before = this.#facts ?? facts;
     this.#facts = facts;
     // The difference is negative after replicas have returned predictions, or when the queue is new.
@@ -30,9 +28,8 @@ export class QueueWait {
   }
 }
 
-const none: QueueFacts = {
+const none: RedisFacts = {
   items: 0,
-  bytes: 0,
   ended: 0,
   waiting: 0,
   taken: 0,
@@ -43,7 +40,6 @@ const none: QueueFacts = {
 
 export class QueueState {
   readonly #queue: Queue;
-  readonly #mailbox: Mailbox;
   readonly #wait = new QueueWait();
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #onTick: Set<() => void> = new Set();
@@ -54,9 +50,8 @@ export class QueueState {
   /** Whether the last poll succeeded; undefined before the first poll. */
   #answered: boolean | undefined;
 
-  constructor(queue: Queue, mailbox: Mailbox) {
+  constructor(queue: Queue) {
     this.#queue = queue;
-    this.#mailbox = mailbox;
     this.#timer = setInterval(() => void this.poll(), TICK_MS);
     this.#timer.unref();
   }
@@ -85,7 +80,7 @@ export class QueueState {
     this.#isPolling = true;
     try {
       const before = this.facts;
-      this.facts = await this.#queue.tend(this.#mailbox.lastId, this.isWorker());
+      this.facts = await this.#queue.tend(this.isWorker());
       this.#wait.update(this.facts, performance.now());
       const { isFull } = this.facts;
       if (this.#answered !== true) log.info("Predictions are shared through the queue");

@@ -1,6 +1,8 @@
 /** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
 import { type Deliverer, type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Queue } from "./queue.ts";
+import { listOf, numberOf, textOf } from "./record-fields.ts";
+import { webhookScript } from "./scripts.ts";
 
 /** Maximum ids in one call, because the next call waits for it. */
 const MAX_IDS = 500;
@@ -66,13 +68,26 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
 
   /** Reports delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends. */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Deliverer): Promise<void> {
+    const { keys, link } = this.#queue;
     const delivered = this.#delivered.splice(0);
     try {
-      for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {
-        const page = { delivered: delivered.slice(i, i + MAX_IDS), renewed: renewed.slice(i, i + MAX_IDS) };
-        const answer = await this.#queue.webhooks({ ...page, leaseMs, maxClaimed: webhooks?.hasRoom ? MAX_IDS : 0 });
-        for (const { webhook, ...key } of answer.claimed) webhooks?.ended(key, webhookOf(webhook));
-        this.count = answer.count;
+      const nowMs = Math.ceil(await this.#queue.redisNowMs());
+      const most = webhooks?.hasRoom ? MAX_IDS : 0;
+      const found = listOf(await link.call("zrangebyscore", keys.due, "-inf", nowMs, "LIMIT", 0, most));
+      const named = [
+        ...delivered.map(({ id, createdAtMs }) => [id, `-${createdAtMs}`] as const),
+        ...renewed.map(({ id, createdAtMs }) => [id, `${createdAtMs}`] as const),
+        ...found.map((id) => [textOf(id), ""] as const),
+      ];
+      for (let i = 0; i === 0 || i < named.length; i += MAX_IDS) {
+        const page = named.slice(i, i + MAX_IDS);
+        const names = [keys.due, ...page.map(([id]) => keys.prediction(id))];
+        const [count, ...claimed] = listOf(await link.run(webhookScript, names, [leaseMs, ...page.flat()]));
+        this.count = numberOf(count);
+        for (let at = 0; at < claimed.length; at += 3) {
+          const [id = "", createdAtMs, webhook = ""] = claimed.slice(at, at + 3).map(textOf);
+          webhooks?.ended({ id, createdAtMs: Number(createdAtMs) }, webhookOf(webhook));
+        }
       }
     } catch (error) {
       this.#delivered.push(...delivered);

@@ -56,10 +56,11 @@ export function recordOf(reply: unknown): PredictionRecord | undefined {
   };
 }
 
-/** The values of `RECORD_FIELDS`. */
-export function valuesOf(record: EndedRecord): readonly string[] {
-  const { id, kind, count, createdAtMs, itemsDone, startedAtMs, finishedAtMs, outcome, logs, digest, model } = record;
+/** The values of `RECORD_FIELDS`. @param finishedAtMs time of the end by Redis' clock */
+export function valuesOf(record: EndedRecord, finishedAtMs: number): readonly string[] {
+  const { id, kind, count, createdAtMs, itemsDone, outcome, logs, digest, model } = record;
   const { status, members } = outcome;
+  const startedAtMs = record.startedAtMs && finishedAtMs - Math.max(0, record.finishedAtMs - record.startedAtMs);
   const values = [id, kind, count, createdAtMs, itemsDone, startedAtMs, finishedAtMs, status, members, logs, digest];
   return [...values, model?.reference].map((value) => String(value ?? ""));
 }

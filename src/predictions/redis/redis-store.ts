@@ -9,13 +9,12 @@ import { type PredictionRequest, storedBody } from "../request.ts";
 import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreHindrance } from "../store.ts";
 import { FollowedPrediction } from "./followed-prediction.ts";
 import { Leases } from "./leases.ts";
-import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { isAnswerLost, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
-import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
+import { retry } from "./retry.ts";
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
@@ -27,11 +26,6 @@ export interface RedisStoreOptions {
   readonly repository: string;
   readonly memory: MemoryAccount;
   readonly metrics: PredictionMetrics;
-}
-
-interface Cancellation extends RetryEntry {
-  readonly kind: Kind;
-  readonly id: string;
 }
 
 /** When a prediction has waited for this many milliseconds, further servers load the model. */
@@ -50,13 +44,12 @@ export class RedisStore implements Store, SharedStore {
   readonly retained = { count: 0, bytes: 0 };
   readonly #links = new DisposableStack();
   readonly #queue: Queue;
-  readonly #mailbox: Mailbox;
   readonly #state: QueueState;
   readonly #leases: Leases;
   readonly #memory: MemoryAccount;
   readonly #followed = new Map<string, FollowedPrediction>();
-  /** Cancellations of predictions whose ids no client has: the client disconnected, or the answer of Redis was lost. */
-  readonly #cancellations: RetryQueue<Cancellation>;
+  /** Number of cancellations that wait for Redis. */
+  #cancellations = 0;
   readonly #connected = Promise.withResolvers<void>();
 
   /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
@@ -86,15 +79,15 @@ export class RedisStore implements Store, SharedStore {
     });
     this.#memory = memory;
     this.#queue = queue;
-    this.#mailbox = new Mailbox({ queue, link: openLink() });
-    this.#state = new QueueState(queue, this.#mailbox);
-    this.#leases = new Leases({ queue, mailbox: this.#mailbox, openLink, memory, metrics });
+    this.#links.use(queue.mail);
+    void queue.mail.read(openLink());
+    this.#state = new QueueState(queue);
+    this.#leases = new Leases({ queue, openLink, memory, metrics });
     this.webhooks = new QueuedWebhooks(queue);
-    this.#cancellations = new RetryQueue({ send: (batch) => queue.cancelAll(batch), maxCount: MAX_CANCELLATIONS });
-    this.#mailbox.listen({
+    queue.mail.listen({
       ended: (record) => void this.#followed.get(record.id)?.ended(record),
       events: (id) => void this.#followed.get(id)?.readEvents(),
-      endedLong: (id) => void this.#followed.get(id)?.poll(0),
+      read: (id) => void this.#followed.get(id)?.poll(0),
     });
     this.#state.isWorker = () => this.#leases.isActive;
     this.#state.onTick(() => this.#tick());
@@ -118,16 +111,15 @@ export class RedisStore implements Store, SharedStore {
   }
 
   async accept(request: PredictionRequest): Promise<Accepted | Full> {
-    const { id, kind, digest, timeoutMs, isWaitedFor = false, isWatched } = request;
+    const { id, digest, timeoutMs, isWaitedFor = false } = request;
     const body = storedBody(request);
     try {
-      if (isWatched) this.#queue.events.expect(id);
       const created = await this.#queue.create({ ...request, body, bytes: body.length, isWaitedFor });
       if (!("limit" in created)) this.#followed.get(id)?.accepted();
       return created;
     } catch (error) {
       // The client gets an error, but Redis may have the prediction, which nobody would read.
-      if (isAnswerLost(error) && digest === undefined) this.abandon(kind, id, performance.now() + timeoutMs);
+      if (isAnswerLost(error) && digest === undefined) this.abandon(id, performance.now() + timeoutMs);
       throw error;
     }
   }
@@ -180,8 +172,12 @@ export class RedisStore implements Store, SharedStore {
     return (followed.isOver ? followed.record : undefined) ?? this.#queue.cancel(kind, id, true);
   }
 
-  abandon(kind: Kind, id: string, expiresMs: number): void {
-    this.#cancellations.add({ kind, id, bytes: 0, expiresMs });
+  abandon(id: string, expiresMs: number): void {
+    if (this.#cancellations >= MAX_CANCELLATIONS) return;
+    this.#cancellations += 1;
+    void retry(() => this.#queue.abandon(id), expiresMs).then(() => {
+      this.#cancellations -= 1;
+    });
   }
 
   async ready(): Promise<void> {
@@ -197,7 +193,6 @@ export class RedisStore implements Store, SharedStore {
   }
 
   close(): Promise<void> {
-    this.#mailbox.stop();
     this.#state.stop();
     this.#leases[Symbol.dispose]();
     this.webhooks[Symbol.dispose]();

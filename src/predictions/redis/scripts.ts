@@ -282,7 +282,7 @@ return answer
 /**
  * Reads the figures of a queue. `KEYS`: work, totals, workers, deadlines, the node's mail, an unused key. Arguments: node, whether it is a worker, lease,
  * id of the last notification that it has read.
- * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
+ * @returns time, unfinished items, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
  * workers, whether the memory of Redis is full, then ids of predictions whose time limit has passed
  */
 export const tendScript = new LuaScript(`${clock}
@@ -316,9 +316,9 @@ if not groups.err and groups[1] then
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
-local total = redis.call('HMGET', totals, 'items', 'bytes', 'ended')
+local total = redis.call('HMGET', totals, 'items', 'ended')
 local late = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, ${MAX_LATE})
-return { now, tonumber(total[1] or 0), tonumber(total[2] or 0), tonumber(total[3] or 0), waiting, taken, age, redis.call('ZCARD', workers),
+return { now, tonumber(total[1] or 0), tonumber(total[2] or 0), waiting, taken, age, redis.call('ZCARD', workers),
   isFull and 1 or 0, unpack(late) }
 `);
 

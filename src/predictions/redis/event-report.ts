@@ -1,4 +1,4 @@
-/** Sends outputs, and parts of outputs, of running predictions to Redis, where event streams of all replicas read them. */
+/** Sends outputs, and parts of outputs, of a running prediction to Redis, where event streams of all replicas read them. */
 import type { LivePrediction } from "../live.ts";
 import type { PartLog } from "../part-log.ts";
 import { SentOutputs } from "../sent-outputs.ts";
@@ -13,58 +13,26 @@ const RETRY_MS = 500;
 const MAX_EVENTS = 500;
 const MAX_LENGTH = 2 ** 18;
 
-export class EventReports {
-  readonly #events: QueueEvents;
-  readonly #reports = new Map<string, EventReport>();
-
-  constructor(events: QueueEvents) {
-    this.#events = events;
-  }
-
-  /** Starts reports of a prediction. A prediction with one output and no parts needs none, because its outcome has the output. */
-  add(live: LivePrediction): void {
-    if (live.isOver || (live.parts === undefined && live.count === 1)) return;
-    this.#reports.set(live.id, new EventReport(live, this.#events));
-  }
-
-  /** Resumes reports, because an event stream watches the prediction. */
-  watched(id: string): void {
-    this.#reports.get(id)?.watched();
-  }
-
-  /** Sends the last parts of ended predictions, which must precede their outcomes. Never throws, so that an outcome is sent even without parts. */
-  async flush(ids: readonly string[]): Promise<void> {
-    await Promise.all(ids.map((id) => this.#reports.get(id)?.flush()));
-  }
-
-  /** Ends the reports of a prediction, because Redis has its outcome or another replica runs it. */
-  remove(id: string): void {
-    this.#reports.get(id)?.[Symbol.dispose]();
-    this.#reports.delete(id);
-  }
-}
-
 /** An event: the position of a part in the part log, or the index of an output. */
 type Noted = { readonly position: number } | { readonly output: number };
 
-class EventReport implements Disposable {
-  /** Number of events that Redis has acknowledged. */
-  #acknowledged = 0;
+export class EventReport implements Disposable {
   readonly #live: LivePrediction;
   readonly #events: QueueEvents;
   readonly #log: PartLog | undefined;
   readonly #name: string;
   readonly #noted: Noted[] = [];
-  #position = 0;
   readonly #outputs = new SentOutputs();
   readonly #stop: () => void;
+  /** Number of events that Redis has acknowledged. */
+  #acknowledged = 0;
+  #position = 0;
   #sentMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
-  /** Whether there may be new events since the last report began. */
-  #isStale = false;
-  #sending: Promise<void> | undefined;
+  /** The report that runs, and the reports that wait for it. */
+  #sending = Promise.resolve();
 
   constructor(live: LivePrediction, events: QueueEvents) {
     this.#live = live;
@@ -73,15 +41,24 @@ class EventReport implements Disposable {
     // Without parts, the first report waits for the interval, so that a short prediction needs no report.
     this.#sentMs = this.#log === undefined ? performance.now() : Number.NEGATIVE_INFINITY;
     this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
-    this.#stop = live.watch(() => this.#changed());
-    this.#changed();
+    this.#stop = live.watch(() => this.#sendAfter(this.#sentMs + INTERVAL_MS - performance.now()));
+    this.#sendAfter(this.#sentMs + INTERVAL_MS - performance.now());
   }
 
-  /** If an event stream watches the prediction, sends the parts that Redis does not have. Outputs are not needed, because the outcome has them. */
+  /** Whether a prediction needs reports. If it has one output and no parts, its outcome has all. */
+  static isNeeded({ isOver, parts, count }: LivePrediction): boolean {
+    return !isOver && (parts !== undefined || count > 1);
+  }
+
+  /**
+   * If an event stream watches the prediction, sends its last parts, which must precede the outcome. Outputs are not needed,
+   * because the outcome has them. Never throws.
+   */
   async flush(): Promise<void> {
     if (this.#log !== undefined && this.#isWatched) await this.#send();
   }
 
+  /** Resumes reports, because an event stream watches the prediction. */
   watched(): void {
     this.#isWatched = true;
     void this.#send();
@@ -93,51 +70,35 @@ class EventReport implements Disposable {
     this.#log?.[Symbol.dispose]();
   }
 
-  #changed(): void {
-    this.#sendAfter(this.#sentMs + INTERVAL_MS - performance.now());
-  }
-
   #sendAfter(ms: number): void {
     // After the end of the prediction, flush() sends the last parts.
     if (this.#timer !== undefined || this.#live.isOver || !this.#isWatched) return;
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = undefined;
-        void this.#send();
-      },
-      Math.max(0, ms),
-    );
+    const send = () => {
+      this.#timer = undefined;
+      void this.#send();
+    };
+    this.#timer = setTimeout(send, Math.max(0, ms));
   }
 
-  /** Sends all new events. Runs one report at a time, and another one if events came meanwhile. Never throws. */
+  /** Sends all new events after the reports that run. Never throws. */
   #send(): Promise<void> {
-    this.#isStale = true;
-    this.#sending ??= this.#sendAll();
+    this.#note();
+    this.#sending = this.#sending.then(() => this.#report()).catch(() => this.#sendAfter(RETRY_MS));
     return this.#sending;
-  }
-
-  async #sendAll(): Promise<void> {
-    while (this.#isStale) {
-      this.#isStale = false;
-      await this.#report().catch(() => this.#sendAfter(RETRY_MS));
-    }
-    this.#sending = undefined;
   }
 
   async #report(): Promise<void> {
     this.#sentMs = performance.now();
-    this.#note();
     while (this.#acknowledged < this.#noted.length) {
       const events: QueuedEvent[] = [];
-      for (let length = 0; events.length < MAX_EVENTS && length < MAX_LENGTH; ) {
-        const noted = this.#noted[this.#acknowledged + events.length];
-        if (noted === undefined) break;
+      let length = 0;
+      for (const noted of this.#noted.slice(this.#acknowledged, this.#acknowledged + MAX_EVENTS)) {
         const event = this.#eventOf(noted);
         events.push(event);
         length += event?.text.length ?? 0;
+        if (length >= MAX_LENGTH) break;
       }
-      const page = { name: this.#name, from: this.#acknowledged, events };
-      const count = await this.#events.report(this.#live.id, page);
+      const count = await this.#events.report(this.#live.id, { name: this.#name, from: this.#acknowledged, events });
       this.#isWatched = count !== UNWATCHED;
       if (count < 0) return;
       this.#acknowledged = Math.min(count, this.#noted.length);
