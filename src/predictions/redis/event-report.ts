@@ -82,13 +82,13 @@ export class EventReport implements Disposable {
 
   /** Sends all new events after the reports that run. Never throws. */
   #send(): Promise<void> {
-    this.#note();
     this.#sending = this.#sending.then(() => this.#report()).catch(() => this.#sendAfter(RETRY_MS));
     return this.#sending;
   }
 
   async #report(): Promise<void> {
     this.#sentMs = performance.now();
+    this.#note();
     while (this.#acknowledged < this.#noted.length) {
       const events: QueuedEvent[] = [];
       let length = 0;
