@@ -188,6 +188,26 @@ test("a front process that starts again after a reload has the new build", async
   expect(outputOf(await client.predict([{ x: 1 }]))).toBe(1003);
 }, 60_000);
 
+test("a front process that is killed while a reload opens a build leaves the server with one of both builds, and the next reload switches it", async () => {
+  await using server = await serve("killed");
+  const { client, cli } = server;
+  const engines = () => inRole(cli.pid, "engine");
+  const [front = 0] = await inRole(cli.pid, "front");
+  store.tag("killed", "v2");
+  cli.kill("SIGHUP");
+  await until(async () => (await engines()).length === 2);
+  process.kill(front, "SIGKILL");
+  await cli.line("is ready again");
+  const isOver = (line: string) => line.includes("The reload failed") || line.includes("has finished");
+  await until(() => cli.lines.some(isOver));
+  await until(async () => (await engines()).length === 1);
+  const { outputs, model } = await client.predict([{ x: 1 }]);
+  expect(outputs).toMatchObject([{ y: model?.digest.includes(store.names.v2.slice(4)) ? 1003 : 3 }]);
+  expect((await reload(server.admin)).status).toBe(200);
+  expect(outputOf(await client.predict([{ x: 1 }]))).toBe(1003);
+  await until(async () => (await engines()).length === 1);
+}, 60_000);
+
 test("a reload is refused if the file of --models has other names", async () => {
   await using dir = await tempDir();
   const file = dir.join("models.toml");

@@ -51,8 +51,6 @@ export interface Engine<T extends Item = Item> {
   readonly pid: number | undefined;
   /** Whether items can run now; false without an engine process, and while it starts. */
   readonly isReady: boolean;
-  /** Whether the engine process gives no answer: a signal stopped it, or it hangs in the kernel. */
-  readonly isSilent: boolean;
   /** Receives the results. Set it once, before the first item. */
   listener: EngineListener<T> | undefined;
   /**

@@ -24,7 +24,6 @@ interface LocalItem<T extends Item> extends BatchItem {
 
 export class LocalEngine<T extends Item> implements Engine<T> {
   readonly isReady = true;
-  readonly isSilent = false;
   readonly pid = undefined;
   listener: EngineListener<T> | undefined;
   readonly #options: LocalEngineOptions;

@@ -103,7 +103,6 @@ export class ServedBuild {
       this.#socket = undefined;
       engine?.engineEnded(`the engine process ${record.ended}`);
     }
-    if (engine !== undefined) engine.isSilent = record.isSilent;
     if (record.state === "draining") return this.#release();
     this.#connect();
     // Loads the model again if inputs arrived while it was being unloaded.
@@ -161,7 +160,6 @@ export class ServedBuild {
   async open({ packaged, model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
-    engine.isSilent = this.#record.isSilent;
     this.#device = (device) => {
       model.context.device = device;
     };

@@ -11,9 +11,9 @@ import type { FrontModel } from "./front-model.ts";
 import { maxInputsOf } from "./front-service.ts";
 
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
-export function hindranceOf({ parts, build: { running }, served }: FrontModel): Hindrance | undefined {
+export function hindranceOf({ parts, served }: FrontModel): Hindrance | undefined {
   if (served.isBroken) return "engine";
-  if (running?.engine.isSilent) return "silent";
+  if (served.record.isSilent) return "silent";
   if (parts.store.hindrance !== undefined) return parts.store.hindrance;
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }

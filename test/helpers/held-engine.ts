@@ -12,7 +12,6 @@ export class InstantEngine implements Engine<ListItem> {
   readonly maxBatchSize: number = 1;
   readonly instances = 1;
   readonly isReady = true;
-  readonly isSilent = false;
   listener: Engine<ListItem>["listener"];
 
   submit(item: ListItem): void {

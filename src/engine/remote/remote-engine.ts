@@ -88,8 +88,6 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return this.#info?.maxBatchSize ?? 1;
   }
 
-  isSilent = false;
-
   get instances(): number {
     return this.#info?.instances ?? 1;
   }
