@@ -1,4 +1,4 @@
-/** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all HTTP processes. */
+/** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all fronts. */
 import { z } from "zod";
 import { addToEachLine, LogFields } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
@@ -20,7 +20,7 @@ const engineStart = modelStart.extend({
   isOneOfSeveral: z.boolean().optional(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
-  /** Stamps of the files whose digests the parent process has checked, by digest; undefined in tests. */
+  /** Stamps of the files whose digests the supervisor has checked, by digest; undefined in tests. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;

@@ -1,4 +1,4 @@
-/** Creates the files that all HTTP processes of a server share: counters, and the paths of their sockets. */
+/** Creates the files that all fronts of a server share: counters, and the paths of their sockets. */
 
 import { keyNumbers } from "../http/access/api-keys.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
@@ -23,7 +23,7 @@ export function shareFiles({
   const counters = folder.join("counters");
   // Counters of metrics are never cleared, so that they include the counts of killed processes.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
-  // The last row belongs to the parent process.
+  // The last row belongs to the supervisor.
   const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
   const supervisorCounts = counts.map(create);
   const serverCounts = models > 1 ? folder.join("counts") : (counts[0] ?? "");
@@ -42,7 +42,7 @@ export function shareFiles({
       keys,
     },
     counts,
-    /** Rows of the parent process in the counter files, by model. */
+    /** Rows of the supervisor in the counter files, by model. */
     supervisorCounts,
   };
 }

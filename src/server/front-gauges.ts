@@ -1,4 +1,4 @@
-/** The gauges of a model in one HTTP process, as metrics for GET /metrics. */
+/** The gauges of a model in one front, as metrics for GET /metrics. */
 import { version } from "../../package.json";
 import { type Unready, unreadyReasons } from "../base/labels.ts";
 import type { Family, Labels } from "../http/metrics.ts";

@@ -1,4 +1,4 @@
-/** Opens the predictions of a model in an HTTP process. */
+/** Opens the predictions of a model in a front. */
 
 import type { OpenedModel } from "../author/define.ts";
 import { authorStack, messageWithLine } from "../base/author-line.ts";

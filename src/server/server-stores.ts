@@ -1,4 +1,4 @@
-/** The stores of the predictions of a server's models, in the parent process. */
+/** The stores of the predictions of a server's models, in the supervisor. */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { openStore } from "../predictions/open-store.ts";
@@ -13,7 +13,7 @@ interface StoredModel {
 }
 
 /**
- * Keeps the stores open until the server stops, so that no other server takes the files while HTTP processes restart.
+ * Keeps the stores open until the server stops, so that no other server takes the files while fronts restart.
  */
 export class ServerStores implements AsyncDisposable {
   readonly #models: readonly StoredModel[];

@@ -1,5 +1,5 @@
 /**
- * Serves packaged models: starts and supervises HTTP processes and engine processes.
+ * Serves packaged models: starts and supervises fronts and engine processes.
  */
 import { codeOf, SconceError } from "../base/errors.ts";
 import type { RestartCause } from "../base/labels.ts";
@@ -91,11 +91,11 @@ function checkReplica({ queue, role, store, maxBodyBytes }: ServeConfig): void {
   }
 }
 
-/** On 16 cores, 8 HTTP processes answered 1.4 times as many tiny requests as 4. More processes were not measured. */
+/** On 16 cores, 8 fronts answered 1.4 times as many tiny requests as 4. More processes were not measured. */
 const MAX_DEFAULT_FRONTS = 8;
 
 /**
- * The number of HTTP processes (fronts): --fronts, else half of the cores, but 1 below 8 cores. Each has one JavaScript thread, and more threads that decode pictures.
+ * The number of fronts (fronts): --fronts, else half of the cores, but 1 below 8 cores. Each has one JavaScript thread, and more threads that decode pictures.
  */
 export function frontsOf({ fronts }: Pick<ServeConfig, "fronts">, cores = availableCores()): number {
   if (fronts !== undefined) return fronts;

@@ -1,5 +1,5 @@
 /**
- * Counters and histograms as numbers in shared memory. Each HTTP process has a row, and their parent process the last
+ * Counters and histograms as numbers in shared memory. Each front has a row, and their supervisor the last
  * one, so the counts of a killed process remain.
  */
 import {

@@ -46,7 +46,7 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
 
   /**
    * Counts in a row of shared memory.
-   * @param rows counters of all HTTP processes
+   * @param rows counters of all fronts
    * @param row index of the only row that this process changes
    */
   constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
@@ -151,12 +151,12 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
     this.#gauges = gauges;
   }
 
-  /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
+  /** The metrics as Prometheus text. @param others gauges of the other fronts */
   text(others: readonly Family[] = []): string {
     return prometheusText([...this.counters(), ...this.gauges(), ...processesOf([this]), ...others]);
   }
 
-  /** Counters of all HTTP processes together. */
+  /** Counters of all fronts together. */
   counters(): Family[] {
     return familiesOf(this.#rows);
   }

@@ -22,7 +22,7 @@ export class ServerMetrics {
     return this.#labelled((metrics) => metrics.gauges());
   }
 
-  /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
+  /** The metrics as Prometheus text. @param others gauges of the other fronts */
   text(others: readonly Family[] = []): string {
     const counters = [
       ...this.#server.counters().filter(hasCounted),
