@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import type { EndedRecord } from "../src/predictions/record.ts";
-import { ChangeQueue } from "../src/predictions/sqlite/change-queue.ts";
+import { Changes } from "../src/predictions/sqlite/changes.ts";
 import { PredictionDatabase, type Written } from "../src/predictions/sqlite/prediction-database.ts";
 import { rowOf } from "../src/predictions/sqlite/rows.ts";
 import { endOf, keepAll, requestOf } from "./helpers/predictions.ts";
@@ -48,32 +48,31 @@ function expire(): void {
   database = open();
 }
 
-function write(change: (queue: ChangeQueue) => void): Written {
-  const queue = new ChangeQueue(retention);
-  change(queue);
-  const { changes, large } = queue.take(ids.length);
+function write(change: (changes: Changes) => void): Written {
+  const changes = new Changes(retention);
+  change(changes);
   const nowMs = performance.now();
-  const filed = large.map((change) => ({ ...change, file: change.id }));
-  return database.write({ rows: JSON.stringify([...changes, ...filed].map((each) => rowOf(each, nowMs))), wallMs });
+  return database.write({ rows: JSON.stringify(changes.take().map((each) => rowOf(each, nowMs))), wallMs });
 }
 
-function create(queue: ChangeQueue, name: string): void {
-  queue.create({
-    request: requestOf(name),
-    file: undefined,
-    begunAtMs: undefined,
-    waiting: { resolve: () => {}, reject: () => {} },
-  });
+function create(changes: Changes, name: string): void {
+  const request = requestOf(name);
+  const creation = { request, body: request.body, file: undefined, atMs: performance.now() };
+  changes.create(creation, Promise.withResolvers());
+}
+
+function ends(changes: Changes, record: EndedRecord, file?: string): void {
+  changes.end({ record, bytes: BYTES, atMs: performance.now(), ...(file !== undefined && { file }) });
 }
 
 /** Commits the end of a prediction. */
-function end(record: EndedRecord): Written {
-  return write((queue) => queue.end(record, BYTES));
+function end(record: EndedRecord, file?: string): Written {
+  return write((changes) => ends(changes, record, file));
 }
 
 const endAll = () =>
-  write((queue) => {
-    for (const each of ids) queue.end(endOf(each), BYTES);
+  write((changes) => {
+    for (const each of ids) ends(changes, endOf(each));
   });
 
 describe("an id that a client uses again", () => {
@@ -81,7 +80,7 @@ describe("an id that a client uses again", () => {
     endAll();
     expire();
     expect(database.get(id)).toBeUndefined();
-    write((queue) => create(queue, id));
+    write((changes) => create(changes, id));
     expect(database.get(id)).toMatchObject({ id, status: null });
     expect(database.takeOver({ sources: "a ,", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
     expect(end(again).refused).toBe("");
@@ -91,9 +90,9 @@ describe("an id that a client uses again", () => {
   test("gets its request and its outcome in one commit", () => {
     endAll();
     expire();
-    const { refused } = write((queue) => {
-      create(queue, id);
-      queue.end(again, BYTES);
+    const { refused } = write((changes) => {
+      create(changes, id);
+      ends(changes, again);
     });
     expect(refused).toBe("");
     expect(database.get(id)?.members).toBe(String(again.outcome.members));
@@ -112,7 +111,7 @@ describe("an id that a client uses again", () => {
     const file = dir.join("predictions.db-files", "a-large-one");
     const members = `"outputs":["${"x".repeat(100_000)}"]`;
     await Bun.write(file, members);
-    end(endOf("a-large-one", { outcome: { status: "success", members } }));
+    end(endOf("a-large-one", { outcome: { status: "success", members } }), "a-large-one");
     expire();
     const before = database.totals;
     const after = end(endOf("a-large-one"));
@@ -128,7 +127,7 @@ describe("an id that a client uses again", () => {
   test("is refused, with its request and its outcome, before the earlier outcome has expired", () => {
     endAll();
     const { totalCount, totalBytes } = database.totals;
-    write((queue) => create(queue, id));
+    write((changes) => create(changes, id));
     expect(end(again)).toEqual({ totalCount, totalBytes, refused: id });
     expect(database.get(id)?.members).toBe(String(endOf(id).outcome.members));
   });

@@ -1,6 +1,6 @@
 /** Writes a batch of changes within a transaction, and counts the retained predictions. */
 import type { Statements } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Row, Totals } from "./rows.ts";
+import type { CreationRow, EndRow, Row, Totals } from "./rows.ts";
 
 interface WriteOptions {
   /** Time on the clock of the database, in milliseconds. */
@@ -29,29 +29,32 @@ export class BatchWrite implements Totals {
     this.totalBytes = before.totalBytes;
   }
 
-  write(row: Row): void {
-    if (row.op === "create") this.#create(row);
-    else if (row.op === "begun") this.#sql.begun.run(row.begunAtMs, row.id);
-    else this.#removeUnfinished(row.id);
-    if (row.op === "end") this.#end(row);
+  write({ id, creation, begunAtMs, end, isDropped = false, webhook }: Row): void {
+    if (creation !== undefined) this.#create(id, creation, begunAtMs ?? null);
+    else if (begunAtMs !== undefined) this.#sql.begun.run(begunAtMs, id);
+    if (end !== undefined || isDropped) this.#discard(this.#sql.removeUnfinished.get(id)?.file ?? null);
+    if (end !== undefined) this.#end(id, end);
+    if (webhook === null) this.#sql.removeWebhook.run(id);
+    else if (webhook !== undefined) this.#sql.addWebhook.run(id, webhook);
   }
 
-  #create(row: CreateRow): void {
-    const deadlineMs = this.#options.nowMs - row.ageMs + row.timeoutMs;
-    const insert = () => this.#sql.create.run({ ...row, deadlineMs, server: this.#options.server }).changes > 0;
-    if (!insert() && !(this.#removeExpired(row.id) && insert())) this.#discard(row.file);
+  #create(id: string, row: CreationRow, begunAtMs: number | null): void {
+    const { nowMs, server } = this.#options;
+    const deadlineMs = nowMs - row.ageMs + row.timeoutMs;
+    const insert = () => this.#sql.create.run({ ...row, id, begunAtMs, deadlineMs, server }).changes > 0;
+    if (!insert() && !(this.#removeExpired(id) && insert())) this.#discard(row.file);
   }
 
-  #end(row: EndRow): void {
+  #end(id: string, row: EndRow): void {
     const endedMs = this.#options.nowMs - row.ageMs;
-    const insert = () => this.#sql.end.run({ ...row, endedMs }).changes > 0;
-    if (insert() || (this.#removeExpired(row.id) && insert())) {
+    const insert = () => this.#sql.end.run({ ...row, id, endedMs }).changes > 0;
+    if (insert() || (this.#removeExpired(id) && insert())) {
       this.added += 1;
       this.totalCount += 1;
       this.totalBytes += row.bytes;
       return;
     }
-    this.refused.push(row.id);
+    this.refused.push(id);
     this.#discard(row.file);
   }
 
@@ -64,10 +67,6 @@ export class BatchWrite implements Totals {
     this.totalBytes -= removed.bytes;
     this.#discard(removed.file);
     return true;
-  }
-
-  #removeUnfinished(id: string): void {
-    this.#discard(this.#sql.removeUnfinished.get(id)?.file ?? null);
   }
 
   #discard(file: string | null): void {

@@ -4,10 +4,9 @@ import { messageOf } from "../../base/errors.ts";
 import type { Aside, DatabaseOptions, PredictionDatabase } from "./prediction-database.ts";
 import type { Totals } from "./rows.ts";
 
-type Methods = Pick<
-  PredictionDatabase,
-  "write" | "get" | "sources" | "takeOver" | "writeWebhooks" | "webhooks" | "close"
-> & { open(options: DatabaseOptions): Opened };
+type Methods = Pick<PredictionDatabase, "write" | "get" | "sources" | "takeOver" | "webhooks" | "close"> & {
+  open(options: DatabaseOptions): Opened;
+};
 
 export type Opened = Totals & { readonly aside: Aside | undefined };
 export type Method = keyof Methods;

@@ -10,7 +10,7 @@ import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { connect, type FileOptions, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
 import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
-import type { RequestSource, Row, StoredRecord, StoredRequest, Totals } from "./rows.ts";
+import type { Row, RowSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
 import { ValueFiles } from "./value-files.ts";
 
 export interface DatabaseOptions extends RetentionLimits, FileOptions {
@@ -33,7 +33,7 @@ export type Written = Totals & {
 };
 
 export interface Sources {
-  readonly sources: readonly RequestSource[];
+  readonly sources: readonly RowSource[];
   /** Row number of the newest unfinished prediction, to exclude later ones. */
   readonly upTo: number;
 }
@@ -168,19 +168,6 @@ export class PredictionDatabase {
       if (codeOf(error) === "SQLITE_FULL") return "full";
       throw error;
     }
-  }
-
-  /**
-   * Removes webhooks, then adds others.
-   * @param changes JSON lists of ids to remove, and of rows to add
-   */
-  writeWebhooks({ added, removed }: { readonly added: string; readonly removed: string }): void {
-    this.#database
-      .transaction(() => {
-        this.#sql.removeWebhooks.run(removed);
-        this.#sql.addWebhooks.run(added);
-      })
-      .immediate();
   }
 
   webhooks(): readonly StoredWebhook[] {

@@ -1,7 +1,7 @@
 /** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
-import type { CreateRow, EndRow, RequestSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
+import type { CreationRow, EndRow, RowSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
 
 /** One of the oldest ended predictions. */
 export interface Oldest {
@@ -20,6 +20,9 @@ type Unfinished = Omit<StoredRequest, "leftMs"> & {
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
 
+/** What a row gets when it is written: its id, and a time on the clock of the database. */
+type Unwritten<Time extends string> = { readonly id: string } & Readonly<Record<Time, number>>;
+
 export type Statements = ReturnType<typeof statements>;
 
 /** @param database opened with `strict`, so that bindings have names without a prefix */
@@ -37,7 +40,7 @@ export function statements(database: Database) {
       "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
     ),
 
-    create: prepare<null, [CreateRow & { readonly deadlineMs: number; readonly server: string }]>(
+    create: prepare<null, [CreationRow & Unwritten<"deadlineMs"> & { server: string; begunAtMs: number | null }]>(
       `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
        SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
        WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
@@ -51,7 +54,7 @@ export function statements(database: Database) {
       `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
          NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
     ),
-    sources: prepare<RequestSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server FROM unfinished"),
+    sources: prepare<RowSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server FROM unfinished"),
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
@@ -60,7 +63,7 @@ export function statements(database: Database) {
          AND instr(?, substr(id, 1, 1) || ' ' || server || ',') ORDER BY seq LIMIT 1`,
     ),
 
-    end: prepare<null, [EndRow & { readonly endedMs: number }]>(
+    end: prepare<null, [EndRow & Unwritten<"endedMs">]>(
       `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
          created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
        VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
@@ -76,11 +79,10 @@ export function statements(database: Database) {
     oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?"),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
 
-    addWebhooks: prepare<null, [string]>(
-      `INSERT INTO webhooks (id, webhook) SELECT value ->> 'id', value ->> 'webhook' FROM json_each(?) WHERE true
-       ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook`,
+    addWebhook: prepare<null, [string, string]>(
+      "INSERT INTO webhooks (id, webhook) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook",
     ),
-    removeWebhooks: prepare<null, [string]>("DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))"),
+    removeWebhook: prepare<null, [string]>("DELETE FROM webhooks WHERE id = ?"),
     webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM webhooks ORDER BY seq"),
   };
 }

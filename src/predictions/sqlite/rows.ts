@@ -2,34 +2,38 @@
 
 import { byteLengthOf } from "../large-text.ts";
 import { originText } from "../request.ts";
-import type { Change } from "./change-queue.ts";
+import type { Change, Creation, End } from "./changes.ts";
 
-/** The row of an unfinished prediction. */
-export type CreateRow = {
-  readonly op: "create";
+/** A change of a prediction: its unfinished row, its ended row, and its webhook. */
+export interface Row {
   readonly id: string;
+  readonly creation?: CreationRow | undefined;
+  readonly begunAtMs?: number | null | undefined;
+  readonly end?: EndRow | undefined;
+  readonly isDropped?: boolean;
+  /** Null removes the webhook. */
+  readonly webhook?: string | null | undefined;
+}
+
+/** Times in milliseconds. Texts are empty if a value is unknown, or if a file has it. */
+export type CreationRow = {
   readonly kind: string;
   readonly count: number;
   readonly createdAtMs: number;
   readonly timeoutMs: number;
   /** Milliseconds since the store got the request. */
   readonly ageMs: number;
-  readonly begunAtMs: number | null;
-  /** Name of the file with a large body; null if the row has the body. */
+  /** Name of the file with a large body. */
   readonly file: string | null;
   readonly body: string;
-  /** JSON of `Origin`, the facts about the HTTP request; empty if unknown. */
+  /** JSON of `Origin`, the facts about the HTTP request. */
   readonly origin: string;
-  /** Digest of the request; empty if the server chose the id. */
   readonly digest: string;
-  /** Version of the model, `repository@sha256:…`; empty if unknown. */
+  /** Version of the model, `repository@sha256:…`. */
   readonly model: string;
 };
 
-/** The row of an ended prediction. */
 export type EndRow = {
-  readonly op: "end";
-  readonly id: string;
   readonly kind: string;
   readonly count: number;
   readonly itemsDone: number;
@@ -41,7 +45,7 @@ export type EndRow = {
   readonly ageMs: number;
   /** Bytes that count against the limits of retention. */
   readonly bytes: number;
-  /** File with large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
+  /** File with large members and logs. The members are its first `fileMembersBytes` bytes. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
   readonly members: string;
@@ -50,31 +54,24 @@ export type EndRow = {
   readonly model: string;
 };
 
-export type Row =
-  | CreateRow
-  | EndRow
-  | { readonly op: "begun"; readonly id: string; readonly begunAtMs: number | null }
-  | { readonly op: "drop"; readonly id: string };
-
-export interface StoredRecord extends Omit<EndRow, "op" | "ageMs" | "bytes" | "finishedAtMs" | "status"> {
-  /** Null for an unfinished prediction. */
+export interface StoredRecord extends Omit<EndRow, "ageMs" | "bytes" | "finishedAtMs" | "status"> {
+  readonly id: string;
+  /** Null for an unfinished prediction, as `status`. */
   readonly finishedAtMs: number | null;
-  /** Null for an unfinished prediction. */
   readonly status: string | null;
 }
 
-export interface StoredRequest extends Omit<CreateRow, "op" | "ageMs" | "begunAtMs"> {
+export interface StoredRequest extends Omit<CreationRow, "ageMs"> {
+  readonly id: string;
   readonly row: number;
   /** Milliseconds until the time limit. */
   readonly leftMs: number;
   readonly deaths: number;
 }
 
-/** Where unfinished predictions come from. */
-export interface RequestSource {
-  /** First character of their ids, which stands for an HTTP process. */
+/** Where unfinished predictions come from: first character of their ids, and name of the server that accepted them. */
+export interface RowSource {
   readonly owner: string;
-  /** Name of the server that accepted them; empty in rows of old releases. */
   readonly server: string;
 }
 
@@ -84,55 +81,52 @@ export type Totals = { readonly totalCount: number; readonly totalBytes: number 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** @param nowMs milliseconds of `performance.now()`, from which the ages of changes are measured */
-export function rowOf(change: Change, nowMs: number): Row {
-  const { op, id } = change;
-  switch (op) {
-    case "create": {
-      const { kind, count, createdAtMs, timeoutMs, body, digest = "", model, origin } = change.request;
-      const text = () => (typeof body === "string" ? body : utf8.decode(body));
-      return {
-        op,
-        id,
-        kind,
-        count,
-        createdAtMs,
-        timeoutMs,
-        ageMs: nowMs - change.atMs,
-        begunAtMs: change.begunAtMs ?? null,
-        file: change.file ?? null,
-        body: change.file === undefined ? text() : "",
-        origin: originText(origin),
-        digest,
-        model: model?.reference ?? "",
-      };
-    }
-    case "begun":
-      return { op, id, begunAtMs: change.begunAtMs ?? null };
-    case "end": {
-      const { kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
-      const { digest = "", model } = change.record;
-      const isInline = change.file === undefined;
-      return {
-        op,
-        id,
-        kind,
-        count,
-        itemsDone,
-        createdAtMs,
-        startedAtMs: startedAtMs ?? null,
-        finishedAtMs,
-        status: outcome.status,
-        ageMs: nowMs - change.atMs,
-        bytes: change.bytes,
-        file: change.file ?? null,
-        fileMembersBytes: isInline ? 0 : byteLengthOf(outcome.members),
-        members: isInline ? String(outcome.members) : "",
-        logs: isInline ? logs : "",
-        digest,
-        model: model?.reference ?? "",
-      };
-    }
-    case "drop":
-      return { op, id };
-  }
+export function rowOf({ id, creation, begunAtMs, end, isDropped, webhook }: Change, nowMs: number): Row {
+  return {
+    id,
+    creation: creation && creationRow(creation, nowMs),
+    begunAtMs,
+    end: end && endRow(end, nowMs),
+    isDropped,
+    webhook,
+  };
+}
+
+function creationRow({ request, body, file, atMs }: Creation, nowMs: number): CreationRow {
+  const { kind, count, createdAtMs, timeoutMs, digest = "", model, origin } = request;
+  const text = () => (typeof body === "string" ? body : utf8.decode(body));
+  return {
+    kind,
+    count,
+    createdAtMs,
+    timeoutMs,
+    ageMs: nowMs - atMs,
+    file: file ?? null,
+    body: file === undefined ? text() : "",
+    origin: originText(origin),
+    digest,
+    model: model?.reference ?? "",
+  };
+}
+
+function endRow({ record, bytes, file, atMs }: End, nowMs: number): EndRow {
+  const { kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs, digest = "", model } = record;
+  const isInline = file === undefined;
+  return {
+    kind,
+    count,
+    itemsDone,
+    createdAtMs,
+    startedAtMs: startedAtMs ?? null,
+    finishedAtMs,
+    status: outcome.status,
+    ageMs: nowMs - atMs,
+    bytes,
+    file: file ?? null,
+    fileMembersBytes: isInline ? 0 : byteLengthOf(outcome.members),
+    members: isInline ? String(outcome.members) : "",
+    logs: isInline ? logs : "",
+    digest,
+    model: model?.reference ?? "",
+  };
 }

@@ -119,7 +119,6 @@ export class SqliteStore implements Store {
       this.#isDetached = isDetached;
       this.#writer.totals = totals;
     };
-    this.webhooks = new SqliteWebhooks(path, this.#thread);
     this.#files = new ValueFiles(path, sync === "full");
     const maxBytes = Math.min(retention.maxBytes, RECENT_BYTES);
     this.#recent = new MemoryStore({ ...retention, maxBytes }, memory && { memory });
@@ -133,6 +132,8 @@ export class SqliteStore implements Store {
       files: this.#files,
       onRefused: (id) => this.#recent.evict(id),
     });
+    const webhooks = () => this.#read(() => this.#thread.call("webhooks", undefined));
+    this.webhooks = new SqliteWebhooks(this.#writer, webhooks);
   }
 
   get hindrance(): StoreHindrance | undefined {
@@ -161,10 +162,10 @@ export class SqliteStore implements Store {
       if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
       if (this.#live.get(id) === live) {
         live.isQueued = true;
-        await this.#writer.create({ request: { ...request, body }, file, begunAtMs: live.begunAtMs });
+        await this.#writer.create({ request, body, file }, live.begunAtMs);
       }
       // The prediction has ended meanwhile. Its body stays until its outcome is written, in case the process is killed.
-      if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
+      if (file !== undefined && this.#live.get(id) !== live) await this.#writer.written(id);
     } catch (error) {
       this.#live.delete(id);
       throw error instanceof SconceError ? error : unwritable(databaseFault(error), error);
@@ -255,7 +256,6 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     await this.#writer.stop();
-    await this.webhooks.stop();
     try {
       await this.#thread.close();
     } finally {

@@ -22,7 +22,6 @@ const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } 
   get: (id) => opened().get(id),
   sources: () => opened().sources(),
   takeOver: (selection) => opened().takeOver(selection),
-  writeWebhooks: (changes) => opened().writeWebhooks(changes),
   webhooks: () => opened().webhooks(),
   close() {
     opened().close();
