@@ -1,4 +1,7 @@
-/** Builds and serves the model examples/digits, and prints a request to paste. Arguments go to `serve`. */
+/**
+ * Builds and serves the model examples/digits on this machine only, and prints a request to paste. Arguments go to
+ * `serve`.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { main } from "../src/cli/cli.ts";
@@ -15,7 +18,8 @@ process.exitCode = await build.exited;
 if (process.exitCode === 0) {
   console.log(reference);
   // `main` resolves when the server is ready; the server keeps running.
-  await main(["serve", reference, ...options]);
+  const isHostGiven = process.env.SCONCE_HOST !== undefined || options.some((each) => /^--host(=|$)/.test(each));
+  await main(["serve", reference, ...(isHostGiven ? [] : ["--host", "127.0.0.1"]), ...options]);
   if (!process.exitCode) await showRequest(portOf(options));
 }
 

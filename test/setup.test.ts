@@ -39,7 +39,7 @@ test("every missing tool is named with the command that installs it, before anyt
   expect(code).toBe(1);
   const lines = output.trimEnd().split("\n");
   expect(lines).toHaveLength(4);
-  for (const [index, tool] of ["Python 3", "CMake", "a C\\+\\+ compiler", "Ninja or Make"].entries()) {
+  for (const [index, tool] of ["Python 3", "CMake", "Ninja or Make", "a C\\+\\+ compiler"].entries()) {
     expect(lines[index]).toMatch(new RegExp(`^✗ missing +${tool}: (sudo )?(apt|dnf|brew) install [a-z0-9+ -]+$`));
   }
   expect(existsSync(join(checkout, "node_modules"))).toBe(false);
@@ -82,6 +82,36 @@ test("without a torch, the supported version is installed into the checkout with
   symlinkSync(join(checkout, ".sconce"), join(sharing, ".sconce"));
   await runLibtorch(sharing, { path: fakePython({ torch: null }) });
   expect(recordOf(checkout)).toMatchObject(found);
+});
+
+test("torch is the build for CPUs of PyTorch's index, or of pip's default index if that cannot be reached", async () => {
+  using index = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: ({ url }) => new Response(null, { status: new URL(url).pathname === "/cpu/torch/" ? 200 : 404 }),
+  });
+  const pipOf = async (SCONCE_TORCH_INDEX: string) => {
+    const path = fakePython({ torch: null });
+    const { code, output } = await runLibtorch(copy("scripts"), { path, SCONCE_TORCH_INDEX });
+    expect(code, output).toBe(0);
+    return readFileSync(join(path, "installed"), "utf8");
+  };
+  expect(await pipOf(`${index.url}cpu`)).toContain(` --index-url ${index.url}cpu `);
+  expect(await pipOf(`${index.url}elsewhere`)).not.toContain("--index-url");
+});
+
+test("CMake and Ninja are installed with pip if they are missing, and are on the PATH of the build", async () => {
+  const checkout = copy("scripts", "package.json");
+  const path = fakePython({ torch: null });
+  const script = `const context = { line: { update() {} }, verbose: false };
+    const { buildTools, missingBuildTools } = await import("./scripts/setup/build-tools.ts");
+    console.log(JSON.stringify([await missingBuildTools(), await buildTools(context), await buildTools(context)]));`;
+  const { output } = await runScript(checkout, script, { path });
+  const [missing, first, second] = JSON.parse(output);
+  expect(missing).toEqual([]);
+  expect(first).toEqual(second);
+  expect(first.PATH).toMatch(/\/\.sconce\/tools\/cmake==[\d.]+,ninja==[\d.]+\/cmake\/data\/bin:/);
+  expect(readFileSync(join(path, "installed"), "utf8").match(/cmake==/g)).toHaveLength(2);
 });
 
 test("a torch of an unsupported version is reported with the fix, and stays unchanged", async () => {
@@ -221,6 +251,7 @@ function fakePython({ torch }: { torch: string | null }): string {
   const executable = join(path, "python3");
   const answer = { executable, version: [3, 11], tag: "cpython-311", hasPip: true, torch };
   const script = `#!/bin/sh
+case $1 in -m) echo "$*" >> '${join(path, "installed")}' ;; esac
 while [ $# -gt 0 ]; do
   case $1 in
     -c) echo '${JSON.stringify(answer)}' ; exit ;;
@@ -237,6 +268,7 @@ done
 interface RunOptions {
   path?: string;
   LIBTORCH?: string;
+  SCONCE_TORCH_INDEX?: string;
 }
 
 function runLibtorch(checkout: string, options: RunOptions) {
@@ -245,7 +277,7 @@ function runLibtorch(checkout: string, options: RunOptions) {
 }
 
 /** Runs statements that use the set-up's modules of this checkout. */
-function runScript(checkout: string, statements: string, { path, LIBTORCH }: RunOptions) {
+function runScript(checkout: string, statements: string, { path, ...env }: RunOptions) {
   const script = `import { appendFileSync, writeFileSync } from "node:fs";
     import { libtorch } from "./scripts/setup/libtorch.ts";
     import { run } from "./scripts/setup/command.ts";
@@ -253,7 +285,7 @@ function runScript(checkout: string, statements: string, { path, LIBTORCH }: Run
     import { isDone, perform, withLock, writeStamp } from "./scripts/setup/step.ts";
     ${statements}`;
   writeFileSync(join(checkout, "script.ts"), script);
-  return run([process.execPath, "script.ts"], { cwd: checkout, ...(path ? { path } : {}), env: { LIBTORCH } });
+  return run([process.execPath, "script.ts"], { cwd: checkout, ...(path ? { path } : {}), env });
 }
 
 function recordOf(checkout: string): unknown {

@@ -18,7 +18,8 @@ import {
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
-import { Failure, missingTool, run } from "./command.ts";
+import { buildTools, missingBuildTools } from "./build-tools.ts";
+import { type CommandOptions, Failure, missingTool, run } from "./command.ts";
 import { readLibtorch } from "./libtorch.ts";
 import type { Step } from "./step.ts";
 import { isStamped, readText, root, writeStamp } from "./step.ts";
@@ -50,13 +51,9 @@ export const addon: Step = {
     if (existsSync(compiledFolder) && readdirSync(compiledFolder).some(isCompiled)) return [];
     const has = (...names: string[]) => names.some((name) => Bun.which(name));
     const { CXX } = process.env;
-    return [
-      ...(has("cmake") ? [] : [missingTool("CMake", { apt: "cmake" })]),
-      ...(has("c++", "g++", "clang++", ...(CXX ? [CXX] : []))
-        ? []
-        : [missingTool("a C++ compiler", { apt: "g++", dnf: "gcc-c++", brew: "llvm" })]),
-      ...(has("ninja", "make") ? [] : [missingTool("Ninja or Make", { apt: "ninja-build", brew: "ninja" })]),
-    ];
+    const hasCompiler = has("c++", "g++", "clang++", ...(CXX ? [CXX] : []));
+    const compiler = missingTool("a C++ compiler", { apt: "g++", dnf: "gcc-c++", brew: "llvm" });
+    return [...(await missingBuildTools()), ...(hasCompiler ? [] : [compiler])];
   },
 
   async run({ line, verbose }) {
@@ -76,8 +73,9 @@ export const addon: Step = {
         }
       }
       writeStamp("addon-configuration", configured);
+      const env = await buildTools({ line, verbose });
       line.update(`compiling against libtorch ${libtorch.build}`);
-      await compileAddon(libtorch.root, build, { verbose });
+      await compileAddon(libtorch.root, build, { verbose, env });
       keepAddon(release, minor);
     }
     rmSync(link, { force: true });
@@ -87,7 +85,7 @@ export const addon: Step = {
 };
 
 /** Compiles the addon. @param folder build folder of CMake; the results are in its subfolder Release */
-export async function compileAddon(libtorch: string, folder: string, { verbose }: { verbose: boolean }): Promise<void> {
+export async function compileAddon(libtorch: string, folder: string, how: CommandOptions): Promise<void> {
   const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
   const options = [
     "--log-level",
@@ -100,8 +98,8 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
   // Runs two commands, because "compile" of cmake-js repeats the whole build after an error in a source file.
-  await run([...cmake, "configure", ...options], { verbose });
-  await run([...cmake, "build", ...options], { verbose });
+  await run([...cmake, "configure", ...options], how);
+  await run([...cmake, "build", ...options], how);
 }
 
 /** Copies an addon into the folder of compiled addons, so that later builds of the same sources can use it. */

@@ -32,6 +32,8 @@ export interface Libtorch {
   python: { command: string; path: string | null } | null;
 }
 
+/** Longest wait for PyTorch's index, in milliseconds. */
+const INDEX_MS = 5000;
 const installedFolder = join(state, "torch");
 const range = `${torchMinors[0]} to ${torchMinors.at(-1)}`;
 const oldestPython = [3, 10] as const;
@@ -135,7 +137,9 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
     if (name.startsWith("torch-")) rmSync(join(state, name), { recursive: true });
   }
   const unfinished = join(state, `torch-${process.pid}`);
-  line.update(`installing torch ${defaultTorch} with pip`);
+  const index = await cpuIndex();
+  const size = index === undefined ? ": up to 3 GB from its default index" : " for CPUs: 200 MB";
+  line.update(`installing torch ${defaultTorch} with pip${size}`);
   // Compiles no Python modules, which would double the time. Python compiles imported modules later.
   const options = [
     "--no-cache-dir",
@@ -143,6 +147,7 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
     "--no-input",
     "--disable-pip-version-check",
     "--no-warn-script-location",
+    ...(index === undefined ? [] : ["--index-url", index]),
   ];
   const target = ["--target", unfinished, `torch==${defaultTorch}`];
   await run([python.executable, "-m", "pip", "install", ...options, ...target], { verbose, env: { PIP_USER: "0" } });
@@ -152,6 +157,15 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
   const after = readInstalled();
   if (!after) throw new Failure([`pip installed a torch without ${library} or headers into ${installedFolder}`]);
   return { ...after, source: `installed into ${relative(root, installedFolder)}` };
+}
+
+/** PyTorch's index of packages for CPUs; undefined if it cannot be reached. The default index has packages for CUDA. */
+async function cpuIndex(): Promise<string | undefined> {
+  const index = process.env.SCONCE_TORCH_INDEX ?? "https://download.pytorch.org/whl/cpu";
+  const answer = await fetch(`${index}/torch/`, { method: "HEAD", signal: AbortSignal.timeout(INDEX_MS) }).catch(
+    () => undefined,
+  );
+  return answer?.ok ? index : undefined;
 }
 
 /** The torch that pip installed in this checkout, if it is complete and its Python exists. */
