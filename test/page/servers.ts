@@ -111,13 +111,13 @@ export function serverTests(given: () => Servers): void {
     };
     await visitor.goTo(new URL("/demo", server.url));
     await answer(monitor.secret);
-    await visitor.says("the API key monitor does not permit read");
+    await visitor.says("The API key monitor does not permit read");
     expect(await visitor.violations()).toEqual([]);
     await visitor.click("Use another API key");
     await answer(reader.secret);
     await visitor.until(`document.querySelector('button[type="submit"]') !== null`);
     await visitor.run();
-    await visitor.says("the API key reader does not permit predictions");
+    await visitor.says("The API key reader does not permit predictions");
     await visitor.click("Use another API key");
     await answer(all.secret);
     await visitor.run();

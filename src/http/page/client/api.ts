@@ -54,8 +54,9 @@ export interface Fault {
   readonly detail: string;
 }
 
-/** An error for a request that the server refused. The page does not repeat the request. */
+/** An error for a request without the expected answer. */
 export class Refusal extends Error {
+  /** 0 if the server does not answer. */
   readonly status: number;
   readonly faults: readonly Fault[];
 
@@ -64,10 +65,12 @@ export class Refusal extends Error {
     this.status = status;
     this.faults = faults;
   }
-}
 
-/** An error for a server that does not answer or is not ready. The same request may succeed later. */
-export class Unavailable extends Error {}
+  /** Whether the same request may succeed later. Proxies send some of these statuses, too, if they cannot reach the server. */
+  get isTemporary(): boolean {
+    return [0, 502, 503, 504].includes(this.status);
+  }
+}
 
 export function hasEnded({ status }: Run): boolean {
   return status === "success" || status === "failed";
@@ -125,7 +128,7 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
   const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
   const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
     if (init.signal?.aborted) throw error;
-    throw new Unavailable("The server does not answer.");
+    throw new Refusal(0, "The server does not answer");
   });
   if (response.ok) return response.json();
   if (response.status === 401) {
@@ -133,16 +136,13 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     return request(path, init);
   }
   const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  // Proxies send these statuses, too, if they cannot reach the server. The request may succeed later.
-  if ([502, 503, 504].includes(response.status))
-    throw new Unavailable(`${sentence(detail) || "The server is not ready"}.`);
-  throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
+  throw new Refusal(response.status, sentence(detail || `the server answered ${response.status}`), errors);
 }
 
 export interface Persistence {
   readonly signal: AbortSignal;
   /** Called after each attempt, with undefined if the server was available. */
-  readonly onUnavailable: (unavailable: Unavailable | undefined) => void;
+  readonly onUnavailable: (refusal: Refusal | undefined) => void;
 }
 
 /** Repeats an action until the server is available. @throws other errors of the action */
@@ -153,7 +153,7 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onUnav
       onUnavailable(undefined);
       return result;
     } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
+      if (!(error instanceof Refusal && error.isTemporary)) throw error;
       onUnavailable(error);
       await pause(delayMs, signal);
     }

@@ -1,7 +1,7 @@
 /** The page of a model: the form, the result, and the request as code. */
 import { type ComponentChildren, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Model, type Persistence, persistently, readExamples, readModel, type Unavailable } from "./api.ts";
+import { type Model, type Persistence, persistently, type Refusal, readExamples, readModel } from "./api.ts";
 import { OtherKey } from "./api-key.tsx";
 import { takeDroppedFiles } from "./choose-file.tsx";
 import { Code } from "./code.tsx";
@@ -21,7 +21,7 @@ function Page({ model, examples }: PageProps) {
   const draftsOf = (example: Value) => [draftOf(initialOf(model.input, example))];
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => draftsOf(examples[0]));
   const [state, setState] = useState(idle);
-  const [unavailable, setUnavailable] = useState<Unavailable>();
+  const [unavailable, setUnavailable] = useState<Refusal>();
   const [current, setCurrent] = useState(model);
   const runner = useMemo(
     () => new Runner({ part: model.part, onChange: setState, onUnavailable: setUnavailable }),
@@ -36,7 +36,7 @@ function Page({ model, examples }: PageProps) {
     addEventListener("hashchange", openLink);
     return () => removeEventListener("hashchange", openLink);
   }, [runner]);
-  const { refusal, run, inputs: sent, isBusy } = state;
+  const { refusal, run, isBusy } = state;
   useEffect(() => {
     // The server may have another build of the model after each run.
     if (!isBusy) readModel().then(setCurrent, () => {});
@@ -47,9 +47,6 @@ function Page({ model, examples }: PageProps) {
       (run?.errors ?? []).map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, run?.errors],
   );
-  // The run was opened by a link, so the page does not know its inputs. The form is hidden, because the result belongs to other inputs than the
-  // form shows.
-  const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
     <>
@@ -64,7 +61,7 @@ function Page({ model, examples }: PageProps) {
       </header>
       <div class="notices" role="status">
         {unavailable !== undefined && (
-          <p class="notice">{unavailable.message} This page continues when the server is back; nothing is lost.</p>
+          <p class="notice">{unavailable.message}. This page continues when the server is back; nothing is lost.</p>
         )}
         {current.digest !== model.digest && (
           <div class="notice">
@@ -77,33 +74,19 @@ function Page({ model, examples }: PageProps) {
       </div>
       <main>
         <div class="stack">
-          {isForeign ? (
-            <section class="panel stack" aria-labelledby="input-title">
-              <header class="row ends">
-                <h2 id="input-title">Input</h2>
-              </header>
-              <p class="about">This result was opened by its link. This page does not have its input.</p>
-              <button type="button" class="small" onClick={() => runner.reset()}>
-                Try an input of your own
-              </button>
-            </section>
-          ) : (
-            <>
-              <Examples examples={examples} onChoose={(example) => setDrafts(draftsOf(example))} />
-              <Form
-                {...{ model, drafts, faults, isBusy }}
-                onChange={setDrafts}
-                onRun={() => runner.start(values)}
-                onCancel={() => runner.cancel()}
-                onReset={() => setDrafts(draftsOf(examples[0]))}
-              />
-            </>
-          )}
+          <Examples examples={examples} onChoose={(example) => setDrafts(draftsOf(example))} />
+          <Form
+            {...{ model, drafts, faults, isBusy }}
+            onChange={setDrafts}
+            onRun={() => runner.start(values)}
+            onCancel={() => runner.cancel()}
+            onReset={() => setDrafts(draftsOf(examples[0]))}
+          />
         </div>
         <div class="results">
           <Result model={model} state={state} />
         </div>
-        {!isForeign && <Code inputs={values} />}
+        <Code inputs={values} />
       </main>
     </>
   );
@@ -127,7 +110,7 @@ async function begin(): Promise<void> {
     say(
       <>
         <p class="lead" role="status">
-          {unavailable.message} This page opens when the server is ready.
+          {unavailable.message}. This page opens when the server is ready.
         </p>
         <progress aria-label="Waiting for the server" />
       </>,

@@ -27,6 +27,9 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         <h2 id="result-title">Result</h2>
         <Status state={state} />
       </header>
+      {run !== undefined && inputs === undefined && (
+        <p class="notice">This result was opened by its link. The form has another input.</p>
+      )}
       {isBusy && <progress aria-label="Progress" {...(done > 0 && { value: done / count })} />}
       {refusal !== undefined && (
         <p class="notice bad" role="alert">

@@ -59,13 +59,6 @@ export class Runner {
     this.#begin(undefined, (persistence) => persistently(() => readRun(id, persistence.signal), persistence));
   }
 
-  /** Removes the run from the page. */
-  reset(): void {
-    this.#stop();
-    history.replaceState(null, "", location.pathname + location.search);
-    this.#show(idle);
-  }
-
   cancel(): void {
     const { run } = this.#state;
     // Ignores the answer: the event stream reports the end of the run.
@@ -85,7 +78,7 @@ export class Runner {
     create(persistence)
       .then((run) => this.#follow(run, (run) => show({ run, isBusy: !hasEnded(run) }), persistence))
       .catch((error: unknown) => {
-        const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
+        const refusal = error instanceof Refusal ? error : new Refusal(500, String(error));
         show({ run: this.#state.run, isBusy: false, refusal });
       });
   }
