@@ -60,11 +60,11 @@ const rooms: Readonly<Record<string, Room>> = {
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
-      batching/item-queue batching/latency-target device engine hook-fault item-check libtorch-env local-engine
-      native/binding open-runners program/export-mistakes program/forward-fault program/program-schema
+      batching/item-queue batching/latency-target device engine export-mistakes forward-fault hook-fault item-check libtorch-env local-engine
+      native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/remote-engine rows runner warm-up`,
-    maxLines: 7770,
+    maxLines: 7100,
   },
   "engine/batching": {
     imports: "engine",
@@ -72,7 +72,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "engine/program": {
     imports: "",
-    doors: "forward-fault weights-file",
+    doors: "weights-file",
   },
   "engine/native": {
     imports: "engine engine/program",

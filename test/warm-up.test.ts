@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
-import { forwardFault } from "../src/engine/program/forward-fault.ts";
+import { forwardFault } from "../src/engine/forward-fault.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 

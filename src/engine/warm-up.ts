@@ -4,8 +4,8 @@ import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "
 import { hasCode } from "../base/errors.ts";
 import { slowStep } from "../base/slow-step.ts";
 import { availableCores } from "../machine/control-groups.ts";
+import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
-import { fixedBatchFault, forwardFault } from "./program/forward-fault.ts";
 import type { Runner } from "./runner.ts";
 
 /**

@@ -7,10 +7,10 @@ import { codedError, hasCode, messageOf, SconceError } from "../../base/errors.t
 import { log } from "../../base/log.ts";
 import { slowStep } from "../../base/slow-step.ts";
 import { resolveDevices } from "../../engine/device.ts";
+import { exportMistakes } from "../../engine/export-mistakes.ts";
+import { fixedBatchFault, forwardFault } from "../../engine/forward-fault.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { batchSizeFor } from "../../engine/open-runners.ts";
-import { exportMistakes } from "../../engine/program/export-mistakes.ts";
-import { fixedBatchFault, forwardFault } from "../../engine/program/forward-fault.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";

@@ -5,7 +5,7 @@ import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { count, filePath, flagOff, flagOn, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
-import { exportMistakes } from "../../engine/program/export-mistakes.ts";
+import { exportMistakes } from "../../engine/export-mistakes.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
