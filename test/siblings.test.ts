@@ -93,14 +93,13 @@ test("predictions of another HTTP process are left to the store if that process 
   await expect(forward(siblings, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
 });
 
-test("an answer to a client that has left is no fault, but an incomplete body is refused", async () => {
+test("an answer to a client that has left is no fault", async () => {
   await using dir = await tempDir();
   let arrived = Promise.withResolvers<void>();
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch({ body, signal }) {
-      // The other HTTP process reads the body to its end, and answers only when its request is aborted. The stream
-      // `half` never ends, so it is read only in part.
+      // The other front reads the body, and answers only when its request is aborted. The stream `half` never ends.
       for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
       arrived.resolve();
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));
@@ -117,6 +116,5 @@ test("an answer to a client that has left is no fault, but an incomplete body is
   };
   const half = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("half")) });
   expect(await statusOf({})).toBe(200);
-  expect(await statusOf({ method: "PUT", body: "whole" })).toBe(200);
   expect(await statusOf({ method: "PUT", body: half })).toBe(400);
 });

@@ -15,31 +15,24 @@ export interface Access {
   readonly address: string | undefined;
 }
 
-/**
- * Logs a request as soon as the size of its answer is known: for a stream of unknown length, when the stream ends.
- * @returns the response to send: for a stream of unknown length, a copy that counts its bytes
- */
-export function logAccess(response: Response, access: Access): Response {
-  const { context, request } = access;
-  if (!isLogged(access.level)) return response;
+/** Logs a request when its answer is ready. The line of a stream has no `bytes`. */
+export function logAccess(response: Response, access: Access): void {
+  const { context, level } = access;
+  if (!isLogged(level)) return;
   const { headers } = response;
-  const write = (bytes: number) => writeLine(response, bytes, access);
-  const length = context.answerBytes ?? lengthIn(headers);
+  const length = context.isHead ? 0 : (context.answerBytes ?? lengthIn(headers));
   const isStream = context.isStream || headers.get("content-type")?.startsWith("text/event-stream") === true;
-  if (context.isHead || request.method === "HEAD") write(0);
-  else if (length !== undefined) write(length);
-  else if (isStream && response.body !== null) return new Response(counted(response.body, write), response);
+  if (length !== undefined || isStream) writeLine(response, length, access);
   else
     void response
       .clone()
       .blob()
-      .then(({ size }) => write(size));
-  return response;
+      .then(({ size }) => writeLine(response, size, access));
 }
 
 function writeLine(
   response: Response,
-  bytes: number,
+  bytes: number | undefined,
   { context, request, path, beganMs, level, address }: Access,
 ): void {
   const { method, headers } = request;
@@ -65,43 +58,6 @@ function writeLine(
 function lengthIn(headers: Headers): number | undefined {
   const length = headers.get("content-length");
   return length === null ? undefined : Number(length);
-}
-
-/** Passes a stream on and counts its bytes. Calls `onEnd` once, when the stream ends, fails or is canceled. */
-function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => void): ReadableStream<Uint8Array> {
-  const reader = stream.getReader();
-  let bytes = 0;
-  let isOver = false;
-  // Canceling the stream also ends a pending read, so `end` may run twice. Only the first call reports the bytes.
-  const end = () => {
-    if (!isOver) onEnd(bytes);
-    isOver = true;
-  };
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (!done) {
-            bytes += value.length;
-            controller.enqueue(value);
-            return;
-          }
-          if (isOver) return;
-          end();
-          controller.close();
-        } catch (error) {
-          end();
-          controller.error(error);
-        }
-      },
-      cancel(reason) {
-        end();
-        return reader.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }
 
 /** The id of the prediction or demo prediction that a URL path names; undefined for other paths. */

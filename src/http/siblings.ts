@@ -56,7 +56,6 @@ export class Siblings {
     const headers = new Headers(request.headers);
     // The forwarded body is a stream, whose length fetch() does not know.
     if (body !== null) headers.delete("Content-Length");
-    const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
@@ -69,7 +68,7 @@ export class Siblings {
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,
-        body: forwarded.stream,
+        body,
       });
       context.hasIdHeader = true;
       context.isStream = true;
@@ -82,8 +81,8 @@ export class Siblings {
       return answer;
     } catch (error) {
       release();
-      // The client has disconnected, so only metrics see this status. The other HTTP process counts the same status.
-      if (signal.aborted) return new Response(null, { status: forwarded.isComplete ? 200 : 400 });
+      // The client has disconnected, so only metrics see this status.
+      if (signal.aborted) return new Response(null, { status: body === null ? 200 : 400 });
       if (body !== null || !hasEnded(error)) throw unreachable(error);
       return undefined;
     }
@@ -127,20 +126,6 @@ export class Siblings {
 
 function statusIn(header: string | null): Status | undefined {
   return predictionStatuses.find((each) => each === header);
-}
-
-/** The body of a forwarded request. After the client disconnects, `isComplete` tells whether its body was complete. */
-class ForwardedBody {
-  readonly stream: ReadableStream<Uint8Array> | null;
-  isComplete: boolean;
-
-  constructor(body: Request["body"]) {
-    this.isComplete = body === null;
-    const flush = () => {
-      this.isComplete = true;
-    };
-    this.stream = body?.pipeThrough(new TransformStream({ flush })) ?? null;
-  }
 }
 
 /** Whether the error shows that the process of the socket has exited. Too many open files, for example, do not show it. */

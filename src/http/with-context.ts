@@ -42,7 +42,7 @@ export function withContext(
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
       const address = peerOf?.(request)?.address;
-      return logAccess(response, { context, request, path: new URL(urlOf(request)).pathname, beganMs, level, address });
+      logAccess(response, { context, request, path: new URL(urlOf(request)).pathname, beganMs, level, address });
     }
     return response;
   };
