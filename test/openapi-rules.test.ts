@@ -138,19 +138,6 @@ test.each(documents)("each operation of %s accepts a request id and a trace, and
   }
 });
 
-test.each(documents)(
-  "webhooks of %s have no tag of a route: generators would overwrite the file of the tag",
-  (_, make) => {
-    const document = make();
-    const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
-    const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) =>
-      "post" in item ? item.post?.tags : [],
-    );
-    expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
-    expect(ofRoutes).not.toContain("Webhooks");
-  },
-);
-
 test("only a server with a secret for webhooks declares their headers, and none declares Content-Encoding, which clients do not set by hand", () => {
   const headersOf = (document: Document) =>
     operationsOf(document).flatMap(({ parameters = [] }) =>

@@ -107,7 +107,7 @@ export async function generatedClients(): Promise<void> {
   console.log("✓ openapi-generator, Python: round trip");
 
   // docs/http.md recommends these options.
-  const global = ["--global-property", "apis,models,supportingFiles,skipFormModel=false"];
+  const global = ["--global-property", "skipFormModel=false"];
   const script = await generate("typescript-fetch", "", tools, global);
   const folder = dir.join("typescript-fetch");
   await cp(script, join(folder, "generated"), { recursive: true });

@@ -49,9 +49,6 @@ export function modelSchemas(
     own("Part", model.partSchema);
     definitions.set("PartEvent", partEvent);
   }
-  const truncated = z.boolean().optional().openapi({
-    description: "Only in messages to webhooks: the outcome is omitted, because it is larger than 1 MiB",
-  });
   const version = z
     .object({
       repository: z.string(),
@@ -115,15 +112,9 @@ export function modelSchemas(
     definitions,
     input,
     inputs: z.array(input).min(1),
-    newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
     records: {
       prediction: prediction.openapi("Prediction", narrowed(outputs)),
       demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),
-    },
-    /** Predictions in the messages to webhooks. */
-    sent: {
-      prediction: prediction.extend({ truncated }).openapi("SentPrediction"),
-      demo: shown.extend({ truncated }).openapi("SentDemoPrediction"),
     },
   };
 }
