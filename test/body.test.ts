@@ -1,7 +1,7 @@
 /** Answers that the server delays arrive completely and in few TCP segments, at any length. */
 import { dlopen, ptr } from "bun:ffi";
 import { afterAll, expect, test } from "bun:test";
-import { bodyOf } from "../src/http/large-answers.ts";
+import { bodyOf } from "../src/http/record-json.ts";
 
 const server = Bun.serve({
   port: 0,

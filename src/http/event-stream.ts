@@ -6,8 +6,8 @@ import { type EndedRecord, hasEnded, type PredictionRecord } from "../prediction
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Watched } from "../predictions/watched.ts";
 import { eventData, eventDataOf } from "./event-data.ts";
-import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
-import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
+import type { LargeAnswers } from "./large-answers.ts";
+import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson, recordPath } from "./record-json.ts";
 
 /** The id of the last event. An EventSource that reconnects with this Last-Event-ID gets 204, and then stops reconnecting. */
 export const END_ID = "end";

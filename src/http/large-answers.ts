@@ -1,34 +1,7 @@
-/** Creates the bodies of answers. Large JSON texts and files are sent in pieces. */
+/** Sends large JSON texts and files in pieces. */
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
-import type { RequestContext } from "./request.ts";
-
-/** Length in characters from which answers are sent in pieces. Shorter answers fit into the socket's send buffer. */
-export const LARGE_ANSWER_LENGTH = 64 * 1024;
-
-/** Bun 1.4 writes the headers and the body of an asynchronous answer in one system call if the body is shorter than this length in bytes. */
-const SENT_AT_ONCE = 16 * 1024 - 1024;
-
-/**
- * Creates the body of an answer: from 15 kB on a direct stream, which sends no `Content-Length`. For a long string Bun makes a system call for each
- * header, five times the work for 20 kB.
- */
-export function bodyOf(
-  text: string,
-  context: Pick<RequestContext, "answerBytes">,
-): string | ReadableStream<Uint8Array> {
-  if (text.length < SENT_AT_ONCE) return text;
-  context.answerBytes = Buffer.byteLength(text);
-  const source: Bun.DirectUnderlyingSource<Uint8Array> = {
-    type: "direct",
-    pull(controller) {
-      controller.write(text);
-      controller.end();
-    },
-  };
-  return new ReadableStream(source);
-}
 
 interface SharedText {
   readonly text: LargeText;

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { PortOptions, TlsPaths } from "./options.ts";
-import { originalOf } from "./request.ts";
+import { originalOf, type Peer } from "./request.ts";
 import { TlsFiles } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
@@ -14,8 +14,6 @@ export interface ListenOptions extends PortOptions, TlsPaths {
   /** The option that sets the port, for error messages. */
   readonly portOption?: "--port" | "--admin-port";
 }
-
-export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 type Server = Bun.Server<undefined>;
 

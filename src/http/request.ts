@@ -1,11 +1,12 @@
-/** The context of a request, and its URL. */
+/** A request: its context, its client, its model and its URL. */
 import type { Context } from "hono";
 import { getPathNoStrict } from "hono/utils/url";
 import { LogFields } from "../base/log.ts";
+import type { Sender } from "../pipeline/client.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Status } from "../predictions/record.ts";
-import type { Origin } from "../predictions/request.ts";
+import type { Client, Origin } from "../predictions/request.ts";
 import type { ApiKey } from "./access/api-key.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { ProblemError } from "./problem.ts";
@@ -95,6 +96,72 @@ export class RequestContext implements Origin {
 
   fields(more: Readonly<Record<string, string | number | undefined>> = {}): LogFields {
     return fieldsOf(this, more);
+  }
+}
+
+/** The address of a client. */
+export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
+
+/**
+ * Called with true when a request begins to wait, for example for a prediction, and with false when the wait ends. Meanwhile the idle timeout does
+ * not apply.
+ */
+export type OnHold = (request: Request, isHeld: boolean) => void;
+
+export type PeerOf = (request: Request) => Peer | undefined;
+
+export interface ClientOptions {
+  readonly onHold: OnHold;
+  readonly peerOf: PeerOf;
+}
+
+/** Number of characters at the end of `X-Forwarded-For` that identify a client. */
+const MAX_FORWARDED = 200;
+
+export class RequestClient implements Client {
+  readonly #request: Request;
+  readonly #options: ClientOptions;
+  readonly #context: RequestContext;
+
+  constructor(request: Request, options: ClientOptions, context: RequestContext) {
+    this.#request = request;
+    this.#options = options;
+    this.#context = context;
+  }
+
+  get idSuffix(): string {
+    return this.#context.key?.idSuffix ?? "";
+  }
+
+  // A getter: Bun creates the signal of a request on its first use, and most requests never need it.
+  get signal(): AbortSignal {
+    return this.#request.signal;
+  }
+
+  get share(): number {
+    return this.#context.key?.share ?? 1;
+  }
+
+  get sender(): Sender | undefined {
+    const peer = this.#options.peerOf(this.#request);
+    // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
+    const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
+    const name = forwarded ?? String(peer?.port);
+    const { key } = this.#context;
+    if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
+    return peer && { address: peer.address, name };
+  }
+
+  reserve(): void {
+    this.#context.reserve();
+  }
+
+  release(): void {
+    this.#context.release();
+  }
+
+  held(isHeld: boolean): void {
+    this.#options.onHold(this.#request, isHeld);
   }
 }
 

@@ -3,9 +3,9 @@ import { routeOf } from "../base/labels.ts";
 import { isLogged } from "../base/log.ts";
 import type { RequestSpan, Spans } from "../pipeline/spans.ts";
 import { logAccess, probePath } from "./access-log.ts";
-import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
+import type { PeerOf } from "./request.ts";
 import { HeadAsGet, RequestContext, urlOf } from "./request.ts";
 
 export interface ContextOptions {

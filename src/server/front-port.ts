@@ -1,5 +1,6 @@
 /** The ports of a front. Both have the same app. */
-import { type Fetch, Listener, type ListenOptions, type Peer } from "../http/listener.ts";
+import { type Fetch, Listener, type ListenOptions } from "../http/listener.ts";
+import type { Peer } from "../http/request.ts";
 import type { ServeConfig } from "./config.ts";
 import type { FrontStart } from "./messages.ts";
 

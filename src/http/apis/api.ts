@@ -1,8 +1,8 @@
 /** Options of the APIs of other servers, and the form of their errors. */
 import type { Context } from "hono";
-import type { ClientOptions } from "../client.ts";
 import type { HttpOptions } from "../options.ts";
 import type { Problem, ProblemStatus } from "../problem.ts";
+import type { ClientOptions } from "../request.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import type { ServedNames } from "../served-model.ts";
 import type { MessageOptions } from "./message.ts";

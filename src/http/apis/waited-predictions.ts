@@ -7,8 +7,7 @@ import { listIn } from "../../predictions/outcome-list.ts";
 import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, maxBytesOf, type ReadBody, type ReadBytes, readBytes } from "../body-reader.ts";
-import { type ClientOptions, RequestClient } from "../client.ts";
-import { contextOf } from "../request.ts";
+import { type ClientOptions, contextOf, RequestClient } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
 import type { MessageOptions } from "./message.ts";
 

@@ -7,14 +7,30 @@ import { hasEnded, type PredictionRecord, statusOf } from "../../predictions/rec
 import type { AskedPrediction } from "../../predictions/request.ts";
 import type { Watched, Watcher } from "../../predictions/watched.ts";
 import { announcedBytes, readBody } from "../body-reader.ts";
-import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
-import { bodyOf, LARGE_ANSWER_LENGTH, LargeAnswers } from "../large-answers.ts";
+import { LargeAnswers } from "../large-answers.ts";
 import { operationsOf } from "../openapi/prediction-operations.ts";
 import type { HttpOptions } from "../options.ts";
 import { unknownPrediction } from "../problem.ts";
-import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
-import { contextOf, modelOf, perModel, type RequestContext } from "../request.ts";
+import {
+  bodyOf,
+  type Family,
+  families,
+  LARGE_ANSWER_LENGTH,
+  largeRecord,
+  recordJson,
+  recordPath,
+} from "../record-json.ts";
+import {
+  type ClientOptions,
+  contextOf,
+  modelOf,
+  type OnHold,
+  type PeerOf,
+  perModel,
+  RequestClient,
+  type RequestContext,
+} from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import type { Route } from "../route.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
