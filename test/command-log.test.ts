@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
-import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -36,21 +35,7 @@ describe("--log-format json", () => {
   });
 });
 
-describe("log lines", () => {
-  test("have colours only if standard error is a terminal", async () => {
-    await using dir = await tempDir();
-    await using home = await tempDir();
-    const folder = await writeModel(dir, modelText({ example: undefined }));
-    const env = { SCONCE_HOME: home.path };
-    expect((await cliOnTerminal(["build", folder], { env })).screen).toContain("\u001b[");
-    expect((await cliOnTerminal(["build", folder], { env: { ...env, NO_COLOR: "1" } })).screen).not.toContain(
-      "\u001b[",
-    );
-    const piped = await cli(["build", folder], { env: { ...env, FORCE_COLOR: "1" } });
-    expect(piped.stderr).toContain("declares no example");
-    expect(piped.stderr).not.toContain("\u001b[");
-  });
-});
+describe("log lines", () => {});
 
 describe("the progress of a copy", () => {
   const total = 4 * 2 ** 20;

@@ -15,6 +15,7 @@ import {
 } from "../src/engine/native/binding.ts";
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
+import { closeWithin } from "./helpers/close-tensors.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -24,6 +25,8 @@ const fake = process.env.SCONCE_TEST_CUDA;
 if (fake !== undefined) await loadOperators(fake);
 const gpus = cudaDeviceCount();
 
+// A GPU sums in another order, and its convolutions may round their factors to 10 bits (TF32).
+const expectClose = closeWithin(2e-3);
 const float32 = (...dims: TensorSpec["dims"]): TensorSpec => ({ dtype: "float32", dims });
 const item = (value: number): Tensor[] => [{ dtype: "float32", shape: [4], data: new Float32Array(4).fill(value) }];
 const pair = (value: number): Tensor[][] => [item(value), item(-value)];
@@ -279,20 +282,3 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     );
   });
 });
-
-/**
- * Compares with a tolerance: a GPU sums in another order, and its convolutions may round their factors to 10 bits
- * (TF32).
- */
-function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
-  expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
-    expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
-  );
-  for (const [i, { data }] of given.entries()) {
-    const far = [...data].findIndex((value, at) => {
-      const want = Number(expected[i]?.data[at]);
-      return !(Math.abs(Number(value) - want) <= 2e-3 + 2e-3 * Math.abs(want));
-    });
-    expect([i, far]).toEqual([i, -1]);
-  }
-}

@@ -62,11 +62,6 @@ describe("a server", () => {
       { name: "lab/tensors", version, state: "READY" },
     ]);
   });
-
-  test("has no /v2 with --api none", async () => {
-    await using without = await store.serve("lab", { api: [] });
-    expect((await without.client.fetch("/v2")).status).toBe(404);
-  });
 });
 
 describe("a model", () => {
@@ -256,25 +251,6 @@ describe("an inference", () => {
         expect.stringMatching(/'image', row 0: expected a file as .*data:image\/png;base64,/),
       ]);
     }
-  });
-
-  test("with a large body is the same as with a small one", async () => {
-    const count = 100_000;
-    const data = Float32Array.from({ length: 2 * count }, (_, i) => i / 7);
-    const inputs = binaryInputs.map((input) => {
-      if (input.name !== "fp32") return { ...input, shape: [1, ...input.shape.slice(1)] };
-      return { ...input, shape: [1, count, 2], parameters: { binary_data_size: data.byteLength } };
-    });
-    const halves = columns.map(([name, datatype, , , bytes]) => {
-      if (name === "fp32") return bytesOf(data);
-      const length = datatype === "BYTES" ? 4 + (bytes[0] ?? 0) : bytes.length / 2;
-      return bytes.subarray(0, length);
-    });
-    const sized = inputs.map((input, i) => ({ ...input, parameters: { binary_data_size: halves[i]?.length } }));
-    const outputs = [{ name: "fp32", parameters: { binary_data: true } }];
-    const [body, headers] = binaryBody({ inputs: sized, outputs }, ...halves);
-    const { bytes } = await binaryAnswer(await post(tensors, inferPath, body, headers));
-    expect(Buffer.compare(bytes.get("fp32") ?? new Uint8Array(), bytesOf(data))).toBe(0);
   });
 
   test("is canceled when its client leaves", async () => {

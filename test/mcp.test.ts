@@ -184,9 +184,4 @@ describe("over HTTP", () => {
     const response = await post(server.url, body, { "MCP-Protocol-Version": "2025-11-25" });
     expect(await response.text()).toContain('"text":"an input is nested too deeply"}],"isError":true');
   });
-
-  test("--api none has no MCP endpoint", async () => {
-    await using closed = await server.beside("lab", { api: [] });
-    expect((await send(closed.url, "tools/list")).status).toBe(404);
-  });
 });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { float32, type Tensor } from "../src/author/tensor.ts";
+import { closeWithin } from "./helpers/close-tensors.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { withCode } from "./helpers/rewritten-package.ts";
 import { sessions } from "./helpers/sessions.ts";
@@ -15,25 +16,7 @@ const open = sessions();
 const session = ({ path, inputs, outputs }: Pick<Fixture, "path" | "inputs" | "outputs">) =>
   open({ path, inputs, outputs });
 
-function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
-  expect(given.map(({ dtype, shape }) => ({ dtype, shape }))).toEqual(
-    expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),
-  );
-  for (const [i, tensor] of given.entries()) {
-    const wanted = expected[i];
-    if (wanted === undefined) throw new Error(`there is no output ${i}`);
-    if (!(tensor.data instanceof Float32Array)) {
-      expect<Tensor>(tensor).toEqual({ ...wanted, shape: [...wanted.shape] });
-      continue;
-    }
-    for (const [at, value] of tensor.data.entries()) {
-      const want = Number(wanted.data[at]);
-      if (!(Math.abs(value - want) <= 1e-5 + 1e-5 * Math.abs(want))) {
-        throw new Error(`output ${i}, element ${at}: expected ${want}, got ${value}`);
-      }
-    }
-  }
-}
+const expectClose = closeWithin(1e-5);
 
 /** Row `i` of each output, in the shape of a batch of one. */
 function row(outputs: readonly Tensor[], i: number): Tensor[] {

@@ -90,13 +90,6 @@ describe("POST /v1/embeddings", () => {
     }
   });
 
-  test("accepts a list so large that another thread parses it", async () => {
-    const texts = Array.from({ length: 1500 }, (_, i) => `${i} words `.repeat(16));
-    const { body } = await embed(texts);
-    expect(body.data.length).toBe(1500);
-    expect(body.data[1499]?.embedding).toEqual((await vectors(texts[1499] ?? ""))[0]);
-  });
-
   const long = "x".repeat(201);
   test.each([
     ["without input", {}, "input", "input: must be a text"],
@@ -263,14 +256,6 @@ describe("the model", () => {
     expect([status, body.error.code]).toEqual([404, "unsupported_model"]);
     expect(body.error.message).toContain(needed);
     expect(body.error.message).toContain("defineModel");
-  });
-
-  test("has none of these paths with --api none", async () => {
-    await using other = await server.beside("texts", { api: [] });
-    for (const path of ["/v1/embeddings", "/v1/rerank", "/v2/rerank", "/classify"]) {
-      const { body } = await post(path, {}, {}, other);
-      expect([path, body]).toEqual([path, expect.objectContaining({ type: "urn:sconce:problem:not_found" })]);
-    }
   });
 });
 

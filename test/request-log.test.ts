@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { RequestContext } from "../src/http/request.ts";
 import { STATUS_HEADER } from "../src/http/siblings.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
-import { Client } from "./helpers/client.ts";
+import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -220,15 +220,4 @@ describe("the log", () => {
       expect.objectContaining({ level: "warning", message: expect.stringMatching(/^The engine process wrote: /) }),
     );
   });
-});
-
-test("the log shows each step of a prediction at level trace, but not at debug", async () => {
-  expect(server.lines.some((line) => line.includes("was accepted"))).toBe(false);
-  await using traced = store.start(["lab", "--log-level", "trace"]);
-  const { url } = await clientOf(traced);
-  const { prediction_id: id } = await new Client(url).predict([{ x: 1 }], { "X-Request-Id": "followed" });
-  expect(await traced.line(`prediction ${id} was accepted with 1 inputs`)).toMatch(
-    new RegExp(`prediction_id=${id} model=lab:[0-9a-f]{12} request_id=followed`),
-  );
-  await traced.line(`prediction ${id} ended: success`);
 });

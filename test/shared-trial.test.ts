@@ -82,14 +82,6 @@ test("a program that changes its buffers is refused by both, and never compared 
   expect(checked.reference).toMatchObject({ compared: 0, missing: "the outputs change from run to run" });
 });
 
-test.each(["counter", "noise"])(
-  "%s.pt2, whose outputs change from run to run, is packaged with --allow-random",
-  async (name) => {
-    const built = await cliHere(["build", join(wrong, `${name}.pt2`), "--allow-random", "--compare"], { env: env() });
-    expect(built).toMatchObject({ code: 0, stderr: expect.stringContaining("when the example runs twice") });
-  },
-);
-
 test("build names check, which proposes a batch size, for a weights file whose batch size nobody has chosen", async () => {
   const hint = "The batch size is 32, unmeasured: sconce check ";
   const file = join(wrong, "evaluated-dropout.pt2");
@@ -99,12 +91,6 @@ test("build names check, which proposes a batch size, for a weights file whose b
   const alone = await cliHere(["build", join(wrong, "fixed-one.pt2")], { env: env() });
   for (const { code, stderr } of [chosen, alone])
     expect({ code, hinted: stderr.includes("unmeasured") }).toEqual({ code: 0, hinted: false });
-});
-
-test("a batch size that --input fixes is found by both, with one warning", async () => {
-  const { built, checked } = await tried(weights.path("identity.pt"), "--input", "x=float32[1,2]");
-  expect(built.stderr.match(/identity\.pt is fixed at 1/g)).toHaveLength(1);
-  expect(checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "warned" }]);
 });
 
 test("a maximum over a dimension that is padded with 0 is refused by both, even if the example has only positive numbers", async () => {

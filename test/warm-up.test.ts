@@ -68,11 +68,6 @@ describe("the number of threads", () => {
     const { threads, threadsOf } = await warmed((size, threads) => (30 * size) / threads, { instances: 4 });
     expect({ threads, threadsOf }).toEqual({ threads: 2, threadsOf: [2, 2, 2, 2] });
   });
-
-  test("is not measured if it is given", async () => {
-    const { threads, threadsOf } = await warmed((size, threads) => size / threads, { threads: 3 });
-    expect({ threads, threadsOf }).toEqual({ threads: 3, threadsOf: [3] });
-  });
 });
 
 test("batch times are measured with the chosen number of threads", async () => {
