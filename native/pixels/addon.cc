@@ -133,7 +133,7 @@ struct Layout {
   Filter filter;
   /** Exif orientation: 1 leaves the picture as it is. */
   int orientation = 1;
-  /** Of a frame of an animation. */
+  /** The canvas, if the picture is a frame of an animation. */
   std::optional<Canvas> canvas;
 };
 

@@ -197,7 +197,7 @@ class RunLengths {
   const bool is_rle4_;
   std::vector<uint8_t> indices_;
   size_t count_ = 0;
-  /** Pixels of the current row that have been read. */
+  /** Number of pixels read in the current row. */
   size_t x_ = 0;
 };
 

@@ -12,8 +12,8 @@ bool is_bmp(const FileBytes& file);
 Size bmp_size(const FileBytes& file);
 
 /**
- * Decodes as Pillow does: without bit masks, the fourth byte of 32-bit pixels is no alpha. Pixels that a run-length
- * encoded file omits have the first colour.
+ * Decodes as Pillow does: without bit masks, the fourth byte of 32-bit pixels is no alpha. If a
+ * run-length encoded file omits pixels, they have the first colour.
  * @throws UnreadablePicture for a file that is cut off, and for other variants, with their name
  */
 Decoded read_bmp(const FileBytes& file);

@@ -151,7 +151,7 @@ std::vector<uint8_t> indices_of(const FileBytes& file, const Frame& frame) {
     if (before < 0 && code > end) throw UnreadablePicture::damaged();
     size_t length = 0;
     int rest = code;
-    // The code that is being defined now is the one before, and its first pixel again.
+    // The new code stands for the pixels of the code before, and the first of these pixels again.
     if (code == known) {
       reversed[length++] = first;
       rest = before;

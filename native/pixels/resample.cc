@@ -224,7 +224,7 @@ class Resampler {
   const Axis columns_;
   const Axis rows_;
   const bool is_vertical_first_;
-  /** Values of a source row that is kept. */
+  /** Number of values in a kept row. */
   const size_t row_size_;
   const bool is_opaque_;
   /** Index of the source row in each slot of `kept_`; -1 for an empty slot. */
@@ -233,7 +233,7 @@ class Resampler {
   std::vector<int32_t> wide_;
   std::vector<int32_t> sums_;
   std::vector<uint8_t> added_;
-  /** Of a row that is scaled vertically first. */
+  /** A row after the horizontal step, if the vertical step comes first. */
   std::vector<int32_t> stretched_;
   std::vector<uint8_t> result_;
 };

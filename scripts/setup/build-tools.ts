@@ -1,4 +1,4 @@
-/** CMake and Ninja: those of this machine, otherwise their wheels from PyPI in .sconce/tools. */
+/** Finds CMake and Ninja on this machine, or installs their wheels from PyPI into .sconce/tools. */
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 import { missingTool, run } from "./command.ts";
@@ -11,7 +11,7 @@ const folder = join(state, "tools", wheels.join(","));
 /** Folders of the programs in the wheels. */
 const programs = ["cmake/data/bin", "bin"].map((each) => join(folder, each));
 
-/** Lines for the tools that are missing here and cannot be installed with pip. */
+/** Lines for missing tools, if pip cannot install them. */
 export async function missingBuildTools(): Promise<string[]> {
   const lines = [
     ...(has("cmake") ? [] : [missingTool("CMake", { apt: "cmake" })]),

@@ -28,7 +28,7 @@ export type { Fit, Size } from "./placement.ts";
 export type Channels = (typeof channelCounts)[number];
 export type Layout = (typeof layouts)[number];
 export type Rgb = readonly [red: number, green: number, blue: number];
-/** Filters by Pillow's names. Results equal those of Pillow 13. */
+/** Filters by Pillow's names. Results equal Pillow's (version 13). */
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
@@ -85,7 +85,7 @@ export interface EncodeOptions {
   quality?: number;
 }
 
-/** Width and height are those of the oriented picture. */
+/** Format and orientation of a file, and the size of the oriented picture. */
 interface Header extends Size {
   readonly format: string;
   /** Format of a file that the native addon decodes without `Bun.Image`: a GIF, a BMP, or an ordinary JPEG. */

@@ -46,7 +46,7 @@ function lastFrame(file: Uint8Array): number | undefined {
 function isHeader(bytes: Uint8Array): boolean {
   const [, , sizes = 0, , number = 0] = bytes;
   const [block, rate] = [sizes >> 4, sizes & 15];
-  // The frame's number has the form of UTF-8: the ones in front are its bytes.
+  // The frame's number is coded like a character of UTF-8: the leading 1 bits count its bytes.
   const ones = Math.clz32(~(number << 24));
   const extra = (block === 6 ? 1 : block === 7 ? 2 : 0) + (rate === 12 ? 1 : rate === 13 || rate === 14 ? 2 : 0);
   const length = 4 + Math.max(1, ones) + extra + 1;

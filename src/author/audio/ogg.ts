@@ -10,7 +10,7 @@ const SEGMENTS = 26;
 const IS_LAST = 4;
 
 /**
- * The complete pages. Bytes between and behind them, and a page that is cut off, are left out, as in libogg. The last
+ * The complete pages. The reader leaves out bytes between and behind the pages, and a page that is cut off, like libogg. The last
  * page says that it is the last: decoders then drop the samples behind the stream's end.
  */
 export function* pagesOf(bytes: Uint8Array): Generator<Uint8Array> {
