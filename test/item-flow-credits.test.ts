@@ -67,6 +67,24 @@ test("two batches are prepared ahead; a prediction that comes later has the next
   expect(lists.map((list) => held.itemsOf(list).length)).toEqual([1, 1]);
 });
 
+test.each([
+  [100, 1],
+  [10, 2],
+  [5, 4],
+])("while a batch takes %d ms, %d batches are prepared ahead", (batchMs, batches) => {
+  let nowMs = 0;
+  using _clock = spyOn(performance, "now").mockImplementation(() => nowMs);
+  using held = heldFlow();
+  const { engine, flow, come } = held;
+  const list = come(100_000);
+  for (let at = 0; nowMs < 2000; at += engine.maxBatchSize) {
+    nowMs += batchMs;
+    engine.listener?.dispatched(engine.items.slice(at, at + engine.maxBatchSize));
+  }
+  expect(Math.round(flow.credits.ready.items / engine.maxBatchSize)).toBe(batches);
+  flow.end(list);
+});
+
 test("fronts divide the two batches: each has its part, and one front uses what the others leave", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const rows = [0, 1].map(() => new Float64Array(slots.length));

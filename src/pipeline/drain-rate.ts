@@ -61,6 +61,13 @@ export class DrainRate {
     return busyMs < LEAST_BUSY_MS || ahead === 0 ? 0 : (ahead * busyMs) / begun;
   }
 
+  /** Like `waitMs` for items that include those in service, some of which have almost ended. */
+  remainingMs(ahead: number, nowMs: number): number {
+    const passedMs = this.#passedMs(nowMs);
+    const isUsual = passedMs * this.#begun < this.#inService() * this.#busyMs;
+    return Math.max(0, this.waitMs(ahead, nowMs) - (isUsual ? passedMs : 0));
+  }
+
   #passedMs(nowMs: number): number {
     return this.#busySinceMs === undefined ? 0 : Math.max(0, nowMs - this.#busySinceMs);
   }

@@ -10,9 +10,12 @@ import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "./memory/memory-accoun
 /** Limit for `preprocess` promises that are pending at the same time. */
 const MAX_PREPARING = 512;
 
-/** Most items in the engine's queue, in batches. */
+/** Most items in the engine's queue: two batches, or one if a batch takes longer than `LONG_BATCH_MS`. */
 const READY_BATCHES = 2;
+const LONG_BATCH_MS = 50;
 const MIN_READY = 8;
+/** Short batches: as many items as run in this time, in which the event loop may be busy with requests. */
+const MIN_READY_MS = 20;
 
 /** Items that the fronts of a server have in the engine's queue, and bytes that they hold for it. */
 export interface ReadyInFronts {
@@ -49,8 +52,8 @@ export class FlowCredits {
   #preparing = 0;
   /** Count of output rows that wait for `postprocess`, or have a pending `postprocess` promise. */
   #finishing = 0;
-  /** Whether batches take so long that one prepared batch per runner suffices. More would wait needlessly long. */
-  areBatchesLong = false;
+  /** Milliseconds of a full batch on each runner; 0 if unknown. */
+  batchMs = 0;
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Expected bytes of the next item; undefined before the first item if its size is not declared. */
@@ -73,7 +76,9 @@ export class FlowCredits {
   /** Most items of all fronts that may wait in the engine's queue. */
   get maxReady(): number {
     const batchItems = this.#options.batchItems();
-    return this.areBatchesLong ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
+    if (this.batchMs > LONG_BATCH_MS) return batchItems;
+    const batches = this.batchMs > 0 ? Math.max(READY_BATCHES, MIN_READY_MS / this.batchMs) : READY_BATCHES;
+    return Math.max(MIN_READY, batches * batchItems);
   }
 
   /** Whether one more input may begin. */

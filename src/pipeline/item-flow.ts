@@ -4,17 +4,15 @@
  */
 
 import type { ModelFile } from "../author/file.ts";
-import { Gate } from "../base/collections/gate.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Stage } from "../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
 import type { Sender } from "./client.ts";
 import { DrainRate } from "./drain-rate.ts";
-import { type FetchOptions, fetchFiles } from "./fetched-files.ts";
+import { FileFetches } from "./fetched-files.ts";
 import { FlowCredits, type ReadyInFronts } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
-import type { FileMemory } from "./memory/file-memory.ts";
 import { MemoryAccount } from "./memory/memory-account.ts";
 import { bytesOf, RowFinisher, type StageObserver } from "./row-finisher.ts";
 import type { BatchSpan } from "./spans.ts";
@@ -45,13 +43,10 @@ const MAX_HOLD_MS = 2;
 const MAX_SLOW_OF_ONE = 32;
 /** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
 const MAX_SLOW_SHARE = 4;
-/** During a batch that takes longer, there is time to prepare the next batch. */
-const LONG_BATCH_MS = 50;
 
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
-  readonly #memory: MemoryAccount;
   readonly credits: FlowCredits;
   /**
    * Limit for the items of one prediction in the engine plus its unfinished output rows. It applies while there are
@@ -62,8 +57,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #batchItems = 1;
   /** Predictions with an input that can begin. */
   readonly #turns: Turns;
-  readonly #fetches: Gate;
-  readonly #severalFiles = new Gate(1);
+  readonly fetches: FileFetches;
   /** Rate of dispatched items while the server is full. */
   readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
@@ -81,13 +75,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#observer = limits.observer;
     this.#measure();
     const batchItems = () => this.#batchItems;
-    this.#memory = limits.memory ?? new MemoryAccount();
+    const memory = limits.memory ?? new MemoryAccount();
     this.credits = new FlowCredits({
       batchItems,
       maxReadyBytes: limits.maxReadyBytes,
       fronts: limits.fronts ?? 1,
       inFronts: limits.inFronts,
-      memory: this.#memory,
+      memory,
       itemBytes: pipeline.declaredBytes,
       onRoom: () => this.#begin(),
     });
@@ -97,18 +91,9 @@ export class ItemFlow implements EngineListener<ListItem> {
       observer: limits.observer,
       onFinished: (list) => this.#goOn(list),
     });
-    this.#fetches = new Gate(limits.maxFetches);
+    this.fetches = new FileFetches({ pipeline, memory, maxFetches: limits.maxFetches });
     this.#turns = new Turns({ batchItems, itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs) });
     engine.listener = this;
-  }
-
-  /** Fetches the files of an input or of a demo, within the limits of the server. */
-  fetch(
-    files: readonly ModelFile[],
-    options: Pick<FetchOptions, "owner" | "signal" | "convertError">,
-  ): Promise<FileMemory> {
-    const gates = { gate: this.#fetches, severalFiles: this.#severalFiles };
-    return fetchFiles(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
   /**
@@ -119,7 +104,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.credits.areLeft) return 0;
     const { ready, running } = this.credits;
     const items = this.#turns.ahead(client?.sender) + ready.items + running + this.#batchItems;
-    return this.#rate.waitMs(items, performance.now());
+    return this.#rate.remainingMs(items, performance.now());
   }
 
   /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
@@ -165,7 +150,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
       lane.dispatched();
     }
-    this.credits.areBatchesLong = this.#rate.waitMs(this.#batchItems, now) > LONG_BATCH_MS;
+    this.credits.batchMs = this.#rate.waitMs(this.#batchItems, now);
     this.#begin();
     this.#rate.begun(items.length, performance.now());
     this.#look();
@@ -320,7 +305,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
     const beganMs = this.#turnMs;
     try {
-      list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
+      list.hold(index, await this.fetches.fetch(files, { owner: list, signal: list.signal }));
       if (list.isOver) return;
       this.#took(list, index, "fetch", beganMs);
       this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));

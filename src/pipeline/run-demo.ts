@@ -28,7 +28,7 @@ const outside = AsyncLocalStorage.snapshot();
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
   const { flow, pipeline, signal, take, onOutput, parts, write } = options;
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
-  using _files = await flow.fetch(
+  using _files = await flow.fetches.fetch(
     remote.map(({ file }) => file),
     { owner: options, signal, convertError: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );

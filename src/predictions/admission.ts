@@ -37,6 +37,8 @@ export interface Asking extends Readonly<Unfinished> {
   readonly client?: { readonly sender: Sender | undefined };
 }
 
+/** Largest expected wait, as a share of the time that a client waits: the estimate has errors, and answers take time. */
+const MAX_WAIT_SHARE = 0.8;
 /** Maximum `Retry-After` in seconds, even if the expected wait is longer: the queue may become shorter sooner. */
 const MAX_RETRY_S = 60;
 
@@ -83,7 +85,7 @@ export class Admission {
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
-    checkWait(waitMs, Math.min(timeLimitMs, heldMs || Infinity));
+    checkWait(waitMs, Math.min(timeLimitMs, MAX_WAIT_SHARE * heldMs || Infinity));
   }
 }
 
