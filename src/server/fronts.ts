@@ -101,7 +101,7 @@ export class Fronts {
     this.#working = new Set(this.#fronts);
   }
 
-  /** Starts the fronts. Resolves when all accept predictions, which they do when the table says that the server has started. */
+  /** Starts the fronts. Resolves when all accept predictions of all models that the server loads at its start. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }

@@ -26,7 +26,7 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-export interface BuildOptions extends Pick<ModelRecord, "counts" | "store" | "storeFault"> {
+export interface BuildOptions extends Pick<ModelRecord, "counts" | "store"> {
   readonly served: ServedOptions;
   /** Position of the model in the list of the server. */
   readonly slot: number;
@@ -46,6 +46,8 @@ export class Build {
   moving: Promise<unknown> = Promise.resolve();
   /** Why the last load failed. */
   reason: string | undefined;
+  /** Why the database of predictions cannot be used. */
+  storeFault: string | undefined;
   failedAtMs = -Infinity;
   /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom = false;
@@ -71,8 +73,8 @@ export class Build {
   }
 
   get record(): ModelRecord {
-    const { served, engine, counts, store, storeFault } = this.options;
-    const { number, stage, state, isStarting, reason, isUnloadAsked } = this;
+    const { served, engine, counts, store } = this.options;
+    const { number, stage, state, isStarting, reason, storeFault, isUnloadAsked } = this;
     const isUnloadedByClient = state === "unloaded" && isUnloadAsked;
     const { socket, ended, isSilent } = engine;
     const own = { ...startOf(served), number, counts, store, storeFault };

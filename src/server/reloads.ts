@@ -77,7 +77,9 @@ export class Reloads {
     const { table, engineOf } = this.#options;
     const { slot, engine: running, served: before } = earlier.options;
     const isKept = served.engineKey !== undefined && served.engineKey === before.engineKey;
-    return table.add({ ...earlier.options, served, engine: isKept ? running : engineOf(served, slot) }, "next");
+    const next = table.add({ ...earlier.options, served, engine: isKept ? running : engineOf(served, slot) }, "next");
+    next.storeFault = earlier.storeFault;
+    return next;
   }
 
   /** Opens a build in all fronts. @returns why it cannot start; undefined for an open build */

@@ -4,26 +4,20 @@ import { log } from "../base/log.ts";
 import { openStore } from "../predictions/open-store.ts";
 import type { Store, StoreRole } from "../predictions/store.ts";
 import type { ServeConfig } from "./config.ts";
-
-interface StoredModel {
-  readonly name: string;
-  readonly config: ServeConfig;
-  /** Path of the database of predictions; undefined for predictions in memory. */
-  readonly store: string | undefined;
-}
+import type { Build } from "./model-table.ts";
 
 /**
  * Keeps the stores open until the server stops, so that no other server takes the files while fronts restart.
  */
 export class ServerStores implements AsyncDisposable {
-  readonly #models: readonly StoredModel[];
-  readonly #opened: { readonly store: Store }[] = [];
-  /** Why stores cannot be opened or read, by model. */
-  readonly faults = new Map<StoredModel, string>();
+  readonly #config: ServeConfig;
+  readonly #builds: readonly Build[];
+  readonly #opened: Store[] = [];
   readonly #closing = new AbortController();
 
-  constructor(models: readonly StoredModel[]) {
-    this.#models = models;
+  constructor(config: ServeConfig, builds: readonly Build[]) {
+    this.#config = config;
+    this.#builds = builds;
   }
 
   /** Aborts when the server stops. */
@@ -34,13 +28,9 @@ export class ServerStores implements AsyncDisposable {
   /** Opens the stores of all models. @throws SconceError `predictions_unusable` if no store can be opened */
   async open(role: StoreRole): Promise<void> {
     const { signal } = this.#closing;
-    for (const model of this.#models) {
-      const { store: path, config } = model;
-      if (path === undefined) continue;
-      await this.#try(model, async () => {
-        this.#opened.push({ store: await openStore(path, config, role, { signal }) });
-      });
-    }
+    await this.#each(async (path, config) => {
+      this.#opened.push(await openStore(path, config, role, { signal }));
+    });
   }
 
   /**
@@ -48,35 +38,34 @@ export class ServerStores implements AsyncDisposable {
    * @throws SconceError `predictions_unusable` if no store can be opened
    */
   async check(): Promise<void> {
-    for (const model of this.#models) {
-      const { store: path, config } = model;
-      if (path === undefined) continue;
-      await this.#try(model, async () => {
-        await using opened = new AsyncDisposableStack();
-        const store = opened.adopt(await openStore(path, config, "member"), (it) => it.close());
-        await store.sources?.();
-      });
-    }
+    await this.#each(async (path, config) => {
+      await using opened = new AsyncDisposableStack();
+      const store = opened.adopt(await openStore(path, config, "member"), (it) => it.close());
+      await store.sources?.();
+    });
   }
 
   /**
-   * Does work on a model's store. Records an error, so that other models are served, and throws it only if all stores
-   * fail.
+   * Does work on the database of each model. Records an error, so that other models are served, and throws it only if
+   * all models have one.
    */
-  async #try(model: StoredModel, work: () => Promise<unknown>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      if (this.closing.aborted) throw error;
-      const fault = codedError(error);
-      this.faults.set(model, fault.message);
-      if (this.faults.size === this.#models.length) throw fault;
-      log.error(`The store of the model ${model.name}: ${fault.message}`);
+  async #each(work: (path: string, config: ServeConfig) => Promise<void>): Promise<void> {
+    for (const build of this.#builds) {
+      const { store: path, served } = build.options;
+      try {
+        if (path !== undefined) await work(path, { ...this.#config, ...served.options });
+      } catch (error) {
+        if (this.closing.aborted) throw error;
+        const fault = codedError(error);
+        build.storeFault = fault.message;
+        if (this.#builds.every(({ storeFault }) => storeFault !== undefined)) throw fault;
+        log.error(`The store of the model ${build.name}: ${fault.message}`);
+      }
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
-    for (const { store } of this.#opened) await store.close();
+    for (const store of this.#opened) await store.close();
   }
 }

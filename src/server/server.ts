@@ -113,13 +113,6 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   // Rows of this name are those of this server while the server that it replaces still runs.
   const server = older === undefined ? "" : crypto.randomUUID();
   const isSeveral = options.models.length > 1;
-  const stored = options.models.map(({ name, options: own }) => {
-    const all = { ...config, ...own };
-    return { name, config: all, store: all.queue === undefined ? storePath(name, all, isSeveral) : undefined };
-  });
-  const stores = opened.use(new ServerStores(stored));
-  if (older === undefined) await stores.open("main");
-  else await stores.check();
   const files = shareFiles({ config, folder, count, port, models: options.models.length });
   const table = new ModelTable();
   table.hasClaim = older === undefined;
@@ -130,18 +123,15 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     const onRestart = (cause: RestartCause) => metrics?.engineRestarted(cause);
     return new ModelEngine({ served, config, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
   };
+  const isQueued = config.queue !== undefined;
   for (const [slot, served] of options.models.entries()) {
-    const store = stored[slot];
-    table.add({
-      served,
-      slot,
-      engine: engineOf(served, slot),
-      counts: files.counts[slot] ?? "",
-      store: store?.store,
-      storeFault: store && stores.faults.get(store),
-    });
-    logSetUp(served.packaged);
+    const store = isQueued ? undefined : storePath(served.name, config, isSeveral);
+    table.add({ served, slot, engine: engineOf(served, slot), counts: files.counts[slot] ?? "", store });
   }
+  const stores = opened.use(new ServerStores(config, table.builds));
+  if (older === undefined) await stores.open("main");
+  else await stores.check();
+  for (const { packaged } of options.models) logSetUp(packaged);
   const onRequest = (request: FrontRequest) => {
     if ("reload" in request) return reloads.reload();
     const build = table.get(request.number);
@@ -156,16 +146,13 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     maxLoaded: config.maxLoaded,
     freeBytes: freeMemory,
   });
-  const isQueued = stored.some((each) => each.config.queue !== undefined);
   const { resolveAgain, reloadLog = log } = options;
   const reloads = new Reloads({ table, fronts, isQueued, resolveAgain, engineOf, log: reloadLog });
   opened.defer(() => loads.stop());
   try {
     // Other servers run the predictions of a front.
     if (config.role === "front") for (const build of table.builds) build.state = "ready";
-    const preloaded = loadsAtStart(config)
-      ? table.builds.filter((build) => build.options.storeFault === undefined)
-      : [];
+    const preloaded = loadsAtStart(config) ? table.builds.filter((build) => build.storeFault === undefined) : [];
     // A server with several models starts without one that cannot be loaded.
     const loading = preloaded.map((build) => (isSeveral ? loads.load(build, true, true) : loads.start(build, true)));
     await Promise.all([...loading, fronts.start()]);
