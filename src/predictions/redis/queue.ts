@@ -238,9 +238,9 @@ export class Queue {
       this.mail.announce(await this.#runEnding(scripts.giveBackScript, page, [this.node]));
   }
 
-  /** Removes this replica from the workers, and from the consumers of the stream if it has no claim. */
+  /** Removes this replica from the workers. */
   async leave(): Promise<void> {
-    await this.link.run(scripts.leaveScript, [this.keys.work(), this.keys.workers()], [this.node]);
+    await this.link.call("zrem", this.keys.workers(), this.node);
   }
 
   /**

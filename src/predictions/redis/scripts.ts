@@ -1,12 +1,11 @@
 /**
  * Lua scripts of the queue. Each runs atomically, and its `KEYS` are all keys that it uses. A node is a replica, and a worker is a node that runs
- * predictions. A worker claims a prediction for the time of a lease and renews the lease; after the lease, another worker may claim the prediction.
+ * predictions. A worker claims a prediction for the time of a lease, and renews the lease. After the lease, another worker may claim the prediction.
  *
  * All keys of a model's repository are in one slot of a Cluster:
  *
- * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `queue`, `bytes`, `webhook`. An unfinished prediction has also `entry` (its entry in
- *   `work`), `deadline`, `deaths`, `fronts` (the nodes whose clients wait), `watched` (whether an event stream reads its events), `canceled`, and a
- *   large `body`. An ended prediction expires
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`,
+ *   `deadline`, `deaths`, `fronts` (nodes whose clients wait), `watched` (by an event stream), `eventBytes`, `canceled`, and a large `body`
  * - `work:QUEUE`: a stream with one entry for each unfinished prediction of a queue, which the consumer group `workers` reads
  * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers
  * - `workers:QUEUE`: a sorted set of workers by the time of their last sign of life
@@ -320,15 +319,6 @@ local total = redis.call('HMGET', totals, 'items', 'ended')
 local late = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now, 'LIMIT', 0, ${MAX_LATE})
 return { now, tonumber(total[1] or 0), tonumber(total[2] or 0), waiting, taken, age, redis.call('ZCARD', workers),
   isFull and 1 or 0, unpack(late) }
-`);
-
-/** Removes this node from the workers, and from the consumers if it has no claim. `KEYS`: work, workers. Argument: this node. */
-export const leaveScript = new LuaScript(`
-redis.call('ZREM', KEYS[2], ARGV[1])
-for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'workers')) do
-  if consumer[2] == ARGV[1] and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], 'workers', ARGV[1]) end
-end
-return 0
 `);
 
 /**
