@@ -169,7 +169,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.read(begun.prediction_id)).status).not.toBe("failed");
     gate.release("a");
     await stopping;
-    expect(await redis.client.zcard("sconce:8:{lab}:workers:stops")).toBe(1);
+    await until(async () => (await redis.client.zcard("sconce:8:{lab}:workers:stops")) === 1);
     expect((await front.client.read(begun.prediction_id)).status).toBe("success");
   });
 
