@@ -8,18 +8,22 @@ import { Siblings } from "../src/http/siblings.ts";
 import { withContext } from "../src/http/with-context.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/**
- * The first of two HTTP processes.
- * @param socket path of the other's socket
- * @param onHold called with true when a request begins to wait for the other process, and with false when the wait ends
- */
-function frontBeside(socket: string, onHold: (request: Request, isHeld: boolean) => void = () => {}): Siblings {
-  return new Siblings({ index: 0, count: 2, socketOf: () => socket }, onHold);
+/** The first of two fronts. @param socket path of the other's socket */
+function frontBeside(socket: string): Siblings {
+  return new Siblings({ index: 0, count: 2, socketOf: () => socket });
 }
 
-function forward(siblings: Siblings, path: string, init: RequestInit = {}): Promise<Response | undefined> {
+/** @param hold called with true when the request begins to wait for the other front, and with false when the wait ends */
+function forward(
+  siblings: Siblings,
+  path: string,
+  init: RequestInit = {},
+  hold: (isHeld: boolean) => void = () => {},
+): Promise<Response | undefined> {
   const request = new Request(`http://front${path}`, init);
-  return siblings.forward("1id", request, new RequestContext(request));
+  const context = new RequestContext(request);
+  context.connections = { hold: (_, isHeld) => hold(isHeld), sending: () => {}, peerOf: () => undefined };
+  return siblings.forward("1id", request, context);
 }
 
 test("a connection is held open until the other HTTP process has answered, or its event stream has ended", async () => {
@@ -40,13 +44,14 @@ test("a connection is held open until the other HTTP process has answered, or it
     },
   });
   const held: boolean[] = [];
-  const siblings = frontBeside(dir.join("1"), (_, isHeld) => held.push(isHeld));
-  const waiting = forward(siblings, "/predictions/1id");
+  const siblings = frontBeside(dir.join("1"));
+  const hold = (isHeld: boolean) => held.push(isHeld);
+  const waiting = forward(siblings, "/predictions/1id", {}, hold);
   expect(held.splice(0)).toEqual([true]);
   gates.wait.resolve();
   expect(await (await waiting)?.json()).toBe(1);
   expect(held.splice(0)).toEqual([false]);
-  const reader = (await forward(siblings, "/predictions/1id/events"))?.body?.getReader();
+  const reader = (await forward(siblings, "/predictions/1id/events", {}, hold))?.body?.getReader();
   expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("start");
   expect(held.splice(0)).toEqual([true]);
   gates.events.resolve();
@@ -60,7 +65,7 @@ test("metrics leave out an HTTP process that is blocked, and have those of the o
   const gauges = [{ name: "sconce_x", help: "x", type: "gauge", aggregator: "sum", values: [] }];
   await using _blocked = Bun.serve({ unix: dir.join("1"), fetch: () => blocked.promise });
   await using _other = Bun.serve({ unix: dir.join("2"), fetch: () => Response.json(gauges) });
-  const siblings = new Siblings({ index: 0, count: 4, socketOf: (index) => dir.join(String(index)) }, () => {});
+  const siblings = new Siblings({ index: 0, count: 4, socketOf: (index) => dir.join(String(index)) });
   expect(await siblings.metrics()).toMatchObject(gauges);
   blocked.resolve(new Response());
 });

@@ -30,12 +30,10 @@ export const separatePorts: Check = (c) => {
 export interface ControlOptions {
   readonly lifecycle: Lifecycle;
   readonly control: ServerControl;
-  /** Called with true to exempt the request's connection from the idle timeout, and with false when the request ends. */
-  readonly onHold: (request: Request, isHeld: boolean) => void;
 }
 
 /** POST /drain: the server finishes accepted requests and exits. POST /reload: new builds of the served names replace the builds that answer. */
-export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
+export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control }: ControlOptions): void {
   app.post("/drain", (c) => {
     // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
     if (lifecycle.phase === "ready") control.drain();
@@ -44,8 +42,9 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
   app.post("/reload", async (c) => {
     if (lifecycle.phase !== "ready")
       throw notReloaded(lifecycle.pending ? "the server is starting" : "the server is stopping");
-    onHold(c.req.raw, true);
-    const answer = await control.reload().finally(() => onHold(c.req.raw, false));
+    const { connections } = contextOf(c);
+    connections?.hold(c.req.raw, true);
+    const answer = await control.reload().finally(() => connections?.hold(c.req.raw, false));
     if ("refused" in answer) throw notReloaded(answer.refused);
     if ("failed" in answer) {
       const detail = `the build that answers stays: ${answer.failed}`;

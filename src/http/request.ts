@@ -35,6 +35,8 @@ export class RequestContext implements Origin {
   modelPath = "";
   /** Counts the answer in the metrics of the request's model. If undefined, the server's metrics count it. */
   metrics: Pick<RequestMetrics, "answered"> | undefined = undefined;
+  /** The connections of the port; undefined for a forwarded request. */
+  connections: Connections | undefined = undefined;
   /** Whether another HTTP process of this server forwarded the request. */
   isForwarded = false;
   /** Whether the request came through --admin-port. */
@@ -102,17 +104,13 @@ export class RequestContext implements Origin {
 /** The address of a client. */
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
-/**
- * Called with true when a request begins to wait, for example for a prediction, and with false when the wait ends. Meanwhile the idle timeout does
- * not apply.
- */
-export type OnHold = (request: Request, isHeld: boolean) => void;
-
-export type PeerOf = (request: Request) => Peer | undefined;
-
-export interface ClientOptions {
-  readonly onHold: OnHold;
-  readonly peerOf: PeerOf;
+/** The connections of a port. */
+export interface Connections {
+  /** Turns off the idle timeout of a request while its answer waits (`isHeld`), and then on again. */
+  hold(request: Request, isHeld: boolean): void;
+  /** Gives a client time to read a large answer. */
+  sending(request: Request): void;
+  peerOf(request: Request): Peer | undefined;
 }
 
 /** Number of characters at the end of `X-Forwarded-For` that identify a client. */
@@ -120,12 +118,10 @@ const MAX_FORWARDED = 200;
 
 export class RequestClient implements Client {
   readonly #request: Request;
-  readonly #options: ClientOptions;
   readonly #context: RequestContext;
 
-  constructor(request: Request, options: ClientOptions, context: RequestContext) {
+  constructor(request: Request, context: RequestContext) {
     this.#request = request;
-    this.#options = options;
     this.#context = context;
   }
 
@@ -143,7 +139,7 @@ export class RequestClient implements Client {
   }
 
   get sender(): Sender | undefined {
-    const peer = this.#options.peerOf(this.#request);
+    const peer = this.#context.connections?.peerOf(this.#request);
     // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
     const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
     const name = forwarded ?? String(peer?.port);
@@ -161,7 +157,7 @@ export class RequestClient implements Client {
   }
 
   held(isHeld: boolean): void {
-    this.#options.onHold(this.#request, isHeld);
+    this.#context.connections?.hold(this.#request, isHeld);
   }
 }
 

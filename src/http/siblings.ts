@@ -27,11 +27,9 @@ export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
-  readonly #onHold: (request: Request, isHeld: boolean) => void;
-  /** `onHold` is called with true when a request begins to wait for another HTTP process, and with false when the wait ends. */
-  constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
+
+  constructor(options: SiblingsOptions) {
     this.#options = options;
-    this.#onHold = onHold;
   }
 
   /**
@@ -59,8 +57,8 @@ export class Siblings {
     headers.set("X-Request-Id", context.requestId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
-    const release = () => this.#onHold(request, false);
-    this.#onHold(request, true);
+    const release = () => context.connections?.hold(request, false);
+    context.connections?.hold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socket,

@@ -5,8 +5,7 @@ import type { RequestSpan, Spans } from "../pipeline/spans.ts";
 import { logAccess, probePath } from "./access-log.ts";
 import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import type { PeerOf } from "./request.ts";
-import { HeadAsGet, RequestContext, urlOf } from "./request.ts";
+import { type Connections, HeadAsGet, RequestContext, urlOf } from "./request.ts";
 
 export interface ContextOptions {
   /** Starts a span for each request except health probes and scrapes of metrics; undefined for forwarded requests. */
@@ -17,20 +16,18 @@ export interface ContextOptions {
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
   readonly isAdmin?: boolean;
-  /** Finds the client's address for the log. */
-  readonly peerOf?: PeerOf | undefined;
-  /** Called for each large answer. */
-  readonly onLarge?: (request: Request) => void;
+  /** Undefined for forwarded requests. */
+  readonly connections?: Connections;
 }
 
 /** Wraps the app: gives each request a context, sets `X-Request-Id`, and counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf, onLarge }: ContextOptions,
+  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, connections }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
     context.release();
-    if (context.isStream || context.answerBytes !== undefined) onLarge?.(request);
+    if (context.isStream || context.answerBytes !== undefined) connections?.sending(request);
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
@@ -41,7 +38,7 @@ export function withContext(
     span?.ended(route, response.status);
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
-      const address = peerOf?.(request)?.address;
+      const address = connections?.peerOf(request)?.address;
       logAccess(response, { context, request, path: new URL(urlOf(request)).pathname, beganMs, level, address });
     }
     return response;
@@ -50,6 +47,7 @@ export function withContext(
     const context = new RequestContext(request);
     context.isForwarded = isForwarded;
     context.isAdmin = isAdmin;
+    context.connections = connections;
     const begun = { beganMs: performance.now(), span: tracing && traced(tracing, request, context) };
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise

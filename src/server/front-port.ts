@@ -1,6 +1,6 @@
 /** The ports of a front. Both have the same app. */
 import { type Fetch, Listener, type ListenOptions } from "../http/listener.ts";
-import type { Peer } from "../http/request.ts";
+import type { Connections, Peer } from "../http/request.ts";
 import type { ServeConfig } from "./config.ts";
 import type { FrontStart } from "./messages.ts";
 
@@ -15,11 +15,11 @@ export function adminListening({ adminPort, ...config }: ServeConfig): ListenOpt
  */
 const SLOW_READER_S = 250;
 
-export class FrontPort implements AsyncDisposable {
+export class FrontPort implements Connections, AsyncDisposable {
   readonly #start: FrontStart;
   readonly #opened = new AsyncDisposableStack();
   #listener: Listener | undefined;
-  #admin: Listener | undefined;
+  #adminListener: Listener | undefined;
 
   constructor(start: FrontStart) {
     this.#start = start;
@@ -37,27 +37,35 @@ export class FrontPort implements AsyncDisposable {
     const admin = adminListening(config);
     if (admin !== undefined) {
       const listening = { ...admin, port: adminPort ?? admin.port, isShared: true };
-      this.#admin = this.#opened.adopt(new Listener(listening, adminFetch), close);
+      this.#adminListener = this.#opened.adopt(new Listener(listening, adminFetch), close);
     }
     this.#listener = listener;
   }
 
-  /** Turns off the idle timeout of a request while its answer waits (`isHeld`), and then on again. */
-  readonly hold = (request: Request, isHeld: boolean): void =>
-    isHeld ? this.#listener?.timeout(request, 0) : this.sending(request);
+  hold(request: Request, isHeld: boolean): void {
+    if (isHeld) this.#listener?.timeout(request, 0);
+    else this.sending(request);
+  }
 
-  /** Gives a client time to read a large answer. */
-  readonly sending = (request: Request): void => {
+  sending(request: Request): void {
     const { idleTimeout } = this.#start.config;
     if (idleTimeout > 0) this.#listener?.timeout(request, Math.max(idleTimeout, SLOW_READER_S));
-  };
+  }
 
-  readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
-  readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);
+  peerOf(request: Request): Peer | undefined {
+    return this.#listener?.peerOf(request);
+  }
+
+  /** The connections of the admin port. */
+  readonly admin: Connections = {
+    hold: (request, isHeld) => this.hold(request, isHeld),
+    sending: () => {},
+    peerOf: (request) => this.#adminListener?.peerOf(request),
+  };
 
   /** Stops accepting connections; resolves when all requests are answered. */
   async stop(): Promise<void> {
-    await Promise.all([this.#listener?.stop(), this.#admin?.stop()]);
+    await Promise.all([this.#listener?.stop(), this.#adminListener?.stop()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

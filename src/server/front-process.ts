@@ -40,8 +40,8 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
   const app = appOf(shared, models, link);
   const counting = { metrics, tracing, accessLog };
   const answers = [
-    withContext(app, { ...counting, peerOf: port.peerOf, onLarge: port.sending }),
-    withContext(app, { ...counting, isAdmin: true, peerOf: port.adminPeerOf }),
+    withContext(app, { ...counting, connections: port }),
+    withContext(app, { ...counting, isAdmin: true, connections: port.admin }),
   ] as const;
   if (!listensLate) port.open(...answers);
   lifecycle.hindrance = () => models.hindrance;
@@ -85,7 +85,7 @@ function follow(
 }
 
 function appOf(shared: FrontShared, names: ServedModels, link: Link): App {
-  const { port, start } = shared;
+  const { start } = shared;
   const { config } = start;
   return createApp({
     ...shared,
@@ -100,8 +100,6 @@ function appOf(shared: FrontShared, names: ServedModels, link: Link): App {
     isQueued: config.queue !== undefined,
     onInternalError: (error, context) =>
       logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
-    onHold: port.hold,
-    peerOf: port.peerOf,
   });
 }
 

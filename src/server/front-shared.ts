@@ -79,7 +79,7 @@ export async function openShared(
     source,
     lifecycle,
     port,
-    siblings: new Siblings({ index, count, socketOf: (other) => sockets[other] ?? "" }, port.hold),
+    siblings: new Siblings({ index, count, socketOf: (other) => sockets[other] ?? "" }),
     metrics,
     metricsOf,
     processes,

@@ -25,8 +25,6 @@ export function tableOfRoutes(): Route[] {
     isQueued: false,
     memory,
     uploads: new Uploads(memory),
-    onHold: () => {},
-    peerOf: () => undefined,
   });
 }
 

@@ -2,12 +2,11 @@
 import type { Context } from "hono";
 import type { HttpOptions } from "../options.ts";
 import type { Problem, ProblemStatus } from "../problem.ts";
-import type { ClientOptions } from "../request.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import type { ServedNames } from "../served-model.ts";
 import type { MessageOptions } from "./message.ts";
 
-export interface ApiOptions extends MessageOptions, ClientOptions {
+export interface ApiOptions extends MessageOptions {
   readonly names: ServedNames;
   readonly config: HttpOptions;
   readonly hasKeys: boolean;

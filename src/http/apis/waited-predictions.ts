@@ -7,7 +7,7 @@ import { listIn } from "../../predictions/outcome-list.ts";
 import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, maxBytesOf, type ReadBody, type ReadBytes, readBytes } from "../body-reader.ts";
-import { type ClientOptions, contextOf, RequestClient } from "../request.ts";
+import { contextOf, RequestClient } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
 import type { MessageOptions } from "./message.ts";
 
@@ -46,12 +46,12 @@ const MAX_WAIT_MS = 2 ** 31 - 1;
 export async function readInputs(
   c: Context,
   { predictions }: Model,
-  options: MessageOptions & ClientOptions & { readonly isMessage: boolean },
+  options: MessageOptions & { readonly isMessage: boolean },
 ): Promise<ReadBytes> {
   const limits = { ...options, maxBytes: options.config.maxBodyBytes };
   const bytes = announcedBytes(c.req.raw.headers) ?? 0;
   // A body above the limit gets 413 later, so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-  if (bytes <= maxBytesOf(limits)) predictions.admit({ ...askedBy(c, options), bytes });
+  if (bytes <= maxBytesOf(limits)) predictions.admit({ ...askedBy(c), bytes });
   return readBytes(c.req.raw, limits);
 }
 
@@ -62,7 +62,6 @@ export async function readInputs(
 export async function runInputs(
   c: Context,
   { predictions }: Model,
-  options: ClientOptions,
   { inputs, bytes, charge, timeoutMs }: WaitedRequest,
   origin: Origin = contextOf(c),
 ): Promise<Ended> {
@@ -73,15 +72,15 @@ export async function runInputs(
     charge[Symbol.dispose]();
     throw error;
   }
-  const asked = { ...askedBy(c, options), bytes: Math.max(bytes, length), timeoutMs };
+  const asked = { ...askedBy(c), bytes: Math.max(bytes, length), timeoutMs };
   const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
   const record = await predictions.create({ ...asked, kind: "prediction", body, charge, origin });
   Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
   return endOf(record);
 }
 
-function askedBy(c: Context, options: ClientOptions) {
-  const client = new RequestClient(c.req.raw, options, contextOf(c));
+function askedBy(c: Context) {
+  const client = new RequestClient(c.req.raw, contextOf(c));
   return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
 }
 

@@ -8,7 +8,6 @@ import { json } from "../openapi/operation.ts";
 import type { HttpOptions } from "../options.ts";
 import { descriptionOf, listPage, prefersHtml } from "../page/page.ts";
 import { ProblemError } from "../problem.ts";
-import type { OnHold } from "../request.ts";
 import { contextOf } from "../request.ts";
 import type { Route } from "../route.ts";
 import type { ServedName, ServedNames } from "../served-model.ts";
@@ -17,7 +16,6 @@ export interface RepositoryOptions {
   readonly names: ServedNames;
   readonly config: Pick<HttpOptions, "adminPort">;
   readonly hasKeys: boolean;
-  readonly onHold: OnHold;
 }
 
 export function brokenModel(reason: string): ProblemError {
@@ -70,7 +68,7 @@ export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, 
 }
 
 /** Adds the routes of Triton's model repository, and the statistics of all models. */
-export function addRepositoryRoutes(app: Hono, { names, config, hasKeys, onHold }: RepositoryOptions): void {
+export function addRepositoryRoutes(app: Hono, { names, config, hasKeys }: RepositoryOptions): void {
   app.get("/v2/models/stats", (c) =>
     c.json({ model_stats: namesFor(c, names).map(({ name, metrics }) => statisticsOf(metrics, name)) }),
   );
@@ -86,8 +84,9 @@ export function addRepositoryRoutes(app: Hono, { names, config, hasKeys, onHold 
     if (served === undefined) throw unknownName(names, name);
     const { moves } = served;
     if (moves !== undefined) {
-      onHold(c.req.raw, true);
-      await moves[move]().finally(() => onHold(c.req.raw, false));
+      const { connections } = contextOf(c);
+      connections?.hold(c.req.raw, true);
+      await moves[move]().finally(() => connections?.hold(c.req.raw, false));
     } else if (move === "unload") {
       const detail = "the models of this server stay loaded as long as the server runs";
       throw new ProblemError({ code: "method_not_allowed", detail });

@@ -21,16 +21,7 @@ import {
   recordJson,
   recordPath,
 } from "../record-json.ts";
-import {
-  type ClientOptions,
-  contextOf,
-  modelOf,
-  type OnHold,
-  type PeerOf,
-  perModel,
-  RequestClient,
-  type RequestContext,
-} from "../request.ts";
+import { contextOf, modelOf, perModel, RequestClient, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import type { Route } from "../route.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
@@ -42,8 +33,6 @@ export interface PredictionRoutes {
   readonly config: HttpOptions;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  readonly onHold: OnHold;
-  readonly peerOf: PeerOf;
 }
 
 interface Asked extends AskedPrediction {
@@ -54,7 +43,7 @@ interface Asked extends AskedPrediction {
 
 /** The routes of predictions and of demo predictions: one set of handlers for both kinds. */
 export function predictionRoutes(options: PredictionRoutes): Route[] {
-  const { siblings, memory, uploads, onHold, config } = options;
+  const { siblings, memory, uploads, config } = options;
   const bodyLimits = { maxBytes: config.maxBodyBytes, memory, uploads };
   const largeOf = perModel(() => new LargeAnswers(memory));
   const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
@@ -72,7 +61,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     const onPredictionEnd = () => {
       if (watched?.record !== undefined) context.predictionStatus = statusOf(watched.record);
       // The idle timeout applies to the connection again.
-      onHold(raw, false);
+      context.connections?.hold(raw, false);
     };
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
@@ -95,7 +84,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     }
     if (watched === undefined) throw unknownPrediction();
     context.predictionStatus = watched.record && statusOf(watched.record);
-    onHold(raw, true);
+    context.connections?.hold(raw, true);
     const body = stream.body(watched);
     // If the client has disconnected before this line, Bun does not cancel the body.
     if (raw.signal.aborted) await body.cancel();
@@ -140,7 +129,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   const post = (c: Context, family: Family) => {
     const { raw } = c.req;
     const context = contextOf(c);
-    const asked = askedOf(raw, options, context);
+    const asked = askedOf(raw, context);
     const key = raw.headers.get("idempotency-key");
     // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
     if (key !== null) {
@@ -153,7 +142,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   };
 
   const put = (c: Context, family: Family) => {
-    const asked = askedOf(c.req.raw, options, contextOf(c));
+    const asked = askedOf(c.req.raw, contextOf(c));
     const id = checkChosenId(c.req.param(family.idName) ?? "", contextOf(c));
     return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
   };
@@ -171,7 +160,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
         context.predictionStatus = shared.text.status;
         return jsonResponse(shared.body, { context, waitMs });
       }
-      const client = new RequestClient(raw, options, context);
+      const client = new RequestClient(raw, context);
       const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client });
       return answer(family, record, { large, context, waitMs });
     });
@@ -230,7 +219,7 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(raw: Request, options: ClientOptions, context: RequestContext): Asked {
+function askedOf(raw: Request, context: RequestContext): Asked {
   const { headers } = raw;
   const isForEvents = asksForEvents(raw);
   return {
@@ -238,7 +227,7 @@ function askedOf(raw: Request, options: ClientOptions, context: RequestContext):
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
-    client: new RequestClient(raw, options, context),
+    client: new RequestClient(raw, context),
     asksForEvents: isForEvents,
   };
 }

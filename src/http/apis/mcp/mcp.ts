@@ -30,7 +30,7 @@ export function addMcp(app: Hono, options: ApiOptions): void {
     const run = async (args: unknown) => {
       const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
       const request = { inputs, bytes: inputs.length, charge: chargeText(memory, inputs) };
-      return tool.result(await runInputs(c, modelOf(c), options, request));
+      return tool.result(await runInputs(c, modelOf(c), request));
     };
     const call = (args: unknown) =>
       run(args).catch((error: unknown) => {

@@ -28,7 +28,7 @@ export function addOpenai(app: Hono, options: ApiOptions): void {
       if (fields === undefined) throw lacking(model, use, translation.needs);
       const asked = { request: checked(translation.schema, value.request, memberFault), fields, model };
       const inputs = JSON.stringify(translation.inputs(asked));
-      const ended = await runInputs(c, model, options, { inputs, bytes, charge }).catch((error: unknown) => {
+      const ended = await runInputs(c, model, { inputs, bytes, charge }).catch((error: unknown) => {
         throw faultOfInputs(error, translation.param);
       });
       if (!ended.ok) return failed(c, ended);

@@ -56,7 +56,7 @@ export function addV2(app: Hono, options: ApiOptions): void {
     const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
     const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
     const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
-    const ended = await runInputs(c, model, options, asked, origin);
+    const ended = await runInputs(c, model, asked, origin);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;
