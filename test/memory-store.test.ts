@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { MemoryStore } from "../src/predictions/memory-store.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
-import type { RetentionLimits } from "../src/predictions/store.ts";
+import type { RetentionLimits } from "../src/predictions/retention.ts";
 import { endOf, keepAll, largeEndOf } from "./helpers/predictions.ts";
 
 function storeWith(limits: Partial<RetentionLimits>) {

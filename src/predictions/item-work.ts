@@ -49,7 +49,6 @@ export class ItemWork implements OutputReceiver, Work {
   #faults: ItemFault[] = [];
   /** Why the first failed input failed; the failed prediction gets the same reason. */
   #reason: FailureReason | undefined;
-  #hasBegun = false;
   #hasHiddenFault = false;
 
   constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemWorkOptions) {
@@ -69,9 +68,7 @@ export class ItemWork implements OutputReceiver, Work {
   }
 
   begun(): void {
-    if (this.#hasBegun) return;
-    this.#hasBegun = true;
-    this.#context.begun(this.#live);
+    if (!this.#live.hasBegun) this.#context.begun(this.#live);
   }
 
   expired(): void {

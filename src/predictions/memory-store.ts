@@ -7,10 +7,8 @@ import type { EndedRecord, PredictionRecord } from "./record.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionRequest } from "./request.ts";
-import type { Accepted, Claimed, RetentionLimits, Store } from "./store.ts";
-
-/** Bytes counted for a record besides its texts, the same in every store. In memory a record takes about 340 bytes. */
-const RECORD_BYTES = 704;
+import { isOverLimits, RECORD_BYTES, type RetentionLimits } from "./retention.ts";
+import type { Accepted, Claimed, Store } from "./store.ts";
 
 interface Options {
   readonly now?: () => number;
@@ -118,14 +116,9 @@ export class MemoryStore implements Store {
   }
 
   #sweep(now: number): void {
-    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
-      const count = this.#index.size;
-      const isOver =
-        count > maxCount ||
-        (this.#charge.bytes > maxBytes && count > 1) ||
-        now - this.#records.keptMs(oldest) > maxAgeMs;
-      if (!isOver) return;
+      const [count, ageMs] = [this.#index.size, now - this.#records.keptMs(oldest)];
+      if (!isOverLimits(this.#limits, { count, bytes: this.#charge.bytes, ageMs })) return;
       this.#evict(oldest);
     }
   }

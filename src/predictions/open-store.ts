@@ -6,9 +6,10 @@ import { log } from "../base/log.ts";
 import { storeLocation } from "../machine/files/location.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { StoreOptions } from "./options.ts";
+import type { RetentionLimits } from "./retention.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
 import { type SqliteOptions, SqliteStore } from "./sqlite/sqlite-store.ts";
-import type { RetentionLimits, Store, StoreRole } from "./store.ts";
+import type { Store, StoreRole } from "./store.ts";
 
 /**
  * Path of the SQLite database. Undefined for a store in memory: with `--store memory`, or without --store if the port

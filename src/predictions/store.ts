@@ -162,15 +162,6 @@ export interface RequestSource {
   readonly isOwnServer: boolean;
 }
 
-/** Limits of ended predictions. Beyond them the store evicts the oldest, which clients can then no longer read. */
-export interface RetentionLimits {
-  readonly maxCount: number;
-  /** Maximum age in milliseconds of a monotonic clock. */
-  readonly maxAgeMs: number;
-  /** Maximum bytes of all results. The newest result stays even if it is larger. */
-  readonly maxBytes: number;
-}
-
 /**
  * The role of a process that opens the store. `main` locks its file for the server. `member` opens the file without a
  * lock: a later process of the server, or a check at the start of --take-over. `heir` is the main process of a server with

@@ -1,7 +1,7 @@
 /** Requests and ended records of predictions, for tests of prediction stores. */
 import type { EndedRecord, PredictionRecord } from "../../src/predictions/record.ts";
 import type { PredictionRequest } from "../../src/predictions/request.ts";
-import type { RetentionLimits } from "../../src/predictions/store.ts";
+import type { RetentionLimits } from "../../src/predictions/retention.ts";
 
 export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
 

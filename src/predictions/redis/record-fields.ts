@@ -1,7 +1,7 @@
 /** Parses answers of Redis, and converts records to and from fields of a hash. */
 import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
-import { ModelVersion } from "../model-version.ts";
 import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
+import { recordOf as fromFields } from "../record-fields.ts";
 import { originOf, type PredictionRequest } from "../request.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
 
@@ -41,19 +41,20 @@ export function recordOf(reply: unknown): PredictionRecord | undefined {
   const [id, kind, count, created, done, started, finished, status, members, logs, digest, model] =
     listOf(reply).map(textOf);
   if (!id) return undefined;
-  return {
+  return fromFields({
     id,
-    kind: kindOf(kind),
+    kind: kind ?? "",
     count: Number(count),
     itemsDone: Number(done),
     createdAtMs: Number(created),
-    startedAtMs: started ? Number(started) : undefined,
-    finishedAtMs: finished ? Number(finished) : undefined,
-    outcome: status === "success" || status === "failed" ? { status, members: members ?? "" } : undefined,
+    startedAtMs: started ? Number(started) : null,
+    finishedAtMs: finished ? Number(finished) : null,
+    status: status || null,
+    members: members ?? "",
     logs: logs ?? "",
-    digest: digest || undefined,
-    model: ModelVersion.of(model ?? ""),
-  };
+    digest: digest ?? "",
+    model: model ?? "",
+  });
 }
 
 /** The values of `RECORD_FIELDS`. @param finishedAtMs time of the end by Redis' clock */

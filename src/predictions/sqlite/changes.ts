@@ -1,7 +1,7 @@
 /** Changes of stored predictions that wait to be written to the database: one for each prediction, with its last state. */
 import type { EndedRecord } from "../record.ts";
 import type { PredictionRequest } from "../request.ts";
-import type { RetentionLimits } from "../store.ts";
+import { isOverLimits, type RetentionLimits } from "../retention.ts";
 
 /** A request to write. */
 export interface Creation {
@@ -137,22 +137,19 @@ export class Changes {
 
   /** Drops outcomes that the database would evict right after their write. */
   #dropEvicted(): void {
-    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
-    const ended = this.#changes
-      .values()
-      .filter(({ end }) => end !== undefined)
-      .toArray();
-    let { length: count } = ended;
-    let bytes = ended.reduce((sum, { end }) => sum + (end?.bytes ?? 0), 0);
     const nowMs = performance.now();
-    for (const change of ended) {
+    let [count, bytes] = [0, 0];
+    for (const end of this.ends()) {
+      count += 1;
+      bytes += end.bytes;
+    }
+    for (const change of this.#changes.values()) {
       const { end } = change;
-      const isOver = count > maxCount || (bytes > maxBytes && count > 1) || nowMs - (end?.atMs ?? 0) > maxAgeMs;
-      if (!isOver) continue;
+      if (end === undefined || !isOverLimits(this.#limits, { count, bytes, ageMs: nowMs - end.atMs })) continue;
       change.end = undefined;
       change.isDropped = true;
       count -= 1;
-      bytes -= end?.bytes ?? 0;
+      bytes -= end.bytes;
     }
   }
 }

@@ -2,7 +2,7 @@
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { codeOf } from "../../base/errors.ts";
-import type { RetentionLimits } from "../store.ts";
+import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
 import { BatchWrite } from "./batch-write.ts";
 import { moveAside } from "./damaged-files.ts";
@@ -251,8 +251,8 @@ export class PredictionDatabase {
   }
 
   #isOver({ totalCount, totalBytes }: Totals, oldest: Oldest, nowMs: number): boolean {
-    const { maxCount, maxAgeMs, maxBytes } = this.#options;
-    return totalCount > maxCount || (totalBytes > maxBytes && totalCount > 1) || nowMs - oldest.endedMs > maxAgeMs;
+    const ageMs = nowMs - oldest.endedMs;
+    return isOverLimits(this.#options, { count: totalCount, bytes: totalBytes, ageMs });
   }
 
   #meta(): Totals & { elapsedMs: number; wallMs: number } {

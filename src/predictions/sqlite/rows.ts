@@ -1,6 +1,7 @@
 /** The rows of changes, which go to the database's thread as JSON: one text takes far less time to send than as many objects. */
 
 import { byteLengthOf } from "../large-text.ts";
+import { fieldsOf, type RecordFields } from "../record-fields.ts";
 import { originText } from "../request.ts";
 import type { Change, Creation, End } from "./changes.ts";
 
@@ -33,14 +34,8 @@ export type CreationRow = {
   readonly model: string;
 };
 
-export type EndRow = {
-  readonly kind: string;
-  readonly count: number;
-  readonly itemsDone: number;
-  readonly createdAtMs: number;
-  readonly startedAtMs: number | null;
-  readonly finishedAtMs: number;
-  readonly status: string;
+export type EndRow = Omit<RecordFields, "id" | "members"> & {
+  readonly members: string;
   /** Milliseconds since the prediction ended. */
   readonly ageMs: number;
   /** Bytes that count against the limits of retention. */
@@ -48,18 +43,9 @@ export type EndRow = {
   /** File with large members and logs. The members are its first `fileMembersBytes` bytes. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
-  readonly members: string;
-  readonly logs: string;
-  readonly digest: string;
-  readonly model: string;
 };
 
-export interface StoredRecord extends Omit<EndRow, "ageMs" | "bytes" | "finishedAtMs" | "status"> {
-  readonly id: string;
-  /** Null for an unfinished prediction, as `status`. */
-  readonly finishedAtMs: number | null;
-  readonly status: string | null;
-}
+export type StoredRecord = RecordFields & Pick<EndRow, "file" | "fileMembersBytes">;
 
 export interface StoredRequest extends Omit<CreationRow, "ageMs"> {
   readonly id: string;
@@ -110,23 +96,9 @@ function creationRow({ request, body, file, atMs }: Creation, nowMs: number): Cr
 }
 
 function endRow({ record, bytes, file, atMs }: End, nowMs: number): EndRow {
-  const { kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs, digest = "", model } = record;
-  const isInline = file === undefined;
-  return {
-    kind,
-    count,
-    itemsDone,
-    createdAtMs,
-    startedAtMs: startedAtMs ?? null,
-    finishedAtMs,
-    status: outcome.status,
-    ageMs: nowMs - atMs,
-    bytes,
-    file: file ?? null,
-    fileMembersBytes: isInline ? 0 : byteLengthOf(outcome.members),
-    members: isInline ? String(outcome.members) : "",
-    logs: isInline ? logs : "",
-    digest,
-    model: model?.reference ?? "",
-  };
+  const { id: _id, members, ...fields } = fieldsOf(record);
+  const row = { ...fields, ageMs: nowMs - atMs, bytes };
+  return file === undefined
+    ? { ...row, file: null, fileMembersBytes: 0, members: String(members) }
+    : { ...row, file, fileMembersBytes: byteLengthOf(members), members: "", logs: "" };
 }

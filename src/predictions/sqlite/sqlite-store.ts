@@ -11,17 +11,10 @@ import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
 import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
+import { recordOf } from "../record-fields.ts";
 import { originOf, type PredictionRequest, storedBody } from "../request.ts";
-import type {
-  Accepted,
-  Claimed,
-  Claimer,
-  RequestSource,
-  RetentionLimits,
-  Store,
-  StoreHindrance,
-  StoreRole,
-} from "../store.ts";
+import type { RetentionLimits } from "../retention.ts";
+import type { Accepted, Claimed, Claimer, RequestSource, Store, StoreHindrance, StoreRole } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
@@ -56,8 +49,6 @@ export interface SqliteOptions {
 /** An unfinished prediction of this process. */
 interface Live {
   begunAtMs: number | undefined;
-  /** Whether the writer has the request. False while its large body is written to a file. */
-  isQueued: boolean;
 }
 
 export class SqliteStore implements Store {
@@ -155,15 +146,12 @@ export class SqliteStore implements Store {
   async #create(request: PredictionRequest): Promise<void> {
     const { id } = request;
     const body = storedBody(request);
-    const live: Live = { begunAtMs: undefined, isQueued: false };
+    const live: Live = { begunAtMs: undefined };
     this.#live.set(id, live);
     let file: string | undefined;
     try {
       if (body.length > MAX_INLINE_LENGTH) file = await this.#files.write(id, [body]);
-      if (this.#live.get(id) === live) {
-        live.isQueued = true;
-        await this.#writer.create({ request, body, file }, live.begunAtMs);
-      }
+      if (this.#live.get(id) === live) await this.#writer.create({ request, body, file }, live.begunAtMs);
       // The prediction has ended meanwhile. Its body stays until its outcome is written, in case the process is killed.
       if (file !== undefined && this.#live.get(id) !== live) await this.#writer.written(id);
     } catch (error) {
@@ -231,7 +219,7 @@ export class SqliteStore implements Store {
       const { row, file, kind, origin, digest, model, leftMs, body, ...request } = stored;
       after = row;
       const facts = { ...request, kind: kindOf(kind), digest: digest || undefined, model: ModelVersion.of(model) };
-      this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
+      this.#live.set(request.id, { begunAtMs: undefined });
       yield {
         ...facts,
         bytes: body.length,
@@ -282,12 +270,12 @@ export class SqliteStore implements Store {
     const live = this.#live.get(id);
     if (live === undefined) return;
     live.begunAtMs = atMs;
-    if (live.isQueued) this.#writer.begun(id, atMs);
+    this.#writer.begun(id, atMs);
   }
 
   async #query(id: string): Promise<PredictionRecord | undefined> {
     const stored = await this.#thread.call("get", id);
-    return stored && this.#readings.run(this, () => recordOf(stored, this.#files));
+    return stored && this.#readings.run(this, () => readRecord(stored, this.#files));
   }
 
   async #read<T>(read: () => Promise<T>): Promise<T> {
@@ -303,25 +291,11 @@ export class SqliteStore implements Store {
  * Converts a row to a record.
  * @returns undefined if the row's file has been evicted meanwhile
  */
-async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<PredictionRecord | undefined> {
-  const { status, file, fileMembersBytes, startedAtMs, finishedAtMs, ...record } = stored;
-  const content = file === null ? undefined : await files.read(file);
-  if (file !== null && content === undefined) return undefined;
-  const members = content === undefined ? stored.members : new LargeText([content.subarray(0, fileMembersBytes)]);
-  return {
-    id: record.id,
-    kind: kindOf(record.kind),
-    count: record.count,
-    itemsDone: record.itemsDone,
-    createdAtMs: record.createdAtMs,
-    startedAtMs: startedAtMs ?? undefined,
-    finishedAtMs: finishedAtMs ?? undefined,
-    outcome: status === null ? undefined : { status: status === "success" ? "success" : "failed", members },
-    logs:
-      content === undefined
-        ? record.logs
-        : new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(fileMembersBytes)),
-    digest: record.digest || undefined,
-    model: ModelVersion.of(record.model),
-  };
+async function readRecord(stored: StoredRecord, files: ValueFiles): Promise<PredictionRecord | undefined> {
+  const { file, fileMembersBytes } = stored;
+  if (file === null) return recordOf(stored);
+  const content = await files.read(file);
+  if (content === undefined) return undefined;
+  const logs = new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(fileMembersBytes));
+  return recordOf({ ...stored, members: new LargeText([content.subarray(0, fileMembersBytes)]), logs });
 }

@@ -6,7 +6,7 @@ import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { piecesOf } from "../large-text.ts";
 import type { EndedRecord } from "../record.ts";
-import type { RetentionLimits } from "../store.ts";
+import type { RetentionLimits } from "../retention.ts";
 import { type Change, Changes, type Creation, type End } from "./changes.ts";
 import { databaseFault, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
