@@ -9,7 +9,7 @@ import { z } from "../src/author/z.ts";
 import { flagOn, listOption, openOption, option } from "../src/base/option.ts";
 import { commands } from "../src/cli/cli.ts";
 import { flagName, peekOptions, variableName } from "../src/cli/command-line/command.ts";
-import { commandHelp, defaultText, helpWidth } from "../src/cli/command-line/help.ts";
+import { commandHelp, defaultText } from "../src/cli/command-line/help.ts";
 import { commonOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliPage } from "./helpers/cli-page.ts";
@@ -77,19 +77,6 @@ test("sconce help NAME prints the same as sconce NAME --help, and refuses an unk
     stderr: "sconce: unknown command tagg; did you mean tag?\n",
   });
 });
-
-test.each([40, 60, 80, 300])(
-  "help fits a terminal of %d columns, if it has at least 60, and is at most 100 wide",
-  async (columns) => {
-    const width = helpWidth({ isTTY: true, columns });
-    expect(width).toBe(Math.min(100, Math.max(60, columns)));
-    for (const { command, ...each } of loaded) {
-      const help = commandHelp(command, { ...each, width, isAll: true });
-      const [text = ""] = Bun.stripANSI(help).split("\n\nEXAMPLE\n");
-      expect(text.split("\n").filter((line) => line.length > width)).toEqual([]);
-    }
-  },
-);
 
 describe("every option of every command", () => {
   test.each(loaded)("of $name has a default in help, and its own variable", ({ command, ...each }) => {

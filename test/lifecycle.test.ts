@@ -151,16 +151,6 @@ describe("starting", () => {
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(toldBy(server)).toHaveLength(2);
   });
-
-  test("logs less with --log-level warning", async () => {
-    const port = freePort();
-    await using server = store.start(["lab", "--log-level", "warning", "-p", String(port)]);
-    const client = new Client(new URL(`http://127.0.0.1:${port}`));
-    await until(async () => (await client.fetch("/health/ready").catch(() => undefined))?.ok === true);
-    server.kill("SIGKILL");
-    await server.exited;
-    expect(server.lines).toEqual([]);
-  });
 });
 
 /**

@@ -110,13 +110,6 @@ describe("parts of predict", () => {
     });
   });
 
-  test("arrive before the failure of predict", async () => {
-    const events = await Array.fromAsync(eventsOf(await client.post([{ x: 1, rounds: 3, fail: "predict" }], accept)));
-    expect(lastRun(partsOf(events, 0))).toEqual(["round 0"]);
-    expect(events.map(({ event }) => event).at(-1)).toBe("completed");
-    expect(events.at(-1)?.data).toMatchObject({ status: "failed", errors: [{ index: 0 }] });
-  });
-
   test("fail their input if postprocessPart throws", async () => {
     const inputs = [
       { x: 1, rounds: 3 },

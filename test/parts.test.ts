@@ -99,15 +99,6 @@ test("a reader that comes later gets all parts from the first on; a reader that 
   expect(after.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
 });
 
-test("after the id of a part of another process, parts start again with sequence 0", async () => {
-  await using gate = hold();
-  const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
-  gate.release("w0");
-  await gate.arrived("w1");
-  const [event] = await take(eventsOf(await watch(`/predictions/${id}`, { "Last-Event-ID": "0::other.7" })), 1);
-  expect(event).toMatchObject({ event: "part", data: { sequence: 0 } });
-});
-
 test("slow readers share the parts in memory, get every part even after the end, and free the memory when they leave", async () => {
   const memory = new MemoryAccount();
   const parts = new PartLog(memory.add("outputs", 0));

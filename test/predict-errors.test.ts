@@ -146,13 +146,6 @@ describe("the batch that predict gets", () => {
     });
   });
 
-  test("has no elements if its items have none", async () => {
-    expect(await batchOf([words(0), words(0)])).toEqual({
-      x: tensor(new Float32Array(), [2, 0]),
-      ids: tensor(new BigInt64Array(), [2, 0]),
-    });
-  });
-
   test("has its own memory, small or large: predict may overwrite, keep and transfer it", async () => {
     for (const width of [2, 200_000]) {
       const items = [words(width, 1n), words(width, 2n)];
@@ -203,22 +196,6 @@ test("batches of one instance run one after another, batches of two instances in
   };
   expect(await running(1)).toBe(1);
   expect(await running(2)).toBe(2);
-});
-
-test("waiting batches are rejected when the runner is disposed, without calling predict", async () => {
-  let calls = 0;
-  const [first] = await opened(async (_, { model }) => {
-    calls += 1;
-    await model?.call("bump");
-    return { y: y(1), n: n(1) };
-  });
-  if (first === undefined) throw new Error("no runner was opened");
-  const batches = [first.run([item(1)]), first.run([item(2)])];
-  const settled = Promise.allSettled(batches);
-  await first.dispose();
-  const [, second] = await settled;
-  expect(second).toMatchObject({ status: "rejected", reason: { code: "session_closed" } });
-  expect(calls).toBeLessThanOrEqual(1);
 });
 
 test("no session stays open if one of the weights cannot be loaded", async () => {

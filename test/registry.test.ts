@@ -1,13 +1,11 @@
 /** Pushes and pulls with sconce and with skopeo. The registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { mediaTypes } from "../src/package/store/manifest.ts";
 import { generatedTag } from "../src/package/store/reference.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
-import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
@@ -91,15 +89,6 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     await pullFrom(other, remote);
     await pullFrom(other, remote);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
-  });
-
-  test("an empty file is pushed and pulled like other files", async () => {
-    const [from, to] = [new ModelStore(dir.join("empty-from")), new ModelStore(dir.join("empty-to"))];
-    const empty = { mediaType: mediaTypes.asset, title: "empty.txt", source: new Uint8Array() };
-    await from.put({ repository: "digits", config: modelConfig(), layers: [...modelLayers("one"), empty] });
-    await pushTo(from, "digits", `${registry.host}/empty/digits:v1`);
-    await pullFrom(to, `${registry.host}/empty/digits:v1`);
-    expect((await to.resolve("digits")).layer("empty.txt").size).toBe(0);
   });
 
   test("a pull downloads a damaged blob of the store again", async () => {

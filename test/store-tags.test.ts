@@ -58,18 +58,6 @@ describe("storing a model", () => {
   });
 });
 
-describe("tagging a model", () => {
-  test("does not make it the most recent build", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
-    const first = await store.put(modelOf("one"));
-    await Bun.sleep(2); // The two builds get different times.
-    const second = await store.put(modelOf("two", { repository: "upscale" }));
-    store.tag(first.reference, "digits:v1");
-    expect((await store.resolve()).digest).toBe(second.digest);
-  });
-});
-
 describe("removing a model", () => {
   test("by a tag keeps it under its other tags; the last tag removes the generated tag, too, and frees exactly its blobs", async () => {
     await using dir = await tempDir();

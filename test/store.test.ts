@@ -29,23 +29,6 @@ describe("a stored model", () => {
     expect((await store.resolve()).reference).toBe(put.reference);
   });
 
-  test("has its files by title and type", async () => {
-    await using dir = await tempDir();
-    const store = new ModelStore(dir.path);
-    await Bun.write(dir.join("weights.pt"), "weights of a file");
-    await store.put({
-      repository: "digits",
-      config: modelConfig(),
-      layers: modelLayers("one", dir.join("weights.pt")),
-    });
-    const model = await store.resolve("digits");
-    expect(await Bun.file(model.bundle.path).text()).toBe("// one");
-    expect(await Bun.file(model.layer("digits.pt").path).text()).toBe("weights of a file");
-    expect(model.layersOf(mediaTypes.weights)).toEqual([model.layer("digits.pt")]);
-    const error = await failureOf(() => model.layer("digit.pt"));
-    expect(error.message).toContain('has no layer "digit.pt" (layers: digits.pt, model.js)');
-  });
-
   test("has the same tag if its content is the same, whatever the time, place and order", async () => {
     await using dir = await tempDir();
     await Bun.write(dir.join("same.pt"), "one");

@@ -49,15 +49,6 @@ describe("a checked file", () => {
     for (let i = 0; i < 2; i++) expect(await failure(check())).toBe(refusal);
   });
 
-  test("is read again if the record of the check is damaged", async () => {
-    await using dir = await tempDir();
-    const { check } = await storeOfOne(dir);
-    await check();
-    await writeFile(dir.join(".verified"), "{");
-    expect(await check()).toEqual(["digits.pt", "model.js"]);
-    expect(await check()).toEqual([]);
-  });
-
   test("is not read by a process that is given the check, even if the store could not record it", async () => {
     await using dir = await tempDir();
     const { store, model, check } = await storeOfOne(dir);

@@ -61,13 +61,6 @@ test("a program with arguments that are no tensors runs compiled; a size beyond 
   );
 }, 300_000);
 
-test("check compares a program that runs only compiled with PyTorch", async () => {
-  const args = ["check", join(folder, "widths.pt2"), "--compare"];
-  const { stdout, stderr } = await cli(args, { env: env(), isSource: true });
-  expect(stderr).toContain("widths.pt2 can't be run uncompiled");
-  expect(stdout).toMatch(/^\d+ batches have the same outputs as with PyTorch\.$/m);
-}, 300_000);
-
 test("a scalar tensor of an integer is float32 in a compiled program, as in PyTorch", async () => {
   // The build refuses a constant output, but only after it has compiled the package.
   const { code, stderr } = await compile("constant.pt2");
