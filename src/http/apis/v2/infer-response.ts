@@ -2,11 +2,11 @@
 import { decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
 import { arrayFromBytes } from "../../../author/ndarray-bytes.ts";
 import { arrayFromLists, listsFromArray } from "../../../author/ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
+import type { Tensor, TensorSpec } from "../../../author/tensor.ts";
 import { isObject } from "../../../base/json.ts";
 import { encodeElements } from "./byte-elements.ts";
 import type { WantedOutput } from "./infer-request.ts";
-import { bytesOf, datatypeOf, type TensorField, unfit } from "./tensors.ts";
+import { bytesOf, datatypeOf, unfit } from "./tensors.ts";
 
 export interface InferResponse {
   readonly id: string;
@@ -24,46 +24,53 @@ export interface ResponseBody {
   readonly binary: readonly Uint8Array[];
 }
 
+interface Encoded {
+  readonly shape: readonly number[];
+  /** Elements for JSON. */
+  readonly data?: readonly unknown[];
+  readonly bytes?: Uint8Array;
+}
+
 /** Creates the body of the response. @throws ProblemError 400 if rows differ in size, or a value does not fit the tensor's type */
 export function responseBody({ id, model, outputs, wanted, isWhole }: InferResponse): ResponseBody {
   const rows: unknown[] = outputs.map((text) => JSON.parse(text));
   const binary: Uint8Array[] = [];
-  const tensors = wanted.map(({ field, isBinary }) => {
-    const values = isWhole ? rows : rows.map((row) => (isObject(row) ? row[field.name] : undefined));
-    const { shape, list, bytes } = columnOf(field, values);
-    const head = { name: field.name, datatype: datatypeOf(field), shape };
-    if (!isBinary) return { ...head, data: list() };
-    const encoded = bytes();
-    binary.push(encoded);
-    return { ...head, parameters: { binary_data_size: encoded.length } };
+  const tensors = wanted.map((output) => {
+    const { name } = output.field;
+    const values = isWhole ? rows : rows.map((row) => (isObject(row) ? row[name] : undefined));
+    const { shape, data, bytes } = tensorOf(output, values);
+    const head = { name, datatype: datatypeOf(output.field), shape };
+    if (bytes === undefined) return { ...head, data };
+    binary.push(bytes);
+    return { ...head, parameters: { binary_data_size: bytes.length } };
   });
   const { name, tag } = model;
   return { json: JSON.stringify({ model_name: name, model_version: tag, id, outputs: tensors }), binary };
 }
 
-/** The tensor of one output field: `list` gives its elements for JSON, `bytes` as bytes. */
-interface Column {
-  readonly shape: readonly number[];
-  readonly list: () => unknown;
-  readonly bytes: () => Uint8Array;
-}
-
-function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Column {
-  if (values.kind === "numbers") {
-    const { dtype, dims } = values;
-    return numberColumn(
-      dtype,
-      rows.map((row, i) => arrayOf({ dtype, dims }, row, `output '${name}', row ${i}`)),
-      name,
-    );
+/** One output field as a tensor: its elements for JSON, or as bytes. */
+function tensorOf({ field, isBinary }: WantedOutput, rows: readonly unknown[]): Encoded {
+  const { name, values } = field;
+  if (values.kind !== "numbers") {
+    const { kind } = values;
+    const texts = rows.map((row) => (kind === "json" ? JSON.stringify(row ?? null) : String(row)));
+    const shape = [rows.length];
+    if (!isBinary) return { shape, data: texts };
+    const elements = texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)));
+    return { shape, bytes: encodeElements(elements) };
   }
-  const { kind } = values;
-  const texts = rows.map((row) => (kind === "json" ? JSON.stringify(row ?? null) : String(row)));
-  return {
-    shape: [rows.length],
-    list: () => texts,
-    bytes: () => encodeElements(texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)))),
-  };
+  const { dtype, dims } = values;
+  const place = (row: number) => `output '${name}', row ${row}`;
+  const arrays = rows.map((row, i) => arrayOf({ dtype, dims }, row, place(i)));
+  const sizes = arrays[0]?.shape ?? [];
+  for (const [i, { shape }] of arrays.entries()) {
+    if (shape.length === sizes.length && shape.every((size, dim) => size === sizes[dim])) continue;
+    const sent = "send the rows in separate requests";
+    throw unfit(`output '${name}' has the shape [${shape}] in row ${i}, and [${sizes}] in row 0: ${sent}`);
+  }
+  const shape = [rows.length, ...sizes];
+  if (!isBinary) return { shape, data: arrays.flatMap((array, i) => listOf(array, place(i))) };
+  return { shape, bytes: Bun.concatArrayBuffers(arrays.map(bytesOf), Infinity, true) };
 }
 
 /** Converts an output value to a tensor. @param place names the value in error messages */
@@ -72,28 +79,6 @@ function arrayOf(spec: TensorSpec, value: unknown, place: string): Tensor {
   const [fault] = faults;
   if (fault !== undefined) throw unfit(`${place}: ${fault.message}`);
   return array;
-}
-
-function numberColumn(dtype: DType, rows: readonly Tensor[], name: string): Column {
-  const [first] = rows;
-  const dims = first?.shape ?? [];
-  for (const [i, { shape }] of rows.entries()) {
-    if (shape.length === dims.length && shape.every((size, dim) => size === dims[dim])) continue;
-    throw unfit(
-      `output '${name}' has the shape [${shape}] in row ${i}, and [${dims}] in row 0: send the rows in separate requests`,
-    );
-  }
-  const size = countOf(dims);
-  const shape = [rows.length, ...dims];
-  return {
-    shape,
-    list: () => rows.flatMap((row, i) => listOf(row, `output '${name}', row ${i}`)),
-    bytes: () => {
-      const all = new Uint8Array(rows.length * size * arrayTypes[dtype].BYTES_PER_ELEMENT);
-      for (const [i, row] of rows.entries()) all.set(bytesOf(row), (i * all.length) / rows.length);
-      return all;
-    },
-  };
 }
 
 declare global {

@@ -1,6 +1,7 @@
 /** Converts the tensors of an inference request to inputs of a prediction: each row becomes one input. */
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../author/tensor.ts";
+import { parsedJson } from "../../../base/json.ts";
 import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-decoder.ts";
 import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-size.ts";
@@ -61,23 +62,6 @@ export function prepareInputs(
   };
 }
 
-/** A tensor that JSON.stringify() writes as its bytes in base64. */
-class RequestArray implements Tensor {
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly data: TensorData;
-
-  constructor({ dtype, shape, data }: Tensor) {
-    this.dtype = dtype;
-    this.shape = shape;
-    this.data = data;
-  }
-
-  toJSON(): string {
-    return bytesFromArray(this);
-  }
-}
-
 function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): Column {
   const { field, shape, data } = given;
   const dims = shape.slice(1);
@@ -92,7 +76,12 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
   const size = countOf(dims);
   const arrayOf = (row: number): Tensor => ({ dtype, shape: dims, data: all.subarray(row * size, (row + 1) * size) });
   if (takesBytes) {
-    return { kind: "array", cost: 0, maxLength: 2 * all.byteLength, valueAt: (row) => new RequestArray(arrayOf(row)) };
+    // JSON.stringify() writes the bytes in base64, which is exact for every element.
+    const valueAt = (row: number) => {
+      const array = arrayOf(row);
+      return { ...array, toJSON: () => bytesFromArray(array) };
+    };
+    return { kind: "array", cost: 0, maxLength: 2 * all.byteLength, valueAt };
   }
   const valueAt = (row: number) => {
     const { lists, faults } = listsFromArray(arrayOf(row));
@@ -140,7 +129,7 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
     const text = typeof element === "string" ? element : utf8Of(element);
     if (text === undefined) throw fail(row, "the bytes are not UTF-8");
     if (kind === "text") return text;
-    const value = jsonOf(text);
+    const value = parsedJson(text);
     if (value === undefined) throw fail(row, "expected JSON");
     checkDepth(value);
     return value;
@@ -164,15 +153,6 @@ function listElements(name: string, list: readonly unknown[], shape: readonly nu
   const elements = list.flat(shape.length);
   refuseCount(name, elements.length, shape);
   return (index) => elements[index];
-}
-
-/** @returns undefined if the text is not JSON */
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
