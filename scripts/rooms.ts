@@ -124,7 +124,7 @@ const rooms: Readonly<Record<string, Room>> = {
       access/api-key access/api-keys access/key-file app listener metrics openapi/short-example options page/page
       problem record-json request route routes/health routes/models served-model server-control siblings uploads
       with-context`,
-    maxLines: 12_030,
+    maxLines: 10_170,
   },
   "http/access": {
     imports: "http http/page",
