@@ -2,14 +2,17 @@
 
 import { z } from "zod";
 import { log } from "../base/log.ts";
+import { keyNumbers } from "../http/access/api-keys.ts";
 import { freePort, localUrl } from "../http/listener.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
+import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import { type HookCall, HookCell } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
-import type { shareFiles } from "./front-files.ts";
 import { adminListening } from "./front-port.ts";
-import { type FromFront, type FrontStart, fromFront, opening, type ToFront } from "./messages.ts";
+import { counterNames, type FromFront, type FrontStart, fromFront, opening, type ToFront } from "./messages.ts";
+import { slots } from "./metrics/counts.ts";
+import { Metrics } from "./metrics/metrics.ts";
 import type { ModelTable } from "./model-table.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
@@ -20,8 +23,11 @@ export interface FrontsOptions {
   readonly table: ModelTable;
   readonly config: ServeConfig;
   readonly folder: RunFolder;
-  /** Files that the fronts share. */
-  readonly files: ReturnType<typeof shareFiles>;
+  /** Number of fronts. */
+  readonly count: number;
+  readonly port: number;
+  /** Number of models. */
+  readonly models: number;
   /** Name of the server in the stores of predictions. */
   readonly server: string;
   /** Called with each request of a front. The result is the answer. */
@@ -37,18 +43,34 @@ const MAX_GUILTY = 1000;
 export class Fronts {
   readonly url: URL;
   readonly adminUrl: URL | undefined;
+  /** The file with the counters of each model, and the row of the supervisor in it. */
+  readonly counts: readonly { readonly path: string; readonly metrics: Metrics }[];
   readonly #table: ModelTable;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
   readonly #onRequest: FrontsOptions["onRequest"];
 
-  /** Starts no process. @throws SconceError `address_in_use` for the admin port */
-  constructor({ table, config, folder, files, server, onRequest }: FrontsOptions) {
+  /** Creates the files that the fronts share, but starts no process. @throws SconceError `address_in_use` for the admin port */
+  constructor({ table, config, folder, count, port, models, server, onRequest }: FrontsOptions) {
     this.#table = table;
     this.#onRequest = onRequest;
     const { hasClaim } = table;
-    const { start: shared, counters, keyCounts } = files;
-    const { count, port } = shared;
+    // Counters of metrics are never cleared, so that they include the counts of killed processes.
+    const createCounts = (name: string) => {
+      const path = folder.join(name);
+      // The last row belongs to the supervisor.
+      const row = SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
+      return { path, metrics: new Metrics([row]) };
+    };
+    this.counts = Array.from({ length: models }, (_, model) => createCounts(`counts-${model}`));
+    const [only] = this.counts;
+    const { path: counts } = models === 1 && only !== undefined ? only : createCounts("counts");
+    const counters = folder.join("counters");
+    const shared = SharedCounters.create({ path: counters, names: counterNames, rows: count });
+    const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
+    const keyCounts =
+      keys === undefined ? undefined : SharedCounters.create({ path: keys, names: keyNumbers, rows: count });
+    const sockets = Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`));
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
     const admin = adminListening(config);
@@ -56,7 +78,7 @@ export class Fronts {
     const adminPort = admin && (hasClaim || admin.port === 0 ? freePort(admin) : admin.port);
     this.adminUrl = admin && adminPort !== undefined ? localUrl(admin.host, adminPort, hasTls) : undefined;
     const guilty: HookCall[] = [];
-    this.#fronts = shared.sockets.map((_, index) => {
+    this.#fronts = sockets.map((_, index) => {
       let starts = 0;
       let wasReady = false;
       let isCauseKnown = false;
@@ -66,8 +88,14 @@ export class Fronts {
         role: "front",
         name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => ({
-          ...shared,
+          config,
+          port,
           adminPort,
+          count,
+          sockets,
+          counters,
+          counts,
+          keys,
           snapshot: table.snapshot(),
           server,
           index,
@@ -92,7 +120,7 @@ export class Fronts {
             if (guilty.length > MAX_GUILTY) guilty.shift();
           }
           cell.end();
-          counters.clear(index);
+          shared.clear(index);
           keyCounts?.clear(index);
         },
       });

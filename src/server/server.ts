@@ -15,9 +15,7 @@ import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
-import { shareFiles } from "./front-files.ts";
 import { type FrontRequest, Fronts } from "./fronts.ts";
-import { Metrics } from "./metrics/metrics.ts";
 import { ModelEngine } from "./model-engine.ts";
 import { ModelTable, type ServedOptions } from "./model-table.ts";
 import { type ReloadLog, Reloads } from "./reloads.ts";
@@ -112,33 +110,31 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const folder = opened.use(await makeRunFolder());
   // Rows of this name are those of this server while the server that it replaces still runs.
   const server = older === undefined ? "" : crypto.randomUUID();
-  const isSeveral = options.models.length > 1;
-  const files = shareFiles({ config, folder, count, port, models: options.models.length });
   const table = new ModelTable();
   table.hasClaim = older === undefined;
-  const engineOf = (served: ServedOptions, slot: number) => {
-    const row = files.supervisorCounts[slot];
-    const metrics = row && new Metrics([row]);
-    const onChange = () => void fronts.publish();
-    const onRestart = (cause: RestartCause) => metrics?.engineRestarted(cause);
-    return new ModelEngine({ served, config, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
-  };
-  const isQueued = config.queue !== undefined;
-  for (const [slot, served] of options.models.entries()) {
-    const store = isQueued ? undefined : storePath(served.name, config, isSeveral);
-    table.add({ served, slot, engine: engineOf(served, slot), counts: files.counts[slot] ?? "", store });
-  }
-  const stores = opened.use(new ServerStores(config, table.builds));
-  if (older === undefined) await stores.open("main");
-  else await stores.check();
-  for (const { packaged } of options.models) logSetUp(packaged);
   const onRequest = (request: FrontRequest) => {
     if ("reload" in request) return reloads.reload();
     const build = table.get(request.number);
     if (build === undefined) return undefined;
     return request.move === "unload" ? loads.unload(build) : loads.load(build, request.move === "load");
   };
-  const fronts = new Fronts({ table, config, folder, files, server, onRequest });
+  const models = options.models.length;
+  const isSeveral = models > 1;
+  const fronts = new Fronts({ table, config, folder, count, port, models, server, onRequest });
+  const engineOf = (served: ServedOptions, slot: number) => {
+    const onChange = () => void fronts.publish();
+    const onRestart = (cause: RestartCause) => fronts.counts[slot]?.metrics.engineRestarted(cause);
+    return new ModelEngine({ served, config, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
+  };
+  const isQueued = config.queue !== undefined;
+  for (const [slot, served] of options.models.entries()) {
+    const store = isQueued ? undefined : storePath(served.name, config, isSeveral);
+    table.add({ served, slot, engine: engineOf(served, slot), counts: fronts.counts[slot]?.path ?? "", store });
+  }
+  const stores = opened.use(new ServerStores(config, table.builds));
+  if (older === undefined) await stores.open("main");
+  else await stores.check();
+  for (const { packaged } of options.models) logSetUp(packaged);
   const loads = new EngineLoads({
     table,
     fronts,
