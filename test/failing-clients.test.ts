@@ -1,4 +1,4 @@
-/** Quarantine: inputs of clients whose inputs often fail run in separate batches, after the inputs of other clients. */
+/** Inputs of clients whose inputs often fail run in separate batches, beside the inputs of other clients. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { separateKey } from "../src/engine/item-check.ts";
@@ -17,7 +17,7 @@ test("a client beside 64 clients with bad inputs waits at most twice as long as 
   expect(beside.length).toBeGreaterThan(alone.length / 3);
 });
 
-test("quarantined items share no batch with others, from the first item on", async () => {
+test("separate items share no batch with others, from the first item on", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, key: separateKey("") }));
