@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, Room>> = {
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-size inputs/large-bodies
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
-    maxLines: 5390,
+    maxLines: 5300,
   },
   "pipeline/memory": {
     imports: "",
