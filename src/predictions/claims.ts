@@ -36,7 +36,7 @@ export interface ClaimEvents {
 const LOST = "The server's store lost the request; send it again";
 /** A prediction fails when this number of processes have died while it ran, because it may be the cause. */
 const MAX_DEATHS = 2;
-/** Milliseconds between checks of an engine that is not ready, or of memory that is full. */
+/** Milliseconds between checks while the engine is not ready, or memory is full. */
 const RETRY_MS = 100;
 /** Milliseconds before a request whose body cannot be loaded goes back to the queue. */
 const GIVE_BACK_MS = 1000;
@@ -82,6 +82,8 @@ export class Claims {
    * @param events.onFull called when a full disk interrupts the claims
    */
   run(isTaken: (source: RequestSource) => boolean, events: ClaimEvents): Promise<void> {
+    // With --role front, other servers run the requests of a shared queue.
+    if (this.#options.store.shared !== undefined && this.#engine === undefined) return Promise.resolve();
     const running = this.#run(isTaken, events);
     this.#claiming = Promise.allSettled([this.#claiming, running]);
     return running;
