@@ -280,6 +280,20 @@ describe("files that belong to no prediction", () => {
   });
 });
 
+test("a prediction whose body the store has lost fails, and says so", async () => {
+  await using dir = await tempDir();
+  await using models = await storeWith("lab");
+  const store = await open(dir);
+  await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
+  await store.close();
+  for (const name of await readdir(dir.join("predictions.db-files"))) rmSync(dir.join("predictions.db-files", name));
+  await using server = await models.serve("lab", { store: dir.join("predictions.db") });
+  expect(await server.client.end("a1")).toMatchObject({
+    status: "failed",
+    error_message: "The server's store lost the request; send it again",
+  });
+});
+
 describe("a store that is closed", () => {
   test("stores nothing more, and may be closed again", async () => {
     await using dir = await tempDir();
