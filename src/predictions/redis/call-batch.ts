@@ -4,9 +4,11 @@ export interface CallBatchOptions<T, R> {
   /** Sends the requests. @returns one answer for each request, in the same order */
   readonly call: (requests: readonly T[]) => Promise<readonly R[]>;
   readonly bytesOf?: (request: T) => number;
+  /** Maximum requests of one call. */
+  readonly maxCount?: number;
 }
 
-/** Maximum requests and bytes of one call, because the next call waits for it. */
+/** Maximum requests, by default, and bytes of one call, because the next call waits for it. */
 const MAX_COUNT = 16;
 const MAX_BYTES = 2 ** 20;
 
@@ -31,7 +33,7 @@ export class CallBatch<T, R> {
     return new Promise((resolve, reject) => {
       this.#next.push({ request, resolve, reject });
       this.#bytes += this.#options.bytesOf?.(request) ?? 0;
-      if (this.#next.length >= MAX_COUNT || this.#bytes >= MAX_BYTES) void this.#call();
+      if (this.#next.length >= (this.#options.maxCount ?? MAX_COUNT) || this.#bytes >= MAX_BYTES) void this.#call();
       else if (!this.#isScheduled) {
         this.#isScheduled = true;
         setImmediate(() => {

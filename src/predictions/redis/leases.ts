@@ -26,6 +26,8 @@ export interface LeasesOptions {
 
 /** Milliseconds to wait after a failed claim. */
 const RETRY_MS = 100;
+/** Maximum outcomes in one call: predictions of a batch end together. */
+const MAX_OUTCOMES = 64;
 /** Milliseconds between reports of progress. */
 const REPORT_MS = 200;
 /**
@@ -66,6 +68,7 @@ export class Leases implements Disposable {
     this.#options = options;
     const { queue } = options;
     this.#outcomes = new CallBatch({
+      maxCount: MAX_OUTCOMES,
       bytesOf: ({ bytes }) => bytes,
       call: async (outcomes) => {
         await queue.finish(outcomes);

@@ -93,7 +93,11 @@ export class Mail implements Disposable {
       const outcome = own.get(id);
       const isShort = outcome !== undefined && outcome.bytes <= MAX_OUTCOME_BYTES;
       const letter = isShort ? ["ended", JSON.stringify(valuesOf(outcome.record, numberOf(now)))] : ["read", id];
-      for (const node of nodes.split(" ")) letters.set(node, [...(letters.get(node) ?? []), ...letter]);
+      for (const node of nodes.split(" ")) {
+        const known = letters.get(node);
+        if (known === undefined) letters.set(node, [...letter]);
+        else known.push(...letter);
+      }
     }
     for (const [node, each] of letters) this.#send(node, each);
   }
