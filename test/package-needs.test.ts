@@ -1,7 +1,7 @@
 /** Facts that sconce reads from a compiled package before it loads its code: processor features, inputs and outputs. */
 import { describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
-import { packageOrder } from "../src/engine/program/call-spec.ts";
+import { packageNames, packageOrder } from "../src/engine/program/call-spec.ts";
 import { requireProcessor } from "../src/engine/program/package-needs.ts";
 import { WeightsFile } from "../src/engine/program/weights-file.ts";
 import type { Processor } from "../src/machine/processor.ts";
@@ -77,6 +77,9 @@ describe("a call specification", () => {
   });
 
   test("is joined from several strings if it is long", () => {
+    const named = text(call(0, "image", "mask"));
+    const split = `${named.slice(0, 90)})"\nR"(${named.slice(90)}`;
+    expect(packageNames(source(split, text(tensor))).inputs).toEqual(["image", "mask"]);
     const inputs = text(call(2));
     const cut = `${inputs.slice(0, 20)})"\nR"(${inputs.slice(20)}`;
     expect(packageOrder(source(cut, text(tensor)), { inputs: ["a", "b"], outputs: ["y"] })).toEqual({

@@ -79,7 +79,7 @@ test("a package describes its inputs and outputs: names, dtypes and sizes", asyn
 test("a package has free sizes with bounds, and equal sizes share a name", () => {
   const source = Archive.open(made.path("enlarged-compiled.pt2"))?.text(/\.wrapper\.cpp$/) ?? "";
   const free = (name: string) => ({ name, min: 1, max: 16384 });
-  const pixels = inputsOfSource(source)?.[0];
+  const pixels = inputsOfSource(source, [])?.[0];
   expect(pixels).toMatchObject({
     name: "input0",
     dtype: "uint8",

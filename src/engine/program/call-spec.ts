@@ -47,6 +47,24 @@ export function packageOrder(
   };
 }
 
+/** The names in a package's specs; none if the source has no readable specs. */
+export interface PackageNames {
+  /** Inputs that are given by name. They come after those that are given by order. */
+  readonly inputs: readonly string[];
+  /** Outputs, if the package returns a dict or a named tuple. */
+  readonly outputs: readonly string[];
+}
+
+export function packageNames(source: string): PackageNames {
+  try {
+    const [, { children_spec: parts }] = parsed(inputSpec, source, "in_spec_");
+    const [, result] = parsed(outputSpec, source, "out_spec_");
+    return { inputs: keysOf(parts[1]), outputs: keysOf(result) };
+  } catch {
+    return { inputs: [], outputs: [] };
+  }
+}
+
 /** Parses a spec. A long one consists of several raw strings. */
 function parsed<T>(schema: z.ZodType<T>, source: string, name: string): T {
   const text = new RegExp(`\\b${name} =\\s*((?:R"\\(.*?\\)"\\s*)+);`, "s").exec(source)?.[1];

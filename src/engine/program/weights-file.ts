@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { Archive } from "./archive.ts";
-import { type PackageOrder, packageOrder } from "./call-spec.ts";
+import { type PackageNames, type PackageOrder, packageNames, packageOrder } from "./call-spec.ts";
 import { packageFacts } from "./package-facts.ts";
 import { type PackageNeeds, packageNeeds, requireProcessor } from "./package-needs.ts";
 import { type ProgramText, programText } from "./program-graph.ts";
@@ -94,6 +94,11 @@ export class WeightsFile {
   /** The C++ source that PyTorch generated for an AOTInductor package; undefined if there is none. */
   get packageSource(): string | undefined {
     return this.#archive?.text(packageSource);
+  }
+
+  /** Names of an AOTInductor package's inputs and outputs; none if the package does not state them. */
+  get packageNames(): PackageNames {
+    return packageNames(this.packageSource ?? "");
   }
 
   /** Why the file cannot be weights, with a fix; undefined if it may be. */

@@ -1,5 +1,4 @@
-/** Reads the inputs and outputs of an AOTInductor package from its C++ source, which checks each input before a run. */
-import { z } from "zod";
+/** Reads the inputs of an AOTInductor package from its C++ source, which checks each input before a run. */
 import type { DType } from "../../../author/tensor.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
@@ -16,11 +15,12 @@ const dtypes: Readonly<Record<string, DType>> = {
   kBool: "bool",
 };
 
-/** The inputs of an AOTInductor package in call order, from its C++ source; undefined if the source lacks them. */
-export function inputsOfSource(source: string): TensorInput[] | undefined {
+/**
+ * The inputs of an AOTInductor package in call order, from its C++ source; undefined if the source lacks them.
+ * @param named names of the inputs that are given by name
+ */
+export function inputsOfSource(source: string, named: readonly string[]): TensorInput[] | undefined {
   const slots = [...source.matchAll(/inputs_info_\[\d+\]\.name = "(\w+)"/g)].map(([, slot = ""]) => slot);
-  const spec = treeOf(source, "in_spec_");
-  const named = spec?.children[1]?.names ?? [];
   const byOrder = slots.length - named.length;
   const free = new Map<string, FreeSize>();
   const inputs = slots.flatMap((slot, i) => {
@@ -42,11 +42,6 @@ export function inputsOfSource(source: string): TensorInput[] | undefined {
   return slots.length > 0 && inputs.length === slots.length ? inputs : undefined;
 }
 
-/** Names of the outputs if the package returns a dict or a named tuple, otherwise empty. */
-export function outputNamesOfSource(source: string): readonly string[] {
-  return treeOf(source, "out_spec_")?.names ?? [];
-}
-
 function checksOf(source: string, slot: number): string {
   const lines = new RegExp(`input_handles\\[${slot}\\]: [^;]*;`, "g");
   return [...source.matchAll(lines)].map(([line]) => line.replaceAll(/"\s*<<\s*"/g, "")).join("\n");
@@ -64,27 +59,4 @@ function sizesOf(checks: string): (number | Omit<FreeSize, "name">)[] {
     else sizes[Number(place)] = { ...range, max: Number(bound) };
   }
   return sizes;
-}
-
-interface Tree {
-  readonly names: readonly string[];
-  readonly children: readonly Tree[];
-}
-
-/** A pytree in PyTorch's JSON. `context` is a string that contains the keys of a dict as JSON. */
-const treeSchema: z.ZodType<Tree> = z.lazy(() =>
-  z
-    .looseObject({ context: z.unknown(), children_spec: z.array(treeSchema) })
-    .transform(({ context, children_spec: children }) => ({ names: namesOf(context), children })),
-);
-const specSchema = z.tuple([z.number(), treeSchema]);
-
-function treeOf(source: string, field: string): Tree | undefined {
-  const text = new RegExp(`${field} = R"\\((.*)\\)";`).exec(source)?.[1];
-  return text === undefined ? undefined : specSchema.safeParse(JSON.parse(text)).data?.[1];
-}
-
-function namesOf(context: unknown): readonly string[] {
-  if (typeof context !== "string" || !context.startsWith("[")) return [];
-  return z.array(z.string()).safeParse(JSON.parse(context)).data ?? [];
 }

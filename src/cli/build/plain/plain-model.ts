@@ -9,7 +9,7 @@ import { usage } from "../../command-line/command.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
-import { inputsOfSource, outputNamesOfSource } from "./package-source.ts";
+import { inputsOfSource } from "./package-source.ts";
 import { probeOutputs } from "./probe.ts";
 import { type GivenInput, inputForm, specsOf, type TensorInput } from "./tensor-input.ts";
 
@@ -97,8 +97,8 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
 
 /** The inputs that an exported program or an AOTInductor package states; undefined for other files. */
 export function statedInputs(path: string): readonly TensorInput[] | undefined {
-  const { programText, packageSource = "" } = new WeightsFile(path);
-  return programText === undefined ? inputsOfSource(packageSource) : inputsOfProgram(programText);
+  const { programText, packageSource = "", packageNames } = new WeightsFile(path);
+  return programText === undefined ? inputsOfSource(packageSource, packageNames.inputs) : inputsOfProgram(programText);
 }
 
 /** The largest batch that the inputs and the weights allow; Infinity without a limit. */
@@ -124,12 +124,12 @@ interface Probed {
 
 /** Outputs of one item, and the kind of device for which a package was compiled; undefined for other weights. */
 async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed) {
-  const { packageSource: source, device } = new WeightsFile(weights);
+  const { packageSource: source, packageNames, device } = new WeightsFile(weights);
   const outputs = await probeOutputs({
     path: weights,
     device: device ?? "cpu",
     inputs,
-    outputNames: source === undefined ? undefined : outputNamesOfSource(source),
+    outputNames: source === undefined ? undefined : packageNames.outputs,
     maxRows,
     isFilled: isProgram || source !== undefined,
   });
