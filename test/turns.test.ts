@@ -155,6 +155,13 @@ test("under overload, patient clients are answered, too, and impatient clients g
   expect(patient.every((list) => list.next === 1)).toBe(true);
 });
 
+test("a patient client is not expected to wait for clients that will have left", () => {
+  const server = new Server();
+  server.overload(1000);
+  expect(server.turns.size * TURN_MS).toBeGreaterThan(20_000);
+  expect(server.turns.ahead(undefined) * TURN_MS).toBeLessThan(6000);
+});
+
 test("once clients have left, the newest requests go first, despite a long queue of patient clients", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, true);
