@@ -28,12 +28,6 @@ export class LargeAnswers {
     return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
-  /** Streams the text of a URL path, if another client's stream has it in memory; otherwise returns undefined. */
-  join(path: string): { readonly body: ReadableStream<Uint8Array>; readonly text: LargeText } | undefined {
-    const text = this.#shared.get(path)?.text;
-    return text && { body: this.stream(path, () => text), text };
-  }
-
   /**
    * Streams the bytes of a text from `begin` to `end`. The first read creates the text, because many clients
    * disconnect before. All streams together send one piece per turn of the event loop, so that other requests run

@@ -57,10 +57,7 @@ export function recordJson(record: PredictionRecord, family: Family): string {
 /** The same JSON as recordJson(), in pieces, since the outputs may be megabytes. */
 export function largeRecord(record: EndedRecord, family: Family): LargeText {
   const { head, members, tail } = textsOf(record, family);
-  const text = new LargeText([head, members, tail]);
-  text.model = record.model;
-  text.status = record.outcome.status;
-  return text;
+  return new LargeText([head, members, tail]);
 }
 
 function textsOf(

@@ -1,7 +1,5 @@
 /** JSON text of any size. Large texts consist of pieces, because joining megabytes would block the event loop. */
 
-import type { ModelVersion } from "./model-version.ts";
-
 /** Shorter texts are joined into one string. */
 const LARGE_LENGTH = 64 * 1024;
 /** Maximum characters or bytes of a piece. */
@@ -15,10 +13,6 @@ export class LargeText {
   readonly #cells: readonly { piece: Piece }[];
   /** Sum over the pieces: characters of strings, bytes of binary pieces. */
   readonly length: number;
-  /** If this text is a prediction's JSON: the version of the model that ran it, for the header `X-Model`. */
-  model: ModelVersion | undefined;
-  /** If this text is a prediction's JSON: its status, for the access log. */
-  status: "success" | "failed" | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
     this.#cells = parts.flatMap((part) => (part instanceof LargeText ? part.#cells : [...cellsOf(part)]));

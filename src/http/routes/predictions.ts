@@ -153,16 +153,9 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       if (asksForEvents(raw)) return events(c, family, { id });
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const context = contextOf(c);
-      const large = largeOf(c);
-      const shared = large.join(recordPath(family, id));
-      if (shared !== undefined) {
-        context.model = shared.text.model;
-        context.predictionStatus = shared.text.status;
-        return jsonResponse(shared.body, { context, waitMs });
-      }
       const client = new RequestClient(raw, context);
       const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client });
-      return answer(family, record, { large, context, waitMs });
+      return answer(family, record, { large: largeOf(c), context, waitMs });
     });
 
   const cancel = (c: Context, family: Family) =>
