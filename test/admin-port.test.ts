@@ -3,10 +3,10 @@
  * Warnings at the start of a server without keys.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { appendFileSync, statSync } from "node:fs";
+import { appendFileSync } from "node:fs";
 import { makeKey } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
-import { adminOf, clientOf, program, startCli } from "./helpers/cli.ts";
+import { adminOf, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
@@ -197,28 +197,6 @@ describe("at its start, a server", () => {
     expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
     // Every line begins with the time, also a warning.
     expect(lines.filter((line) => !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z \S/.test(line))).toEqual([]);
-  });
-
-  test("has no times in lines for journald, which adds them", async () => {
-    await using dir = await tempDir();
-    await Bun.write(dir.join("journal"), "");
-    const { dev, ino } = statSync(dir.join("journal"));
-    const lines = async (stream: string) => {
-      const running = Bun.spawn([...program.command, "serve", "none"], {
-        env: {
-          ...process.env,
-          ...program.env,
-          SCONCE_HOME: dir.path,
-          SCONCE_LATENCY_TARGETS: "1",
-          JOURNAL_STREAM: stream,
-        },
-        stderr: Bun.file(dir.join("journal")),
-      });
-      await running.exited;
-      return await Bun.file(dir.join("journal")).text();
-    };
-    expect(await lines(`${dev}:${ino}`)).not.toMatch(/\d{4}-\d\d-\d\dT/);
-    expect(await lines(`${dev}:1`)).toMatch(/^\d{4}-\d\d-\d\dT/m);
   });
 
   test("on a loopback address says nothing", async () => {

@@ -84,22 +84,6 @@ test("sconce runs through a symbolic link from any folder, and keeps folder, arg
   expect({ code, output }).toEqual({ code: 7, output: `${elsewhere} ["serve","a b","--port=1"]\n` });
 });
 
-test("help and hints show the name by which the command was called", async () => {
-  const [checkout, path] = [copy(), pathWithBun()];
-  stubCommandLine(checkout, `console.log(process.env.SCONCE_PROGRAM);`);
-  const programOf = async (command: string, agent?: string) => {
-    const env = { ...process.env, PATH: `${path}:${checkout}/bin`, npm_config_user_agent: agent };
-    const child = Bun.spawn(["/bin/sh", "-c", command], { cwd: checkout, env, stdout: "pipe", stderr: "pipe" });
-    return (await child.stdout.text()).trim();
-  };
-  mkdirSync(join(checkout, "bin"));
-  symlinkSync("../scripts/sconce", join(checkout, "bin", "sconce"));
-  expect(await programOf("sconce serve")).toBe("sconce");
-  expect(await programOf("sh scripts/sconce serve")).toBe("sh scripts/sconce");
-  expect(await programOf("sh scripts/sconce serve", "npm/10.9.2 node/v22.14.0 linux x64")).toBe("npm run -s sconce --");
-  expect(await programOf("bun run serve")).toBe("bun run sconce");
-});
-
 const starters = [
   ["scripts/sconce", "serve", "digits", "--port", "1"],
   ["bun", "run", "serve", "digits", "--port", "1"],

@@ -2,7 +2,6 @@
 import { beforeAll, expect, test } from "bun:test";
 import { cp, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { checkTypes } from "../../src/cli/build/type-check.ts";
 import { type CliOptions, cli as run } from "../helpers/cli.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
@@ -81,17 +80,4 @@ test("check finds type errors and restores a missing link to sconce's types", as
     'console.log("model.ts(1,1): error TS1: own"); process.exit(1)',
   );
   expect(await checked()).toMatchObject([{ message: "model.ts(1,1): error TS1: own" }]);
-});
-
-test("check uses the tsconfig.json of a project that contains the folder", async () => {
-  await Bun.write(dir.join("project/node_modules/globals/index.d.ts"), "declare const ours: string;");
-  await Bun.write(
-    dir.join("project/node_modules/globals/package.json"),
-    '{ "name": "globals", "types": "index.d.ts" }',
-  );
-  await Bun.write(dir.join("project/model/model.ts"), "export const length: number = ours;\n");
-  const settings = { compilerOptions: { types: ["globals"], noEmit: true }, include: ["."] };
-  await Bun.write(dir.join("project/tsconfig.json"), JSON.stringify(settings));
-  const { errors } = await checkTypes(dir.join("project/model"));
-  expect(errors).toEqual([expect.stringMatching(/^model\.ts\(1,14\): error TS2322: Type 'string' is not assignable/)]);
 });
