@@ -13,7 +13,7 @@ export interface NextBatch<T> {
   readonly cause: BatchCause;
 }
 
-/** Items that run beside few or no others. They start before all other items. */
+/** Items that run beside few or no others. Limited items start before all other items. */
 export interface Limited<T> {
   readonly items: readonly T[];
   /** Most other items on all runners together while these items run; 0 for items that run alone. */
@@ -152,14 +152,14 @@ export class ItemQueue<T extends BatchItem> {
     return next?.isFull ? { items: this.#take(next.group, next.most), cause: "full" } : undefined;
   }
 
-  /** Whether a new batch goes before the next part of a failed batch. They alternate, unless too many parts wait. */
+  /** Whether a new batch goes before the next part of a failed batch: both alternate, unless too many parts wait. */
   get #isNewNext(): boolean {
     if (this.#parts.length === 0) return true;
     const partItems = this.#parts.reduce((sum, { length }) => sum + length, 0);
     return this.#wasPart && partItems < MAX_PART_BATCHES * this.#options.maxBatchSize;
   }
 
-  /** Of the groups whose batch may start now, the group with the oldest item. */
+  /** The group with the oldest item, among the groups whose batch may start now. */
   #next(nowMs: number): Next<T> | undefined {
     const { maxQueueDelayMs, mostOf } = this.#options;
     let next: Next<T> | undefined;

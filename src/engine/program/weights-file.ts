@@ -130,7 +130,7 @@ export class WeightsFile {
     return [machine, ...[...features].sort()].filter((word) => word !== "").join(" ") || undefined;
   }
 
-  /** What an AOTInductor package needs of the processor. */
+  /** Architecture and features that an AOTInductor package needs. */
   needs(): PackageNeeds {
     const { AOTI_MACHINE: machine = "", AOTI_DEVICE_KEY: device = "cpu", AOTI_CPU_ISA: isas = "" } = this.#metadata;
     return packageNeeds(this.#archive, { machine, device, isas });

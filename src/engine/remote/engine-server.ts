@@ -195,7 +195,7 @@ export class EngineServer {
     }
   }
 
-  /** Cancels items. Those that had not begun get a frame `canceled`, the others end as usual. */
+  /** Cancels items. A frame `canceled` names the items that waited; running items end as usual. */
   #cancel(front: Front, numbers: Uint32Array): void {
     for (const number of numbers) {
       const item = front.items.get(number);

@@ -91,7 +91,7 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
-  /** Removes an item that has ended. @returns undefined for a cancelled one */
+  /** Removes an ended item. @returns undefined for a cancelled item */
   ended(number: number): Pending<T> | undefined {
     const pending = this.#items.get(number);
     if (pending !== undefined) this.remove(pending);
@@ -114,7 +114,7 @@ export class PendingItems<T extends Item> {
     this.#blocks.release(block);
   }
 
-  /** Removes the items of a prediction. Their shared memory stays until `ended`. @returns their numbers */
+  /** Removes the items of a prediction, but keeps their shared memory until `ended`. @returns numbers of the items */
   cancel(lane: object): number[] {
     const numbers: number[] = [];
     const items = this.#lanes.get(lane)?.items;
