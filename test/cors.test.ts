@@ -74,7 +74,7 @@ test("with --cors-origin '*', every page reads every answer with its headers, pr
 test.each([
   ["GET", "/nothing", 404, null],
   ["DELETE", "/predictions", 405, "POST"],
-  ["POST", "/predictions/abc", 405, "HEAD, PUT, GET"],
+  ["POST", "/predictions/abc", 405, "HEAD, GET, PUT"],
 ])("a page of a named origin also reads refusals of the router: %s %s is %d", async (method, path, status, allow) => {
   const send = await serve([page]);
   const refused = await send(method, path);

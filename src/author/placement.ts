@@ -6,6 +6,16 @@ export interface Size {
   readonly height: number;
 }
 
+/** The canvas of an animation, and the position of the first frame on it, in pixels. */
+export interface Canvas {
+  readonly width: number;
+  readonly height: number;
+  readonly x: number;
+  readonly y: number;
+  /** Whether the animation has no transparency. The area around the frame is then black. */
+  readonly isOpaque: boolean;
+}
+
 export const fits = ["fill", "cover", "contain"] as const;
 export type Fit = (typeof fits)[number];
 

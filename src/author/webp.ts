@@ -1,4 +1,5 @@
 /** Reads the chunks of a WebP, and extracts the first frame of an animation (RFC 9649). */
+import type { Canvas } from "./placement.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 
 const fileHeader = 12;
@@ -6,16 +7,6 @@ const chunkHeader = 8;
 /** Bytes of the frame header (position, size, duration) before the frame's chunks. */
 const frameHeader = 16;
 const flags = { animation: 0x02, xmp: 0x04, exif: 0x08, alpha: 0x10 };
-
-/** The canvas of an animation, and the position of the first frame on it, in pixels. */
-export interface Canvas {
-  readonly width: number;
-  readonly height: number;
-  readonly x: number;
-  readonly y: number;
-  /** Whether the animation has no transparency. The area around the frame is then black. */
-  readonly isOpaque: boolean;
-}
 
 export interface FirstFrame {
   /** The frame as a still image, because `Bun.Image` cannot decode animations. */
