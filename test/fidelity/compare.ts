@@ -33,6 +33,8 @@ export interface Exact {
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
 
 const TF32_TOLERANCE = 2e-3;
+/** A result is as exact as PyTorch's if its distance from the float64 result is at most this multiple of PyTorch's. */
+const AS_EXACT = 1.1;
 
 /** The tensors of a nested result and its other values as Python prints them, in order, without None. */
 export function leavesOf(result: CallResult): (Tensor | string)[] {
@@ -108,7 +110,7 @@ function compareLeaf(
   const truth = numbersOf(exactly);
   const far = a.reduce<number>((most, value, i) => Math.max(most, Math.abs(Number(value) - Number(truth[i]))), 0);
   return {
-    kind: far <= exact.distance * largest ? "beyond" : "different",
+    kind: far <= AS_EXACT * exact.distance * largest ? "beyond" : "different",
     how: `${how}; ${relative(far)} from float64, PyTorch ${exact.distance.toExponential(1)}`,
   };
 }
