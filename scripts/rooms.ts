@@ -32,7 +32,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base",
     doors: `
       audio/wav data-url decoding-gate define device elements file file-description hook-context input-error
-      media-type name ndarray-bytes ndarray-wire openai params parts schema-faults session stack tensor tensor-memory
+      media-type model-settings name ndarray-bytes ndarray-wire openai params parts schema-faults session stack tensor tensor-memory
       url-label wire-schema withheld-files z`,
     maxLines: 5250,
   },

@@ -7,7 +7,6 @@ export {
   defineModel,
   type Model,
   type ModelDeclaration,
-  type ModelSettings,
   type SetupContext,
 } from "./author/define.ts";
 export { audio, file, image } from "./author/fields.ts";
@@ -15,6 +14,7 @@ export { ModelFile } from "./author/file.ts";
 export type { HookContext, InputContext, PartContext } from "./author/hook-context.ts";
 export { InputError, type InputErrorOptions } from "./author/input-error.ts";
 export { Image, type NormalizedOptions, type PixelOptions, type Pixels } from "./author/media.ts";
+export type { ModelSettings } from "./author/model-settings.ts";
 export { ndarray } from "./author/ndarray.ts";
 export { argmax, type Ranked, softmax, topK } from "./author/scores.ts";
 export type { CallArgument, CallResult, DeviceTensor, ModelSession, Sessions, StepResult } from "./author/session.ts";

@@ -1,4 +1,4 @@
-/** What commands log: JSON lines for programs, colours on terminals only, and the progress of long copies. */
+/** Logs of commands: JSON lines for programs, colours on terminals only, and the progress of long copies. */
 import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";

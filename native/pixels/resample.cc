@@ -12,7 +12,7 @@ namespace {
 /** Fixed-point weights have this many fractional bits. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/** Limit for resampled rows that are kept for reuse, in 32-bit values. For extreme shapes, rows are computed again. */
+/** Most 32-bit values of resampled rows kept for reuse. For extreme shapes, rows are computed again. */
 constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {

@@ -10,6 +10,7 @@ import {
   type OpenContext,
   type PartContext,
 } from "./hook-context.ts";
+import { type ModelSettings, settingsOf } from "./model-settings.ts";
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import { paramsOf } from "./params.ts";
 import type { Predict, Sessions, StepResult, Steps, WeightsDeclaration } from "./session.ts";
@@ -57,33 +58,6 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
       context: DemoContext<z.output<I>, z.output<O>, S, Params>,
     ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>
   >;
-}
-
-/** Settings that an author may declare and an operator may override. */
-export interface ModelSettings {
-  /** Largest batch, in items. Default: as many as a single `.pt2` file allows, up to 32; 1 for other weights. */
-  readonly batchSize?: number;
-  /** Maximum milliseconds that a ready item waits for a fuller batch. Default 0. */
-  readonly maxQueueDelayMs?: number;
-  /**
-   * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then limits
-   * batch sizes (up to `batchSize`) to meet the target. Default: no target.
-   */
-  readonly latencyTargetMs?: number;
-  /**
-   * Device: `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or
-   * `cuda:all`. Default `auto`.
-   */
-  readonly device?: string;
-  /**
-   * Copies of the model that run in parallel on each device. Copies share the weights; a module that changes its
-   * weights gets a set for each copy. Default 1.
-   */
-  readonly instances?: number;
-  /** CPU threads per instance. Default: chosen at warm-up. */
-  readonly threads?: number;
-  /** Limit on inputs per prediction. Default: the server's limit. */
-  readonly maxInputs?: number;
 }
 
 export interface ModelDeclaration<
@@ -397,13 +371,4 @@ export function withStated(
 ): Model {
   const tensors = hasTensors(model) ? model.tensors : { inputs, outputs, parts: outputs };
   return { ...model, tensors, settings: { ...model.settings, batchSize: model.settings.batchSize ?? batchSize } };
-}
-
-function settingsOf(declared: ModelSettings): ModelSettings {
-  const { batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs } = declared;
-  return Object.fromEntries(
-    Object.entries({ batchSize, maxQueueDelayMs, latencyTargetMs, device, instances, threads, maxInputs }).filter(
-      ([, v]) => v !== undefined,
-    ),
-  );
 }

@@ -1,6 +1,7 @@
 /** Prepares a model: runs its `setup`, loads its weights on a device, and warms it up. */
 
-import type { ModelFacts, ModelSettings, OpenedModel } from "../author/define.ts";
+import type { ModelFacts, OpenedModel } from "../author/define.ts";
+import type { ModelSettings } from "../author/model-settings.ts";
 import { asynchronousFix } from "../author/schema-faults.ts";
 import * as z from "../author/z.ts";
 import { messageWithLine } from "../base/author-line.ts";

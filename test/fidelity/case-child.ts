@@ -1,6 +1,6 @@
 /**
  * `case-child.ts FOLDER FIRST DEVICE` runs the cases of a folder from index FIRST on, and prints progress and verdicts
- * as lines of JSON. It is a separate process because a case may crash it.
+ * as lines of JSON. The process is separate because a case may crash it.
  */
 
 import type { Tensor } from "../../src/author/tensor.ts";
