@@ -39,7 +39,7 @@ export function testPageModels(page: string, models: Readonly<Record<string, Pag
       await Bun.write(dir.join("model.ts"), text);
       const weights = await guideWeights();
       for (const [, file = ""] of text.matchAll(/"([\w-]+\.pt2?)"/g))
-        await copyFile(join(weights, file), dir.join(file));
+        if (!(file in files)) await copyFile(join(weights, file), dir.join(file));
       // npm packages that the page installs are in node_modules of this checkout.
       await symlink(join(root, "node_modules"), dir.join("node_modules"));
       for (const [name, content] of Object.entries(files)) await Bun.write(dir.join(name), content);
