@@ -37,21 +37,13 @@ testPageModels("docs/declare.md", {
       expect(await picture.size()).toEqual({ width: 5, height: 4 });
     },
   },
-  "guide/denoise.ts": {
-    input: { speech: `data:audio/wav;base64,${files["wav PCM_16"].file}` },
-    async check(output) {
-      const { clean } = z.object({ clean: z.string() }).parse(output);
-      const { rate, length } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
-      expect([rate, length]).toEqual([16_000, Math.ceil((300 * 16_000) / 22_050)]);
-    },
-  },
   "guide/denoise-any.ts": {
     // The test for compressed sounds is test/long/compressed-audio-model.test.ts.
     input: { speech: `data:audio/wav;base64,${files["wav PCM_16"].file}` },
     async check(output) {
       const { clean } = z.object({ clean: z.string() }).parse(output);
-      const { rate } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
-      expect(rate).toBe(16_000);
+      const { rate, length } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
+      expect([rate, length]).toEqual([16_000, Math.ceil((300 * 16_000) / 22_050)]);
     },
   },
   "guide/stars.ts": {
