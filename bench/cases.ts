@@ -228,14 +228,25 @@ const beside: Cases = Object.fromEntries(
   ),
 );
 
+/** The ratios to the echo that ratchet.json keeps. Default options, as users run sconce. */
+const ratchet: Cases = Object.fromEntries(
+  ([tiny, mlp] as const).flatMap((network) =>
+    [64, 256].map((connections) => {
+      const name = `${network === tiny ? "tiny" : "mlp"}-${connections}`;
+      return [`ratchet-${name}`, row({ network, connections }, sconce(), echo)];
+    }),
+  ),
+);
+
 /** Groups of cases by name. The benchmark runs the group `sconce` if the command line names none. */
 export const groups = {
   sconce: { cases: own, title: "beside the raw loop and the echo" },
+  ratchet: { cases: ratchet, title: "beside the echo, compared with the ratios that ratchet.json keeps" },
   gpu: { cases: gpu, title: "on a GPU, beside the raw loop" },
   peers: { cases: beside, title: "beside other servers, which are installed first" },
 } as const;
 
-export const cases: Cases = { ...own, ...gpu, ...beside };
+export const cases: Cases = { ...own, ...ratchet, ...gpu, ...beside };
 
 /** Names of all cases of the group `name`; if `name` is a case, only that name. @throws Error for an unknown name */
 export function casesNamed(name: string): string[] {

@@ -6,14 +6,16 @@ import { parseArgs } from "node:util";
 import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";
 import { missingWrk } from "../bench/load.ts";
+import { comparedWithKept, keep } from "../bench/ratchet.ts";
 import { formatReport, type Result } from "../bench/report.ts";
 import { messageOf } from "../src/base/errors.ts";
 
-const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE]
+const usage = `USAGE bench [CASE or GROUP…] [--seconds N] [--repeats N] [--json FILE] [--keep]
 
   --seconds N  how long one turn takes (default: 2); several times as long where batches or requests are slow
   --repeats N  how often each comparison is made (default: 5)
   --json FILE  writes what was measured, repeat by repeat, to a file
+  --keep       writes the ratios of the group ratchet into bench/ratchet.json
 
 CASES, by group (default: sconce)
 
@@ -26,6 +28,7 @@ const flags = {
   seconds: { type, default: "2" },
   repeats: { type, default: "5" },
   json: { type },
+  keep: { type: "boolean", default: false },
   help: { type: "boolean", short: "h" },
 } as const;
 
@@ -36,7 +39,7 @@ try {
   if (values.help) console.log(usage);
   else if (!isCount(seconds) || !isCount(repeats))
     throw new Error("--seconds and --repeats must be whole numbers from 1 to 9999");
-  else process.exitCode = await bench(named.flatMap(casesNamed), { seconds, repeats, json: values.json });
+  else process.exitCode = await bench(named.flatMap(casesNamed), { ...values, seconds, repeats });
 } catch (error) {
   console.error(`bench: ${messageOf(error)}`);
   process.exitCode = 1;
@@ -49,11 +52,13 @@ function isCount(value: number | undefined): value is number {
 interface BenchOptions {
   readonly seconds: number;
   readonly repeats: number;
-  readonly json: string | undefined;
+  readonly json?: string | undefined;
+  /** Whether to keep the ratios of the group `ratchet`. */
+  readonly keep: boolean;
 }
 
 /** Measures the chosen cases and prints the table. @returns 1 if a case could not be measured, otherwise 0 */
-async function bench(names: readonly string[], { seconds, repeats, json }: BenchOptions) {
+async function bench(names: readonly string[], { seconds, repeats, json, keep: isKept }: BenchOptions) {
   const missing = missingWrk();
   if (missing !== undefined) throw new Error(missing);
   const canary = new Canary();
@@ -73,5 +78,8 @@ async function bench(names: readonly string[], { seconds, repeats, json }: Bench
     }
   }
   console.log(`\n${formatReport(all)}`);
+  const ratios = all.filter((result) => result.case.startsWith("ratchet-"));
+  if (ratios.length > 0) console.log(`\n${await comparedWithKept(ratios)}`);
+  if (isKept && ratios.length > 0) await keep(ratios);
   return broken;
 }
