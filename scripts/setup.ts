@@ -16,12 +16,16 @@ import { isDone, perform, state, withLock } from "./setup/step.ts";
 export interface SetupOptions {
   /** Whether to show the output of all commands, and not only of failed ones. */
   verbose?: boolean;
+  /** Whether to leave out libtorch and the addon, which take minutes. */
+  isShort?: boolean;
   onDone?: (name: string) => void;
 }
 
 /** Runs the unfinished steps in order. If a step fails, prints the reason and ends the process with code 1. */
-export async function setup({ verbose = false, onDone = () => {} }: SetupOptions = {}): Promise<void> {
-  if (isSetUp()) {
+export async function setup(options: SetupOptions = {}): Promise<void> {
+  const { verbose = false, isShort = false, onDone = () => {} } = options;
+  const steps = isShort ? shortSteps : allSteps;
+  if (steps.every(isDone)) {
     for (const step of steps) onDone(step.name);
     return;
   }
@@ -44,10 +48,11 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
 
 /** Whether all steps are done. The check takes a few milliseconds. */
 export function isSetUp(): boolean {
-  return steps.every(isDone);
+  return allSteps.every(isDone);
 }
 
-const steps: Step[] = [packages, libtorch, addon, page];
+const shortSteps: Step[] = [packages, page];
+const allSteps: Step[] = [...shortSteps, libtorch, addon];
 
 /** Refuses a checkout of another user or on a read-only disk. */
 function requireWritable(pending: Step[]): void {
@@ -75,17 +80,18 @@ async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {
 
 if (import.meta.main) {
   const options = process.argv.slice(2);
-  const unknown = options.filter((option) => option !== "--verbose" && option !== "--quiet");
+  const unknown = options.filter((option) => !["--verbose", "--quiet", "--short"].includes(option));
   if (unknown.length > 0) {
     console.error(
-      `${unknown.join(" ")}: unknown; set-up knows --verbose, which shows what its commands print, and --quiet, which says nothing where there is nothing to do`,
+      `${unknown.join(" ")}: unknown; set-up knows --verbose, which shows what its commands print, --quiet, which says nothing where there is nothing to do, and --short, which leaves out libtorch and the addon`,
     );
     process.exit(2);
   }
   const began = performance.now();
-  const wasDone = isSetUp();
-  await setup({ verbose: options.includes("--verbose") });
-  if (wasDone && !options.includes("--quiet")) {
+  const isQuiet = options.includes("--quiet");
+  const wasDone = !isQuiet && isSetUp();
+  await setup({ verbose: options.includes("--verbose"), isShort: options.includes("--short") });
+  if (wasDone) {
     console.error(line("✓", "set-up", "nothing to do", seconds(performance.now() - began)));
   }
 }

@@ -131,7 +131,12 @@ function copy(): string {
 
 /** Changes a checkout so that it counts as set up, and its command line runs these statements. */
 function stubCommandLine(checkout: string, statements: string): void {
-  writeFileSync(join(checkout, "scripts", "setup.ts"), "export async function setup() {}");
+  writeFileSync(join(checkout, "scripts", "setup.ts"), "export const isSetUp = () => true;");
+  const others = { "base/errors.ts": "SconceError", "package/model-source.ts": "setLibraries" };
+  for (const [path, name] of Object.entries(others)) {
+    mkdirSync(join(checkout, "src", dirname(path)), { recursive: true });
+    writeFileSync(join(checkout, "src", path), `export const ${name} = () => {};`);
+  }
   mkdirSync(join(checkout, "src", "cli"), { recursive: true });
   writeFileSync(join(checkout, "src", "cli", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
 }

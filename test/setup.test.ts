@@ -71,6 +71,21 @@ test("an existing torch of the Python on the PATH is used", async () => {
   });
 });
 
+test("the torch of the last set-up stays in use where the Python on the PATH has none, without an installation", async () => {
+  const checkout = copy("scripts");
+  const torch = fakeLibtorch("2.14.1+cu130");
+  const [environment, plain] = [fakePython({ torch }), fakePython({ torch: null })];
+  await runLibtorch(checkout, { path: environment });
+  const record = recordOf(checkout);
+  const { output } = await runLibtorch(checkout, { path: plain });
+  expect(output).toMatch(/^✓ libtorch +2\.14\.1\+cu130, of the last set-up, in /);
+  expect(recordOf(checkout)).toEqual(record);
+  expect(existsSync(join(plain, "installed"))).toBe(false);
+  rmSync(join(torch, "lib"), { recursive: true });
+  await runLibtorch(checkout, { path: plain });
+  expect(recordOf(checkout)).toMatchObject({ version: "2.13.0" });
+});
+
 test("without a torch, the supported version is installed into the checkout with pip", async () => {
   const checkout = copy("scripts");
   const { code, output } = await runLibtorch(checkout, { path: fakePython({ torch: null }) });

@@ -69,13 +69,19 @@ export const addon: Step = {
       // CMake caches paths, so a build folder for another libtorch, or of a moved checkout, is useless.
       if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
         for (const name of existsSync(build) ? readdirSync(build) : []) {
-          if (name !== "compiled") rmSync(join(build, name), { recursive: true });
+          if (!["compiled", "page"].includes(name)) rmSync(join(build, name), { recursive: true });
         }
       }
       writeStamp("addon-configuration", configured);
       const env = await buildTools({ line, verbose });
-      line.update(`compiling against libtorch ${libtorch.build}`);
-      await compileAddon(libtorch.root, build, { verbose, env });
+      const activity = `compiling against libtorch ${libtorch.build}, for minutes`;
+      line.update(activity);
+      // Ninja prints `[3/60] Building …`, and Make `[ 5%] Building …`.
+      const onOutput = (text: string) => {
+        const done = text.match(/\[ *(\d+\/\d+|\d+%)\]/g)?.at(-1);
+        if (done !== undefined) line.progress(`${activity} ${done}`);
+      };
+      await compileAddon(libtorch.root, build, { verbose, env, onOutput });
       keepAddon(release, minor);
     }
     rmSync(link, { force: true });

@@ -14,16 +14,18 @@ export class Failure extends Error {
 export interface CommandOptions {
   verbose: boolean;
   env?: Record<string, string | undefined>;
+  /** Called with each part of the output. */
+  onOutput?: (text: string) => void;
 }
 
 const shownLines = 40;
 
 /** Runs a command. @throws Failure with the last lines of the output if the exit code is not 0 */
-export async function run(command: string[], { verbose, env = {} }: CommandOptions): Promise<void> {
+export async function run(command: string[], { verbose, env = {}, onOutput }: CommandOptions): Promise<void> {
   const child = start(command, { ...process.env, ...env }, verbose ? "inherit" : "pipe");
   const release = endWithUs(child);
   const printed: string[] = [];
-  const collected = verbose ? [] : [collect(child.stdout, printed), collect(child.stderr, printed)];
+  const collected = verbose ? [] : [child.stdout, child.stderr].map((stream) => collect(stream, printed, onOutput));
   await Promise.all([...collected, child.exited]);
   release();
   if (child.exitCode === 0) return;
@@ -63,10 +65,18 @@ function start(command: string[], env: Record<string, string | undefined>, outpu
   }
 }
 
-async function collect(stream: ReadableStream<Uint8Array> | undefined | number, printed: string[]): Promise<void> {
+async function collect(
+  stream: ReadableStream<Uint8Array> | undefined | number,
+  printed: string[],
+  onOutput: CommandOptions["onOutput"],
+): Promise<void> {
   if (!(stream instanceof ReadableStream)) return;
   const decoder = new TextDecoder();
-  for await (const chunk of stream) printed.push(decoder.decode(chunk, { stream: true }));
+  for await (const chunk of stream) {
+    const text = decoder.decode(chunk, { stream: true });
+    printed.push(text);
+    onOutput?.(text);
+  }
 }
 
 /** Makes a signal to this process end the child process, too. @returns a function that removes the signal handlers */

@@ -1,9 +1,9 @@
 /**
- * The set-up step "libtorch": takes `$LIBTORCH`, otherwise the torch of the Python on the PATH, otherwise installs
- * torch into the checkout with pip. The build of the addon, the program and the tests read the result in
+ * The set-up step "libtorch": takes `$LIBTORCH`, otherwise the torch of the Python on the PATH, otherwise the torch of
+ * the last set-up, otherwise installs torch into the checkout with pip. The build of the addon, the program and the tests read the result in
  * .sconce/libtorch.json.
  */
-import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import {
   defaultTorch,
@@ -52,7 +52,7 @@ export const libtorch: Step = {
   },
 
   async missingTools() {
-    if (process.env.LIBTORCH) return [];
+    if (process.env.LIBTORCH || fromLastTime() !== undefined) return [];
     const python = await findPython();
     if (python === undefined) return [missingTool("Python 3", pythonPackages)];
     if (hasSupportedTorch(python) || readInstalled()) return [];
@@ -68,7 +68,7 @@ export const libtorch: Step = {
     const python = await findPython();
     const { source, ...record } = process.env.LIBTORCH
       ? fromVariable(process.env.LIBTORCH, python)
-      : (fromPython(python, context) ?? (await fromPip(python, context)));
+      : (fromPython(python, context) ?? fromLastTime() ?? (await fromPip(python, context)));
     writeFileSync(recordPath, `${JSON.stringify(record, null, 2)}\n`);
     return `${record.build}, ${source}`;
   },
@@ -128,6 +128,15 @@ function fromPython(python: Python | undefined, { line }: StepContext): Found | 
   return undefined;
 }
 
+/** The torch of the last set-up, which may be of a virtual environment that is not active now. */
+function fromLastTime(): Found | undefined {
+  const record = readLibtorch();
+  if (!record || !isSupported(record.build) || !isComplete(record.root)) return undefined;
+  if (libtorchBuild(record.root) !== record.build) return undefined;
+  const python = record.python !== null && existsSync(record.python.command) ? record.python : null;
+  return { ...record, python, source: `of the last set-up, in ${record.root}` };
+}
+
 async function fromPip(python: Python | undefined, { line, verbose }: StepContext): Promise<Found> {
   const before = readInstalled();
   if (before) return { ...before, source: `in ${relative(root, installedFolder)}` };
@@ -138,8 +147,9 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
   }
   const unfinished = join(state, `torch-${process.pid}`);
   const index = await cpuIndex();
-  const size = index === undefined ? ": up to 3 GB from its default index" : " for CPUs: 200 MB";
-  line.update(`installing torch ${defaultTorch} with pip${size}`);
+  const size = index === undefined ? "up to 3 GB from its default index" : "200 MB, for CPUs";
+  const activity = `installing torch ${defaultTorch} with pip (${size})`;
+  line.update(activity);
   // Compiles no Python modules, which would double the time. Python compiles imported modules later.
   const options = [
     "--no-cache-dir",
@@ -150,13 +160,32 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
     ...(index === undefined ? [] : ["--index-url", index]),
   ];
   const target = ["--target", unfinished, `torch==${defaultTorch}`];
-  await run([python.executable, "-m", "pip", "install", ...options, ...target], { verbose, env: { PIP_USER: "0" } });
+  // pip downloads into TMPDIR.
+  const downloads = `${unfinished}-downloads`;
+  mkdirSync(downloads);
+  const timer = setInterval(() => line.progress(`${activity}: ${downloadedBytes(downloads)}`), 1000);
+  const env = { PIP_USER: "0", TMPDIR: downloads };
+  try {
+    await run([python.executable, "-m", "pip", "install", ...options, ...target], { verbose, env });
+  } finally {
+    clearInterval(timer);
+    rmSync(downloads, { recursive: true, force: true });
+  }
   rmSync(installedFolder, { recursive: true, force: true });
   renameSync(unfinished, installedFolder);
   writeFileSync(join(installedFolder, "python"), python.executable);
   const after = readInstalled();
   if (!after) throw new Failure([`pip installed a torch without ${library} or headers into ${installedFolder}`]);
   return { ...after, source: `installed into ${relative(root, installedFolder)}` };
+}
+
+/** The size of the files that pip has downloaded, as text. */
+function downloadedBytes(folder: string): string {
+  let bytes = 0;
+  for (const name of readdirSync(folder).filter((each) => each.startsWith("pip-unpack-")))
+    for (const file of readdirSync(join(folder, name)))
+      bytes += statSync(join(folder, name, file), { throwIfNoEntry: false })?.size ?? 0;
+  return `${Math.round(bytes / 1e6)} MB`;
 }
 
 /** PyTorch's index of packages for CPUs; undefined if it cannot be reached. The default index has packages for CUDA. */

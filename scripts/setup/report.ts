@@ -18,12 +18,16 @@ export function seconds(ms: number): string {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
+/** Milliseconds between two lines of progress where standard error is no terminal. */
+const PROGRESS_MS = 15_000;
+
 /** The line of a running step. A terminal shows the elapsed time; other outputs get a line for each activity. */
 export class StepLine {
   readonly #began = performance.now();
   readonly #name: string;
   readonly #timer: NodeJS.Timeout | undefined;
   #activity: string;
+  #shownAt = performance.now();
 
   constructor(name: string, activity: string) {
     this.#name = name;
@@ -35,6 +39,13 @@ export class StepLine {
     this.#activity = activity;
     if (terminal) this.#show();
     else this.note(`${activity} …`);
+  }
+
+  /** Shows how far the activity is: always on a terminal, else seldom. */
+  progress(activity: string): void {
+    if (!terminal && performance.now() - this.#shownAt < PROGRESS_MS) return;
+    this.#shownAt = performance.now();
+    this.update(activity);
   }
 
   /** Prints another line above the line of the step. */

@@ -12,6 +12,7 @@ import { torchVersion } from "../../engine/native/binding.ts";
 import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { bundleModel } from "../../package/code/bundle.ts";
 import { loadModel } from "../../package/code/load.ts";
+import { modelStore } from "../../package/model-source.ts";
 import {
   type LayerMediaType,
   type ModelConfig,
@@ -74,6 +75,8 @@ export async function withSource<T>(
     for (const example of examples) decodeExample(declared, example);
     const [example] = examples;
     const files = filesOf(declared);
+    for (const name of files.keys()) requireFile(dir, name);
+    await modelStore.prepareLibraries();
     const pathOf = await pathsIn(dir, declared, { weights, isCompiled });
     const { tensors, batchSize } = await statedFacts(declared, {
       pathOf,
@@ -102,6 +105,7 @@ export async function openSource(
 ): Promise<Pick<SourceModel, "model" | "pathOf">> {
   const { code } = await bundleModel(dir);
   const declared = await loadModel(code, "test");
+  for (const name of filesOf(declared).keys()) requireFile(dir, name);
   const pathOf = await pathsIn(dir, declared, { weights: undefined });
   const { tensors, batchSize } = await statedFacts(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
   return { model: opened(withStated(declared, { ...tensors, batchSize }), params), pathOf };
@@ -232,7 +236,6 @@ async function pathsIn(
   if (other !== undefined && own.length > 1) {
     throw new SconceError("usage", `--weights replaces one file, but this model has ${own.length}`);
   }
-  for (const name of filesOf(model).keys()) requireFile(dir, name);
   const paths = new Map<string, string>();
   for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
   return (name) => paths.get(name) ?? join(dir, name);

@@ -1,6 +1,7 @@
 /** `sconce dev [DIR]`: serves a folder, and loads it again after each change. */
 import { statSync } from "node:fs";
 import { option } from "../../base/option.ts";
+import { modelStore } from "../../package/model-source.ts";
 import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
 import { externalOption } from "../build/trial-options.ts";
 import { command, usage } from "../command-line/command.ts";
@@ -43,6 +44,7 @@ sconce dev examples/digits --port 8080`,
   async run({ options: given, positionals: [dir = "."] }) {
     if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw usage(`${dir} is not a folder`);
     const { external: externals, ...config } = given;
+    await modelStore.unpackLibraries();
     const server = await DevServer.open({ dir, externals }, { ...config, ...fixed });
     stopOnSignals(() => server.stop());
     await server.start();

@@ -98,6 +98,7 @@ export async function namedModel(
   if (source.reference === undefined) {
     throw usage(`${given.path} is not a model store, and this program packages no models`);
   }
+  await source.unpackLibraries();
   return source.resolve(await buildPath(given.path, input), { weights: !withoutWeights });
 }
 

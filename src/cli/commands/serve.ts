@@ -3,6 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Reload } from "../../http/server-control.ts";
+import { isExecutable } from "../../machine/processes/program.ts";
 import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
@@ -54,6 +55,9 @@ ${ofFile}For a model of a registry, the server first pulls the files that the st
       const config = { ...options, ...fixedLimits };
       const find = () => servedList(source, positionals, config);
       const models = await find();
+      // An executable unpacks its libraries while the port answers 503. The set-up of a checkout may fail, so it comes
+      // before the port.
+      if (!isExecutable) await source.unpackLibraries();
       surviveStrayErrors();
       let server: Server | undefined;
       const stop = async () => {

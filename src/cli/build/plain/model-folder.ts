@@ -34,7 +34,6 @@ export async function modelFolder(given: string, options: PlainChoices): Promise
       throw usage(`${missingFile(given)}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined)
       throw usage("--input and --batch-size are for a weights file; model.ts declares both");
-    await modelStore.prepareLibraries();
     return { path: resolve(given), [Symbol.dispose]() {} };
   }
   if (weights !== undefined) throw usage("--weights replaces the weights of a folder, not of a file");
