@@ -139,6 +139,21 @@ describe("with too little memory beside a larger batch of another runner", () =>
     ]);
   });
 
+  test("a batch of one item, though no larger than the other, runs again alone; later items of its shape run", async () => {
+    const simulation = new Simulation({
+      maxBatchSize: 8,
+      runners: 2,
+      fitsTogether: 1,
+      durationMs: (_, [first]) => (first?.key === "long" ? 50 : 10),
+    });
+    simulation.add({}, 1, { key: "long" });
+    simulation.add({}, 1, { key: "short" });
+    await simulation.clock.drain();
+    simulation.add({}, 2, { key: "short" });
+    await simulation.clock.drain();
+    expect([simulation.done.length, simulation.lost, simulation.shrinks]).toEqual([4, [], [1]]);
+  });
+
   test("later batches of the large shape are smaller", async () => {
     const simulation = await beside(4);
     expect(simulation.shrinks).toEqual([4]);

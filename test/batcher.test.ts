@@ -131,7 +131,7 @@ test.each([
       const lanes = Array.from({ length: predictions }, () => ({}));
       const items = Array.from({ length: count }, (_, i) => {
         const lane = lanes[i % predictions] ?? {};
-        return { lane, key: "", padded: new Map(), tensors: [], length: lengthOf(i), readyAtMs: i };
+        return { lane, key: "", padded: new Map([["length", lengthOf(i)]]), tensors: [], readyAtMs: i };
       });
       const ms = cpuMs(() => {
         for (const item of items) queue.add(item);

@@ -96,8 +96,8 @@ test("items with tensors of every dtype, with fixed, free and padded sizes, pass
         const [expected, got] = [sent[count], frames.read(memory, at)];
         if (expected === undefined) throw new Error("more items than were sent");
         expectSame(got.tensors, expected.tensors);
-        const { key, padded, length } = expected;
-        expect(got).toMatchObject({ key, padded, length });
+        const { key, padded } = expected;
+        expect(got).toMatchObject({ key, padded });
         expect(memory.words[at / 4 + 2]).toBe(count);
         expect(memory.words[at / 4 + 3]).toBe(given[count]?.lane ?? -1);
         count += 1;

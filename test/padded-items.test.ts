@@ -12,18 +12,16 @@ import type { Runner } from "../src/engine/runner.ts";
 describe("an item with padded dimensions", () => {
   const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
 
-  test("has the product of its padded sizes as its length, and its key contains none of them", () => {
+  test("has a key without its only padded size, and with the range of each of several", () => {
     const check = itemCheck({ a: int64("free", pad("x", 0)), b: float32(pad("x", 0), pad("y", 0)) });
-    const { key, length, padded } = check({
-      a: tensor(new BigInt64Array(15), [5, 3]),
-      b: tensor(new Float32Array(6), [3, 2]),
-    });
-    expect({ key, length, padded: Object.fromEntries(padded) }).toEqual({
-      key: "free=5",
-      length: 6,
-      padded: { x: 3, y: 2 },
-    });
-    expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
+    const of = (x: number, y: number) =>
+      check({ a: tensor(new BigInt64Array(5 * x), [5, x]), b: tensor(new Float32Array(x * y), [x, y]) });
+    expect(Object.fromEntries(of(3, 2).padded)).toEqual({ x: 3, y: 2 });
+    expect(of(100, 10).key).toBe(of(101, 11).key);
+    expect(of(100, 10).key).not.toBe(of(10, 100).key);
+    expect(itemCheck({ a: int64("free", pad("x", 0)) })({ a: tensor(new BigInt64Array(15), [5, 3]) }).key).toBe(
+      "free=5",
+    );
   });
 
   test("is copied when it is submitted, also from a Buffer", () => {
@@ -64,7 +62,7 @@ describe("an item with padded dimensions", () => {
     expect(() => check({ mask: tensor(Uint8Array.of(1, 1), [2]) })).toThrow(
       'input "mask": bool(pad tokens) was declared, preprocess gave uint8(2); a bool tensor is made with tensor(new Uint8Array(…), shape, "bool")',
     );
-    expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
+    expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).padded.get("tokens")).toBe(2);
   });
 
   /** A runner with four outputs, whose padded dimensions are as long as the longest item of the batch. */

@@ -1,10 +1,11 @@
 /** Batches of items with padded dimensions: items of similar length share a batch. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { shapeKey } from "../src/engine/item-check.ts";
 import { seeded } from "./helpers/loads.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
-const lengthOf = ({ length }: Item) => length;
+const lengthOf = ({ length = 0 }: Item) => length;
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
 /** Share of padding in all batches so far. */
@@ -39,11 +40,7 @@ describe("with two padded dimensions", () => {
   /** Adds items with these numbers of [rows, columns], for a model with one tensor of 4-byte numbers. */
   function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
     const items = grids.map(([rows, columns]) => ({
-      padded: new Map([
-        ["rows", rows],
-        ["columns", columns],
-      ]),
-      length: rows * columns,
+      ...shapeKey({ free: new Map(), padded: new Map(Object.entries({ rows, columns })) }),
       tensors: [{ dtype: "float32" as const, shape: [rows, columns], data: new Float32Array(0) }],
     }));
     return simulation.add({}, items);

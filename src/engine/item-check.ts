@@ -1,14 +1,6 @@
 /** Checks an item's tensors against the declared ones, and computes the key of items that may share a batch. */
 
-import {
-  arrayTypes,
-  countOf,
-  type DType,
-  describeTensor,
-  isSize,
-  type Tensor,
-  type TensorSpecs,
-} from "../author/tensor.ts";
+import { arrayTypes, type DType, describeTensor, isSize, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { setAt } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 
@@ -17,12 +9,13 @@ export interface CheckedItem extends ShapeKey {
 }
 
 export interface ShapeKey {
-  /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
+  /**
+   * The **shape key**: the sizes of the free dimensions. With several padded dimensions also the range of each of their
+   * sizes. Items with the same key share a batch.
+   */
   readonly key: string;
   /** The size of each padded dimension, by its name. Items of similar sizes share a batch. */
   readonly padded: ReadonlyMap<string, number>;
-  /** The product of the padded sizes; 0 without padded dimensions. */
-  readonly length: number;
 }
 
 export interface Sizes {
@@ -31,12 +24,18 @@ export interface Sizes {
 }
 
 /** The key of items whose dimensions all have fixed sizes. */
-export const fixedKey: ShapeKey = { key: "", padded: new Map(), length: 0 };
+export const fixedKey: ShapeKey = { key: "", padded: new Map() };
 
 export function shapeKey({ free, padded }: Sizes): ShapeKey {
-  const key = [...free].map(([name, size]) => `${name}=${size}`).join();
-  const length = padded.size === 0 ? 0 : countOf([...padded.values()]);
-  return { key, padded, length };
+  const equal = [...free].map(([name, size]) => `${name}=${size}`);
+  // Equal products of several sizes may belong to different sizes.
+  if (padded.size > 1) for (const [name, size] of padded) equal.push(`${name}~${rangeOf(size)}`);
+  return { key: equal.join(), padded };
+}
+
+/** The range of a size: sizes in one range differ by less than a factor of √2, plus 7. */
+function rangeOf(size: number): number {
+  return Math.floor(2 * Math.log2(size + 16));
 }
 
 /**
@@ -83,8 +82,8 @@ export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, T
       checkTensor(name, spec, tensor, sizes);
       tensors.push(tensor);
     }
-    const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
-    return { tensors, key, padded, length };
+    const { key, padded } = sizes === undefined ? fixedKey : shapeKey(sizes);
+    return { tensors, key, padded };
   };
 }
 

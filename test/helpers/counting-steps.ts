@@ -131,7 +131,6 @@ export async function overRunners(predict: Steps, listener: Partial<BatchListene
       lane,
       key: "",
       padded: new Map(),
-      length: 0,
       tensors: [number(from), number(from + 2)],
       isAlone,
       readyAtMs: performance.now(),

@@ -68,6 +68,8 @@ async function settle(): Promise<void> {
 
 export interface Item extends BatchItem {
   readonly id: number;
+  /** The size of the padded dimension; undefined without one. */
+  readonly length?: number;
   readonly isBad?: boolean;
 }
 
@@ -200,16 +202,15 @@ export class Simulation implements BatchListener<Item> {
   add(lane: object, items: number | readonly (number | Partial<Item>)[], options: Partial<Item> = {}): Item[] {
     const each = typeof items === "number" ? Array.from({ length: items }, () => ({})) : items;
     const added = each.map((properties) => {
+      const own = { ...options, ...(typeof properties === "number" ? { length: properties } : properties) };
       const item: Item = {
         lane,
         id: this.#nextId++,
         key: "",
-        padded: new Map(),
-        length: 0,
+        padded: new Map(own.length === undefined ? [] : [["length", own.length]]),
         tensors: [tensorOf([0])],
         readyAtMs: this.clock.now(),
-        ...options,
-        ...(typeof properties === "number" ? { length: properties } : properties),
+        ...own,
       };
       this.#items.set(item.tensors, item);
       this.batcher.submit(item);

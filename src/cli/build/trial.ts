@@ -185,7 +185,7 @@ function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<str
 
 /**
  * Ways to lengthen the example. The first is about the longest item that may share a batch with the example
- * (length-steps.ts). The second is for weights with a size limit near the example's size.
+ * (item-queue.ts). The second is for weights with a size limit near the example's size.
  */
 const growths: readonly ((size: number) => number)[] = [
   (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),

@@ -3,11 +3,9 @@ import type { Tensor } from "../../author/tensor.ts";
 import { type Clock, systemClock } from "../../base/clock.ts";
 import { hasCode } from "../../base/errors.ts";
 import type { Runner } from "../runner.ts";
-import { BatchSlot } from "./batch-slot.ts";
 import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
-import { ItemQueue, type NextBatch } from "./item-queue.ts";
-import { PaddedBytes } from "./padded-bytes.ts";
+import { ItemQueue, type NextBatch, PaddedBytes } from "./item-queue.ts";
 
 /**
  * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`.
@@ -20,7 +18,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
   readonly #listener: BatchListener<T>;
   readonly #clock: Clock;
   readonly #queue: ItemQueue<T>;
-  readonly #slots: readonly BatchSlot<T>[];
+  readonly #slots: readonly Slot<T>[];
   readonly #sizes: FittingSizes;
   #isAloneRunning = false;
   #isPumping = false;
@@ -36,7 +34,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     this.#sizes = new FittingSizes(maxBatchSize);
     const mostOf = (key: string) => Math.min(this.#sizes.of(key, clock.now()), latencyTarget?.limit ?? Infinity);
     this.#queue = new ItemQueue({ ...options, mostOf });
-    this.#slots = runners.map((runner) => new BatchSlot(runner));
+    this.#slots = runners.map((runner) => new Slot(runner));
   }
 
   get length(): number {
@@ -96,8 +94,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     if (this.#isReserved) {
       if (first === undefined || this.#slots.some((slot) => !slot.isIdle)) return;
       this.#isAloneRunning = true;
-      const { items } = queue.takeLimited() ?? {};
-      this.#dispatch(first, items && { items, cause: "alone" });
+      this.#dispatch(first, { items: queue.takeAlone(), cause: "alone" });
       return;
     }
     const now = this.#clock.now();
@@ -131,7 +128,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
    */
   get #isReserved(): boolean {
     if (this.#isAloneRunning) return true;
-    return this.#queue.nextLimited !== undefined && this.#listener.isHeard?.() !== false;
+    return this.#queue.hasAlone && this.#listener.isHeard?.() !== false;
   }
 
   #pumpAt(atMs: number, now: number): void {
@@ -144,7 +141,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     });
   }
 
-  #dispatch(slot: BatchSlot<T>, next: NextBatch<T> | undefined): void {
+  #dispatch(slot: Slot<T>, next: NextBatch<T> | undefined): void {
     if (next === undefined) return;
     const { items, cause } = next;
     const dispatchedAtMs = this.#clock.now();
@@ -172,22 +169,21 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     );
   }
 
-  #run({ runner }: { readonly runner: Runner }, items: readonly T[]): Promise<readonly Tensor[]> {
+  #run(slot: Slot<T>, items: readonly T[]): Promise<readonly Tensor[]> {
     const listener = this.#listener;
     const tensors = items.map(({ tensors }) => tensors);
-    return runner.run(tensors, {
+    return slot.runner.run(tensors, {
       get isOver() {
         return !items.some((item) => listener.isNeeded(item));
       },
       part: (rows) => {
-        const now = this.#clock.now();
-        for (const slot of this.#slots) slot.yielded(items, now);
+        slot.yielded(this.#clock.now());
         listener.part(items, rows);
       },
     });
   }
 
-  #ended(slot: BatchSlot<T>): number {
+  #ended(slot: Slot<T>): number {
     this.#isAloneRunning = false;
     return slot.ended(this.#clock.now());
   }
@@ -212,7 +208,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     if (isOutOfMemory && !isFinal) {
       this.#shrinkBelow(largest ?? batch);
       // Beside a larger batch the lack of memory says nothing about this batch, which runs again alone.
-      if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#queue.addLimited(needed, 0);
+      if (largest !== undefined && (largest !== batch || batch.length === 1)) this.#queue.addAlone(needed);
       else this.#queue.addParts(halves(needed));
     } else {
       this.#queue.addParts(partsOf(needed));
@@ -231,8 +227,8 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
   }
 
   #shrinkBelow(batch: readonly T[]): void {
-    const size = this.#sizes.tooLarge(batch[0]?.key ?? "", batch.length, this.#clock.now());
-    if (size !== undefined) this.#listener.shrunk?.(size);
+    const half = Math.max(1, batch.length >> 1);
+    if (this.#sizes.limit(batch[0]?.key ?? "", half, this.#clock.now())) this.#listener.shrunk?.(half);
   }
 }
 
@@ -255,4 +251,68 @@ function partsOf<T extends BatchItem>(batch: readonly T[]): (readonly T[])[] {
 function halves<T>(whole: readonly T[]): [T[], T[]] {
   const middle = whole.length >> 1;
   return [whole.slice(0, middle), whole.slice(middle)];
+}
+
+/** A runner has at most a running batch and a committed batch, which runs next. */
+const MAX_IN_FLIGHT = 2;
+/**
+ * A runner gets its next batch this many milliseconds before the expected end of the running batch, so that the device
+ * does not wait for the event loop. Items cannot join the batch afterwards.
+ */
+const LEAD_MS = 20;
+
+/** The batches of one runner: the running batch, and the committed one, which the runner got ahead of time. */
+class Slot<T> {
+  readonly runner: Runner;
+  /** The running batch, then the committed batch, which runs next. */
+  readonly #given: (readonly T[])[] = [];
+  #beganAtMs = 0;
+  /** When the running batch last yielded partial outputs. */
+  #yieldedAtMs = 0;
+  #lastMs = 0;
+
+  constructor(runner: Runner) {
+    this.runner = runner;
+  }
+
+  get isIdle(): boolean {
+    return this.#given.length === 0;
+  }
+
+  get running(): readonly T[] | undefined {
+    return this.#given[0];
+  }
+
+  /** Expected end of the running batch, if it takes as long as the batch before. */
+  get freeAtMs(): number {
+    return this.#beganAtMs + this.#lastMs;
+  }
+
+  /** When to hand over the next batch ahead of time; Infinity once it is handed over. */
+  get commitAtMs(): number {
+    return this.#given.length >= MAX_IN_FLIGHT ? Infinity : this.freeAtMs - LEAD_MS;
+  }
+
+  /** Milliseconds since the running batch began or last yielded partial outputs; 0 without a batch. */
+  silentForMs(nowMs: number): number {
+    return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
+  }
+
+  /** Notes that a batch yielded partial outputs. */
+  yielded(nowMs: number): void {
+    this.#yieldedAtMs = nowMs;
+  }
+
+  given(batch: readonly T[], nowMs: number): void {
+    if (this.isIdle) this.#beganAtMs = nowMs;
+    this.#given.push(batch);
+  }
+
+  /** Notes the end of the running batch. @returns its milliseconds */
+  ended(nowMs: number): number {
+    this.#given.shift();
+    this.#lastMs = nowMs - this.#beganAtMs;
+    this.#beganAtMs = nowMs;
+    return this.#lastMs;
+  }
 }

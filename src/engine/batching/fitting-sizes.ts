@@ -6,8 +6,6 @@
 interface Size {
   most: number;
   sinceMs: number;
-  /** The lowest limit that `tooLarge` has returned. */
-  reported: number;
 }
 
 /** Milliseconds until a lowered limit doubles, because other programs may have freed memory. */
@@ -34,21 +32,12 @@ export class FittingSizes {
     return size.most;
   }
 
-  /**
-   * Notes that a batch of `items` items did not fit. A batch above the limit is ignored: it was formed before the limit
-   * fell.
-   * @returns the new limit if it is the lowest of this key so far, otherwise undefined
-   */
-  tooLarge(key: string, items: number, nowMs: number): number | undefined {
-    const size = this.#sizes.get(key) ?? { most: this.#maxBatchSize, sinceMs: nowMs, reported: Infinity };
-    if (items > size.most) return undefined;
-    while (size.most >= items) size.most >>= 1;
-    size.sinceMs = nowMs;
-    const isNews = size.most < size.reported;
-    size.reported = Math.min(size.reported, size.most);
+  /** Limits the batches of a shape key, because a larger one did not fit. @returns whether the limit fell */
+  limit(key: string, most: number, nowMs: number): boolean {
+    const before = this.#sizes.get(key)?.most ?? this.#maxBatchSize;
     this.#sizes.delete(key);
-    this.#sizes.set(key, size);
+    this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs });
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);
-    return isNews ? size.most : undefined;
+    return most < before;
   }
 }

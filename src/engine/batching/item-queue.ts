@@ -1,7 +1,8 @@
 /** The queue of the engine: ready items, first in, first out for each shape key, and parts of failed batches. */
+import type { Tensor } from "../../author/tensor.ts";
+import { Fifo } from "../../base/collections/fifo.ts";
 import type { BatchCause } from "../../base/labels.ts";
 import type { BatchItem } from "./batching.ts";
-import { ShapeGroup } from "./shape-group.ts";
 
 /** Default limit in bytes for the padded inputs of a batch. */
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
@@ -11,13 +12,6 @@ const MAX_PART_BATCHES = 2;
 export interface NextBatch<T> {
   readonly items: readonly T[];
   readonly cause: BatchCause;
-}
-
-/** Items that run beside few or no others. Limited items start before all other items. */
-export interface Limited<T> {
-  readonly items: readonly T[];
-  /** Most other items on all runners together while these items run; 0 for items that run alone. */
-  readonly maxNeighbours: number;
 }
 
 interface Next<T extends BatchItem> {
@@ -40,7 +34,8 @@ export class ItemQueue<T extends BatchItem> {
   readonly #groups = new Map<string, ShapeGroup<T>>();
   /** Parts of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
   #parts: (readonly T[])[] = [];
-  #limited: Limited<T>[] = [];
+  /** Batches that run while nothing else runs. They start before all other items. */
+  #alone: (readonly T[])[] = [];
   #wasPart = false;
   /** Count of all waiting items. */
   length = 0;
@@ -59,13 +54,13 @@ export class ItemQueue<T extends BatchItem> {
     return this.#parts.length === 0 && this.#groups.size > 0;
   }
 
-  get nextLimited(): Limited<T> | undefined {
-    return this.#limited[0];
+  get hasAlone(): boolean {
+    return this.#alone.length > 0;
   }
 
   add(item: T): void {
     if (item.isAlone) {
-      this.addLimited([item], 0);
+      this.addAlone([item]);
       return;
     }
     let group = this.#groups.get(item.key);
@@ -77,9 +72,8 @@ export class ItemQueue<T extends BatchItem> {
     this.length += 1;
   }
 
-  addLimited(items: readonly T[], maxNeighbours: number): void {
-    if (items.length === 0) return;
-    this.#limited.push({ items, maxNeighbours });
+  addAlone(items: readonly T[]): void {
+    if (items.length > 0) this.#alone.push(items);
     this.length += items.length;
   }
 
@@ -91,10 +85,10 @@ export class ItemQueue<T extends BatchItem> {
     }
   }
 
-  takeLimited(): Limited<T> | undefined {
-    const limited = this.#limited.shift();
-    this.length -= limited?.items.length ?? 0;
-    return limited;
+  takeAlone(): readonly T[] {
+    const items = this.#alone.shift() ?? [];
+    this.length -= items.length;
+    return items;
   }
 
   /** The oldest items of all shape keys, which start one by one. */
@@ -110,15 +104,12 @@ export class ItemQueue<T extends BatchItem> {
 
   /** Removes the items that match. */
   remove(matches: (item: T) => boolean): T[] {
-    const removed = [...this.#limited.map(({ items }) => items), ...this.#parts].flatMap((items) =>
-      items.filter(matches),
-    );
+    const removed = [...this.#alone, ...this.#parts].flatMap((items) => items.filter(matches));
     if (removed.length > 0) {
-      const isKept = (item: T) => !matches(item);
-      this.#limited = this.#limited
-        .map(({ items, maxNeighbours }) => ({ items: items.filter(isKept), maxNeighbours }))
-        .filter(({ items }) => items.length > 0);
-      this.#parts = this.#parts.map((part) => part.filter(isKept)).filter(({ length }) => length > 0);
+      const kept = (batches: readonly (readonly T[])[]) =>
+        batches.map((items) => items.filter((item) => !matches(item))).filter(({ length }) => length > 0);
+      this.#alone = kept(this.#alone);
+      this.#parts = kept(this.#parts);
     }
     for (const group of this.#groups.values()) {
       removed.push(...group.remove(matches));
@@ -180,5 +171,123 @@ export class ItemQueue<T extends BatchItem> {
     this.length -= items.length;
     if (group.length === 0) this.#groups.delete(group.key);
     return items;
+  }
+}
+
+/** Steps on a logarithmic scale from a length to its double. */
+const STEPS_PER_OCTAVE = 12;
+/** Adjacent steps that may share a batch: half an octave. */
+const MAX_SPAN = 6;
+/** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
+const BASE_LENGTH = 16;
+
+/**
+ * The waiting items of one shape key, by length. The oldest item leads the next batch; items of similar lengths join, so
+ * that padding is small (length bucketing, as `bucket_by_sequence_length` of tf.data). The longest item of a batch is
+ * less than √2 times the shortest plus 7.
+ */
+class ShapeGroup<T extends BatchItem> {
+  readonly key: string;
+  /** Items in the order of their arrival, by the step of their length. */
+  readonly #buckets = new Map<number, Fifo<T>>();
+  length = 0;
+
+  constructor(key: string) {
+    this.key = key;
+  }
+
+  add(item: T): void {
+    let length = item.padded.size === 0 ? 0 : 1;
+    for (const size of item.padded.values()) length *= size;
+    const step = Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
+    const bucket = this.#buckets.get(step);
+    if (bucket !== undefined) bucket.push(item);
+    else {
+      const items = new Fifo<T>();
+      items.push(item);
+      this.#buckets.set(step, items);
+    }
+    this.length += 1;
+  }
+
+  get oldestReadyAtMs(): number {
+    return this.#buckets.get(this.#oldestStep())?.first?.readyAtMs ?? Infinity;
+  }
+
+  /**
+   * Takes the oldest item, then the items nearest in length.
+   * @param maxBytes limit for the padded inputs; a single item may have more
+   */
+  take(max: number, maxBytes: number): T[] {
+    const batch: T[] = [];
+    const padded = new PaddedBytes();
+    const first = this.#oldestStep();
+    let [least, most] = [first, first];
+    // At equal distance shorter lengths go first, because longer ones lengthen the whole batch.
+    for (let i = 1; i < 2 * MAX_SPAN; i++) {
+      const step = first + (i % 2 === 0 ? -(i >> 1) : i >> 1);
+      const items = this.#buckets.get(step);
+      if (items === undefined || Math.max(most, step) - Math.min(least, step) >= MAX_SPAN) continue;
+      [least, most] = [Math.min(least, step), Math.max(most, step)];
+      for (let item = items.first; item !== undefined; item = items.first) {
+        const isFull = batch.length >= max || (item.padded.size > 0 && !padded.join(item.tensors, maxBytes));
+        if (isFull) return batch;
+        items.shift();
+        batch.push(item);
+        this.length -= 1;
+      }
+      this.#buckets.delete(step);
+    }
+    return batch;
+  }
+
+  remove(matches: (item: T) => boolean): T[] {
+    const removed: T[] = [];
+    for (const [step, items] of this.#buckets) {
+      removed.push(...items.remove(matches));
+      if (items.length === 0) this.#buckets.delete(step);
+    }
+    this.length -= removed.length;
+    return removed;
+  }
+
+  #oldestStep(): number {
+    let [oldest, oldestMs] = [0, Infinity];
+    for (const [step, { first }] of this.#buckets) {
+      const readyAtMs = first?.readyAtMs ?? Infinity;
+      if (readyAtMs < oldestMs) [oldest, oldestMs] = [step, readyAtMs];
+    }
+    return oldest;
+  }
+}
+
+/** Counts the bytes of a batch's inputs, with each dimension padded to the largest size in the batch. */
+export class PaddedBytes {
+  #items = 0;
+  #itemBytes = 0;
+  /** The largest size so far of each dimension of each tensor. */
+  #sizes: readonly (readonly number[])[] = [];
+
+  /** Bytes of the padded batch. */
+  get bytes(): number {
+    return this.#items * this.#itemBytes;
+  }
+
+  /**
+   * Adds an item if it is the first, or if the padded batch then has at most `maxBytes`. @returns whether it was added
+   */
+  join(tensors: readonly Tensor[], maxBytes: number): boolean {
+    let bytes = 0;
+    const joined = tensors.map(({ shape, data }, i) => {
+      const known = this.#sizes[i];
+      const sizes = shape.map((size, dim) => Math.max(size, known?.[dim] ?? 0));
+      bytes += sizes.reduce((product, size) => product * size, data.BYTES_PER_ELEMENT);
+      return sizes;
+    });
+    if (this.#items > 0 && bytes * (this.#items + 1) > maxBytes) return false;
+    this.#sizes = joined;
+    this.#itemBytes = bytes;
+    this.#items += 1;
+    return true;
   }
 }

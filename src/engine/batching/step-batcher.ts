@@ -16,8 +16,8 @@ import { ItemQueue } from "./item-queue.ts";
 /** An item that joins a runner, or runs on it. */
 interface Running<T> {
   readonly item: T;
-  /** Most other items on all runners together while this item runs. */
-  readonly maxNeighbours: number;
+  /** Whether no item may join any runner while this item runs. */
+  readonly isAlone: boolean;
   readonly joinedAtMs: number;
   state: unknown;
   isNew: boolean;
@@ -35,7 +35,8 @@ interface Slot<T> {
 /**
  * A runner has at most `maxBatchSize` items. Waiting items join before each step, the oldest first.
  * - A step that fails runs again in halves, until the bad item fails alone.
- * - An item that lacks memory beside others begins again beside half as many. It fails only if it runs alone.
+ * - An item that lacks memory beside others lowers the number of places of a runner, and begins again when one is free.
+ *   It fails only if it runs alone.
  * - An item that may have crashed an engine process has all runners to itself.
  */
 export class StepBatcher<T extends BatchItem> implements Batching<T> {
@@ -45,11 +46,6 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
   readonly #slots: readonly Slot<T>[];
   readonly #queue: ItemQueue<T>;
   readonly #sizes: FittingSizes;
-  /**
-   * Count of items that joined before a waiting item that lacked memory. Each lowers the number of places by one, so
-   * that the waiting item joins in the end.
-   */
-  #overtaking = 0;
   #isPumpScheduled = false;
 
   constructor(options: BatchingOptions, listener: BatchListener<T>, steppers: readonly Stepper[]) {
@@ -134,30 +130,17 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
   /** The waiting items that join a runner before its next step, as many as it has room for. */
   #joiners({ running }: Slot<T>, most = Infinity): readonly Running<T>[] {
     const all = this.#all();
-    const places = Math.min(...all.map(({ maxNeighbours }) => maxNeighbours)) + 1 - all.length;
-    const free = Math.min(most, places, this.#sizes.of("", this.#clock.now()) - running.length);
-    const next = this.#queue.nextLimited;
-    const isAlone = next?.maxNeighbours === 0;
-    if (next === undefined || (isAlone && this.#listener.isHeard?.() === false)) return this.#take(free);
-    if (free > 0 && all.length <= next.maxNeighbours) {
-      this.#overtaking = 0;
-      return this.#joining(this.#queue.takeLimited()?.items ?? [], next.maxNeighbours);
+    if (all.some(({ isAlone }) => isAlone)) return [];
+    if (this.#queue.hasAlone && this.#listener.isHeard?.() !== false) {
+      return all.length > 0 ? [] : this.#joining(this.#queue.takeAlone(), true);
     }
-    if (isAlone) return [];
-    const left = this.#slots.length * this.#options.maxBatchSize - this.#overtaking - all.length;
-    // Each joining item takes a place, and lowers the number of places by one.
-    const overtaking = this.#take(Math.min(free, Math.ceil(left / 2)));
-    this.#overtaking += overtaking.length;
-    return overtaking;
+    const free = this.#sizes.of("", this.#clock.now()) - running.length;
+    return this.#joining(this.#queue.takeOldest(Math.min(most, free)), false);
   }
 
-  #take(most: number): readonly Running<T>[] {
-    return this.#joining(this.#queue.takeOldest(most), Infinity);
-  }
-
-  #joining(items: readonly T[], maxNeighbours: number): readonly Running<T>[] {
+  #joining(items: readonly T[], isAlone: boolean): readonly Running<T>[] {
     const joinedAtMs = this.#clock.now();
-    return items.map((item) => ({ item, maxNeighbours, joinedAtMs, state: undefined, isNew: true }));
+    return items.map((item) => ({ item, isAlone, joinedAtMs, state: undefined, isNew: true }));
   }
 
   async #begin(slot: Slot<T>, begun: readonly Running<T>[]): Promise<void> {
@@ -209,8 +192,8 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
       for (const each of group) this.#failed(slot, each, cause);
       return;
     }
-    if (hasCode(cause, "out_of_memory")) this.#shrinkBelow(group.length);
     const middle = group.length >> 1;
+    if (hasCode(cause, "out_of_memory")) this.#limit(middle);
     for (const half of [group.slice(0, middle), group.slice(middle)]) {
       // Items of clients that have left run no more steps. `#removeCanceled` removes them.
       const needed = half.filter((each) => this.#isNeeded(each));
@@ -221,10 +204,12 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
   #failed(slot: Slot<T>, each: Running<T>, cause: unknown): void {
     leave(slot, each);
     free(slot);
-    const { item, maxNeighbours } = each;
-    const neighbours = this.#all().length;
-    if (hasCode(cause, "out_of_memory") && neighbours > 0 && this.#isNeeded(each)) {
-      this.#queue.addLimited([item], Math.min(maxNeighbours, neighbours) >> 1);
+    const { item } = each;
+    if (hasCode(cause, "out_of_memory") && this.#all().length > 0 && this.#isNeeded(each)) {
+      if (slot.running.length > 0) {
+        this.#limit(slot.running.length);
+        this.#queue.add(item);
+      } else this.#queue.addAlone([item]);
       return;
     }
     this.#listener.failed(item, runError(cause));
@@ -247,9 +232,9 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
     return this.#slots.flatMap(({ running }) => running);
   }
 
-  #shrinkBelow(size: number): void {
-    const most = this.#sizes.tooLarge("", size, this.#clock.now());
-    if (most !== undefined) this.#listener.shrunk?.(most);
+  /** Lowers the number of places of each runner. */
+  #limit(most: number): void {
+    if (this.#sizes.limit("", most, this.#clock.now())) this.#listener.shrunk?.(most);
   }
 
   #observe({ sinceMs }: Slot<T>, group: readonly Running<T>[]): void {

@@ -166,12 +166,11 @@ export class EngineServer {
     const { words } = memory;
     const [kind = 0, number = 0, lane = 0] = [words[at / 4 + 1], words[at / 4 + 2], words[at / 4 + 3]];
     try {
-      const { tensors, key, padded, length } = this.#itemFrames.read(memory, at, front.shared);
+      const { tensors, key, padded } = this.#itemFrames.read(memory, at, front.shared);
       const item: RemoteItem = {
         tensors,
         key: (kind & IS_SEPARATE) === 0 ? key : separateKey(key),
         padded,
-        length,
         front,
         number,
         lane,

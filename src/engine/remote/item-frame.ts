@@ -114,8 +114,8 @@ export class ItemFrames {
       tensors.push({ dtype: plan.dtype, shape, data });
       offset += aligned(data.byteLength);
     }
-    const { key, padded, length } = sizes === undefined ? fixedKey : shapeKey(sizes);
-    return { tensors, key, padded, length };
+    const { key, padded } = sizes === undefined ? fixedKey : shapeKey(sizes);
+    return { tensors, key, padded };
   }
 }
 
