@@ -47,6 +47,33 @@ test("a PNG has the pixels that were written", async () => {
   );
 });
 
+test("a PNG of one channel is grey, and of two channels grey and alpha, each of 8 bits", async () => {
+  const pictures = fc.record({
+    width: fc.integer({ min: 1, max: 40 }),
+    height: fc.integer({ min: 1, max: 9 }),
+    channels: fc.constantFrom(1, 2),
+    layout: fc.constantFrom("hwc", "chw"),
+    // Steep and flat pictures get different filters of rows.
+    step: fc.integer({ min: 0, max: 255 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(pictures, async ({ width, height, channels, layout, step }) => {
+      const count = width * height;
+      const data = Uint8Array.from({ length: count * channels }, (_, i) => i * step + ((i * i) >> 3));
+      const image = await Image.fromPixels({ data, width, height, channels, layout });
+      // The bit depth and the colour type in the header of the file.
+      expect([...image.bytes.subarray(24, 26)]).toEqual([8, channels === 1 ? 0 : 4]);
+      const value = (i: number, channel: number) =>
+        data[layout === "hwc" ? i * channels + channel : channel * count + i] ?? 0;
+      const expected = Array.from({ length: count }, (_, i) => {
+        const grey = value(i, 0);
+        return [grey, grey, grey, channels === 1 ? 255 : value(i, 1)];
+      });
+      expect([...(await image.pixels({ channels: 4 })).data]).toEqual(expected.flat());
+    }),
+  );
+});
+
 test.each(["jpeg", "webp"] as const)("a %s has the size of the pixels that were written", async (format) => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 40 }), async (width, height) => {

@@ -16,6 +16,7 @@
 #include "gif.h"
 #include "jpeg.h"
 #include "resample.h"
+#include "scanlines.h"
 #include "stored_png.h"
 
 namespace pixels {
@@ -260,26 +261,41 @@ Napi::Value SizeOf(const Napi::CallbackInfo& info) {
   }
 }
 
-/**
- * toBitmap(pixels, file, picture) → Promise; fills `file`. The pixels are copied before this returns, because the
- * author's code may transfer their array while the task runs.
- */
-Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
+/** The picture of `toBitmap` and `toScanlines`: a copy, because the author's code may transfer its array meanwhile. */
+Picture picture_of(const Napi::CallbackInfo& info) {
   const auto pixels = info[0].As<Napi::Uint8Array>();
-  auto file = info[1].As<Napi::Uint8Array>();
   const auto given = info[2].As<Napi::Object>();
   Picture picture{
       .data = std::vector<uint8_t>(pixels.Data(), pixels.Data() + pixels.ByteLength()),
       .width = number(given, "width"),
       .height = number(given, "height"),
-      .channels = channels_of(given),
+      .channels = static_cast<int>(number(given, "channels")),
       .is_planar = flag(given, "isPlanar"),
       .is_opaque = flag(given, "isOpaque"),
   };
+  if (picture.channels < 1 || picture.channels > 4) throw Napi::RangeError::New(info.Env(), "channels must be 1 to 4");
   require_length(pixels, picture.width * picture.height * picture.channels);
+  return picture;
+}
+
+/** toBitmap(pixels, file, picture) → Promise; fills `file`. */
+Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
+  Picture picture = picture_of(info);
+  auto file = info[1].As<Napi::Uint8Array>();
   require_length(file, kBitmapHeader + picture.width * picture.height * 4);
   return Work::start(info, [picture = std::move(picture), to = file.Data()] {
     write_bitmap(picture, to);
+    return true;
+  });
+}
+
+/** toScanlines(pixels, scanlines, picture) → Promise; fills `scanlines`. */
+Napi::Value ToScanlines(const Napi::CallbackInfo& info) {
+  Picture picture = picture_of(info);
+  auto scanlines = info[1].As<Napi::Uint8Array>();
+  require_length(scanlines, picture.height * (1 + picture.width * picture.channels));
+  return Work::start(info, [picture = std::move(picture), to = scanlines.Data()] {
+    write_scanlines(picture, to);
     return true;
   });
 }
@@ -315,6 +331,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("toTensor", guarded<ToTensor>);
   add("sizeOf", guarded<SizeOf>);
   add("toBitmap", guarded<ToBitmap>);
+  add("toScanlines", guarded<ToScanlines>);
   return exports;
 }
 

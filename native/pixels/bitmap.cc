@@ -31,8 +31,8 @@ void write_bitmap(const Picture& picture, uint8_t* file) {
   const Strides strides(width, height, channels, is_planar);
   for (int64_t i = 0; i < pixels; ++i, to += 4) {
     const uint8_t* from = data.data() + i * strides.pixel;
-    for (int channel = 0; channel < 3; ++channel) to[channel] = from[channels == 1 ? 0 : channel * strides.channel];
-    to[3] = channels == 4 ? from[3 * strides.channel] : 255;
+    for (int channel = 0; channel < 3; ++channel) to[channel] = from[channels < 3 ? 0 : channel * strides.channel];
+    to[3] = channels % 2 == 0 ? from[(channels - 1) * strides.channel] : 255;
     if (!is_opaque || to[3] == 255) continue;
     for (int channel = 0; channel < 3; ++channel) to[channel] = over(to[channel], to[3], 255, false);
     to[3] = 255;

@@ -11,7 +11,7 @@ struct Picture {
   std::vector<uint8_t> data;
   int64_t width;
   int64_t height;
-  /** 1 (grey), 3 or 4 channels. */
+  /** 1 (grey), 2 (grey and alpha), 3 or 4 channels. */
   int channels;
   bool is_planar;
   /** Whether `write_bitmap` blends transparent pixels over white, because JPEG has no transparency. */

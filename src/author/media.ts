@@ -2,6 +2,7 @@
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
+import { greyPng, scanlineBytes } from "./grey-png.ts";
 import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
@@ -14,6 +15,7 @@ import {
   type encodings,
   type layouts,
   pixelOptions,
+  type rawChannelCounts,
   rawPixels,
 } from "./picture-options.ts";
 import { pictures } from "./picture-turns.ts";
@@ -73,7 +75,8 @@ export interface Pixels<Data = Uint8Array<ArrayBuffer>> extends Size {
 /** Pixels for `Image.fromPixels`. */
 export interface RawPixels extends Size {
   readonly data: Uint8Array | Uint8ClampedArray;
-  readonly channels: Channels;
+  /** 1: grey; 2: grey and alpha; 3: colour; 4: colour and alpha. A PNG has the same channels. */
+  readonly channels: (typeof rawChannelCounts)[number];
   /** Order of the values in `data`. Default: `hwc`. */
   readonly layout?: Layout;
 }
@@ -206,9 +209,16 @@ export class Image extends ModelFile {
     const { data, width, height, channels, layout } = pixels;
     const encode = async () => {
       const bitmap = { width, height, channels, isPlanar: layout === "chw", isOpaque: format === "jpeg" };
+      const { toBitmap, toScanlines } = await pixelsAddon();
+      const values = new Uint8Array(data.buffer, data.byteOffset, data.length);
+      if (format === "png" && (channels === 1 || channels === 2)) {
+        const grey = { width, height, channels };
+        const scanlines = uninitialized(scanlineBytes(grey));
+        await toScanlines(values, scanlines, bitmap);
+        return greyPng(grey, scanlines);
+      }
       const file = uninitialized(bitmapBytes(bitmap));
-      const { toBitmap } = await pixelsAddon();
-      await toBitmap(new Uint8Array(data.buffer, data.byteOffset, data.length), file, bitmap);
+      await toBitmap(values, file, bitmap);
       const pipeline = new Bun.Image(file);
       const encoders = {
         png: () => pipeline.png(),

@@ -5,6 +5,8 @@ import { filters } from "./pixels.ts";
 import { fits } from "./placement.ts";
 
 export const channelCounts = [1, 3, 4] as const;
+/** Numbers of channels for `Image.fromPixels`. */
+export const rawChannelCounts = [1, 2, 3, 4] as const;
 export const layouts = ["hwc", "chw"] as const;
 export const colourOrders = ["rgb", "bgr"] as const;
 export const encodings = ["png", "jpeg", "webp"] as const;
@@ -38,7 +40,7 @@ export const rawPixels = optionsOf({
   data: z.union([z.instanceof(Uint8Array), z.instanceof(Uint8ClampedArray)], "give a Uint8Array"),
   width: anything,
   height: anything,
-  channels: z.literal(channelCounts),
+  channels: z.literal(rawChannelCounts),
   layout: oneOf(layouts),
 });
 const quality = z.number("give a number").min(1, "give 1 to 100").max(100, "give 1 to 100");

@@ -67,6 +67,8 @@ interface PixelsAddon {
    * @param file gets the bitmap file; has `bitmapBytes` bytes
    */
   toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
+  /** Filters the rows of a picture with 1 or 2 channels for a PNG. The pixels are copied before the call returns. */
+  toScanlines(pixels: Uint8Array, scanlines: Uint8Array, bitmap: Bitmap): Promise<unknown>;
 }
 
 export function bitmapBytes({ width, height }: Bitmap): number {
@@ -99,5 +101,5 @@ async function load(): Promise<PixelsAddon> {
 function isPixelsAddon(value: unknown): value is PixelsAddon {
   if (typeof value !== "object" || value === null) return false;
   const members = new Map<string, unknown>(Object.entries(value));
-  return ["toTensor", "sizeOf", "toBitmap"].every((name) => typeof members.get(name) === "function");
+  return ["toTensor", "sizeOf", "toBitmap", "toScanlines"].every((name) => typeof members.get(name) === "function");
 }

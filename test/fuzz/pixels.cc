@@ -12,6 +12,7 @@
 #include "gif.h"
 #include "jpeg.h"
 #include "resample.h"
+#include "scanlines.h"
 #include "stored_png.h"
 #include "target.h"
 
@@ -110,13 +111,15 @@ void raw(Head& head, std::vector<uint8_t> rgba) {
 }
 
 void bitmap(Head& head, std::vector<uint8_t> data) {
-  constexpr int kChannels[] = {1, 3, 4};
   const int64_t width = head.number(0, 40);
   const int64_t height = head.number(0, 40);
-  const int channels = kChannels[head.number(0, 2)];
+  const int channels = static_cast<int>(head.number(1, 4));
   data.resize(width * height * channels);
   std::vector<uint8_t> file(pixels::kBitmapHeader + width * height * 4);
-  pixels::write_bitmap({data, width, height, channels, head.number(0, 1) == 1, head.number(0, 1) == 1}, file.data());
+  const pixels::Picture picture{data, width, height, channels, head.number(0, 1) == 1, head.number(0, 1) == 1};
+  pixels::write_bitmap(picture, file.data());
+  std::vector<uint8_t> scanlines(height * (1 + width * channels));
+  pixels::write_scanlines(picture, scanlines.data());
 }
 
 }  // namespace
