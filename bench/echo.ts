@@ -6,7 +6,7 @@ import { Hono } from "hono";
 import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
-import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { connected, readSamples } from "./networks.ts";

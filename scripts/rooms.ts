@@ -53,7 +53,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       code/bundle code/load code/package-manager executable/contents executable/executable executable/sources
       image/image image/layout image/platform image/program model-source registry/credentials registry/pull
-      registry/push registry/registry registry/remote-reference store/blobs store/manifest store/packaged-model
+      registry/push registry/registry registry/remote-reference store/manifest store/packaged-model
       store/reference store/store store/verification`,
     maxLines: 5240,
   },
@@ -85,8 +85,8 @@ const rooms: Readonly<Record<string, Room>> = {
   pipeline: {
     imports: "base author machine package engine pipeline/memory pipeline/inputs",
     doors: `
-      captured-console client difference drain-rate fetcher flow-credits golden hook-cell hooks inputs/bodies inputs/body
-      inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-size inputs/large-bodies
+      captured-console client difference drain-rate fetcher flow-credits golden hook-cell hooks inputs/body
+      inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder run-demo set-up spans`,
     maxLines: 5300,

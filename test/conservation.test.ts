@@ -11,7 +11,7 @@ import type { Runner } from "../src/engine/runner.ts";
 import { file, z } from "../src/index.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Fetcher } from "../src/pipeline/fetcher.ts";
-import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { ItemFlow } from "../src/pipeline/item-flow.ts";
 import type { ListItem } from "../src/pipeline/item-list.ts";

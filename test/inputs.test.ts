@@ -5,7 +5,7 @@ import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
-import { Bodies } from "../src/pipeline/inputs/bodies.ts";
+import { Bodies } from "../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../src/pipeline/inputs/input-decoder.ts";
 import { toArray } from "../src/pipeline/inputs/input-list.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";

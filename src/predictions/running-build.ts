@@ -1,7 +1,7 @@
 /** A build of a model that runs predictions in this process. */
 
 import type { Engine } from "../engine/engine.ts";
-import type { Bodies } from "../pipeline/inputs/bodies.ts";
+import type { Bodies } from "../pipeline/inputs/body.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import type { ModelVersion } from "./model-version.ts";

@@ -1,26 +1,20 @@
 /** Large bodies are parsed part by part: the inputs are the same, and other requests do not wait. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../../src/base/errors.ts";
 import { problemOf as problemFor } from "../../src/http/problem.ts";
-import { image, z } from "../../src/index.ts";
-import type { PackagedModel } from "../../src/package/store/packaged-model.ts";
-import { ModelStore } from "../../src/package/store/store.ts";
-import type { DecodedBody } from "../../src/pipeline/inputs/body.ts";
+import { z } from "../../src/index.ts";
+import { Bodies } from "../../src/pipeline/inputs/body.ts";
 import { InputDecoder } from "../../src/pipeline/inputs/input-decoder.ts";
-import { LazyInputs, toArray } from "../../src/pipeline/inputs/input-list.ts";
-import { MAX_COST } from "../../src/pipeline/inputs/json-size.ts";
-import { LargeBodies } from "../../src/pipeline/inputs/large-bodies.ts";
-import { checkParts, splitBody } from "../../src/pipeline/inputs/large-body.ts";
-import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
-import { clientOf } from "../helpers/cli.ts";
+import { toArray } from "../../src/pipeline/inputs/input-list.ts";
+import { MAX_COST } from "../../src/pipeline/inputs/json-text.ts";
+import { checkParts, LazyInputs } from "../../src/pipeline/inputs/large-body.ts";
 import { type PredictionBody, problemOf } from "../helpers/client.ts";
-import { failureOf } from "../helpers/failure.ts";
 import { fixture } from "../helpers/fixture.ts";
+import { loopTurns } from "../helpers/loop-turns.ts";
 import { modelText, writeModel } from "../helpers/model-text.ts";
-import { until } from "../helpers/running.ts";
-import { storeWith, type TestStore } from "../helpers/server.ts";
-import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
+import { storeWith } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 
 const anything = new InputDecoder(z.unknown());
 const MAX_INPUTS = 50;
@@ -34,14 +28,21 @@ const outcomeOf = (read: () => unknown) => {
   }
 };
 
+/** Checks a body to its end. @returns its parts */
+function partsOf(...body: Parameters<typeof checkParts>) {
+  const checking = checkParts(...body);
+  for (;;) {
+    const { done, value } = checking.next();
+    if (done === true) return value.parts;
+  }
+}
+
 /**
  * Reads a body in parts of 8 bytes, as large bodies are read in larger parts.
  */
 function readInParts(body: string, decoder: InputDecoder): unknown {
   const bytes = new TextEncoder().encode(body);
-  const split = splitBody(bytes, decoder, MAX_INPUTS, 8);
-  Array.from(checkParts(split, decoder));
-  return toArray(new LazyInputs(split, decoder));
+  return toArray(new LazyInputs(bytes, partsOf(bytes, decoder, { maxInputs: MAX_INPUTS, partBytes: 8 }), decoder));
 }
 
 const inOne = (body: string, decoder: InputDecoder) => decoder.body(body, MAX_INPUTS);
@@ -91,109 +92,18 @@ describe("a body that is parsed part by part", () => {
   });
 });
 
-describe("threads that validate large bodies", () => {
-  /** A model whose input schema never returns for x = -1 in a thread other than the main one. */
-  const text = modelText({
-    name: '"slow"',
-    input: "z.object({ x: z.number().refine((x) => { while (x === -1 && !Bun.isMainThread); return true; }) })",
-  });
-  const bodyOf = (x: number) => [new TextEncoder().encode(JSON.stringify([{ x }]))];
-  let store: TestStore;
-  let dir: TempDir;
-  let packaged: PackagedModel;
-
-  beforeAll(async () => {
-    dir = await tempDir();
-    store = await storeWith("lab", await writeModel(dir, text));
-    packaged = await new ModelStore(store.home).resolve("slow");
-  });
-  afterAll(async () => {
-    await store[Symbol.asyncDispose]();
-    await dir[Symbol.asyncDispose]();
-  });
-
-  const open = (
-    options: ConstructorParameters<typeof LargeBodies>[2],
-    schema: z.ZodType = z.object({ x: z.number() }),
-  ) => {
-    return new LargeBodies(packaged.bundle, new InputDecoder(schema), options);
-  };
-  const xOf = async (body: Promise<DecodedBody>) => toArray((await body).inputs);
-
-  test("validate other bodies beside a slow one", async () => {
-    using bodies = open({ maxThreads: 2, timeoutMs: 600_000 });
-    let hasEnded = false;
-    const slow = bodies
-      .read(bodyOf(-1), 10, () => {})
-      .finally(() => {
-        hasEnded = true;
-      });
-    slow.catch(() => {});
-    const others = [1, 2, 3, 4].map((x) => xOf(bodies.read(bodyOf(x), 10, () => {})));
-    expect(await Promise.all(others)).toEqual([1, 2, 3, 4].map((x) => [{ x }]));
-    expect(hasEnded).toBe(false);
-  });
-
-  test("are ended, and replaced, if a body takes too long", async () => {
-    using bodies = open({ maxThreads: 1, timeoutMs: 5000 });
-    const slow = failureOf(bodies.read(bodyOf(-1), 10, () => {}));
-    const next = xOf(bodies.read(bodyOf(1), 10, () => {}));
-    const error = await slow;
-    expect(`${error.code}: ${error.message}`).toBe(
-      "inputs_invalid: the inputs could not be checked within 6 s; send them in smaller requests",
-    );
-    expect(await next).toEqual([{ x: 1 }]);
-  });
-
-  test("get bodies one at a time if memory does not suffice for several", async () => {
-    const body = bodyOf(1);
-    const perBody = 11 * (body[0]?.length ?? 0);
-    for (const { maxBytes, begun } of [
-      { maxBytes: perBody, begun: 1 },
-      { maxBytes: 10 * perBody, begun: 2 },
-    ]) {
-      const memory = new MemoryAccount({ maxBytes });
-      using bodies = open({ maxThreads: 2, memory });
-      const reading = [xOf(bodies.read(bodyOf(1), 10, () => {})), xOf(bodies.read(bodyOf(1), 10, () => {}))];
-      expect(memory.parts.bodies).toBe(begun * perBody);
-      expect(await Promise.all(reading)).toEqual([[{ x: 1 }], [{ x: 1 }]]);
-      expect(memory.parts.bodies).toBe(0);
-    }
-  });
-
-  test("are charged more memory for lists whose elements zod validates", () => {
-    const of = (element: z.ZodType) => z.object({ x: z.number(), list: z.array(element).default([]) });
-    const refined = z.number().refine(() => true);
-    for (const element of [z.int().min(0), z.array(z.number()), z.string().max(9), image()]) {
-      expect(new InputDecoder(of(element)).hasCostlyLists).toBe(false);
-    }
-    for (const element of [refined, z.object({ a: z.number() }), z.array(refined), z.union([z.int(), z.string()])]) {
-      expect(new InputDecoder(of(element)).hasCostlyLists).toBe(true);
-    }
-    const body = bodyOf(1);
-    const bytes = body[0]?.length ?? 0;
-    const memory = new MemoryAccount();
-    using bodies = open({ maxThreads: 1, memory }, of(refined));
-    bodies.read(body, 10, () => {}).catch(() => {});
-    expect(memory.parts.bodies).toBe(30 * bytes);
-  });
-
-  test("report the stop of the server for every body", async () => {
-    const bodies = open({ maxThreads: 1 });
-    const reading = [-1, 1].map((x) => bodies.read(bodyOf(x), 10, () => {}));
-    bodies[Symbol.dispose]();
-    for (const end of await Promise.allSettled(reading)) {
-      expect(String(end.status === "rejected" && end.reason)).toContain("the server is stopping");
-    }
-  });
+test("other work runs while a large body is checked", async () => {
+  const bodies = new Bodies(new InputDecoder(z.array(z.number())));
+  const inputs = Array.from({ length: 20_000 }, (_, i) => [i, ...Array<number>(20).fill(0.5)]);
+  using turns = loopTurns();
+  const decoded = await bodies.decode([new TextEncoder().encode(JSON.stringify(inputs))], inputs.length, () => {});
+  expect(turns.count).toBeGreaterThan(4);
+  expect(toArray(decoded.inputs)).toEqual(inputs);
 });
 
 describe("an input of a large body", () => {
   const decoder = new InputDecoder(z.object({ list: z.array(z.unknown()) }));
-  const check = (body: string) => {
-    const split = splitBody(new TextEncoder().encode(body), decoder, 10);
-    return Array.from(checkParts(split, decoder)).length;
-  };
+  const check = (body: string) => partsOf(new TextEncoder().encode(body), decoder, { maxInputs: 10 }).length;
   const withValues = (count: number, value: string) => `{"list":[${Array(count).fill(value).join()}]}`;
 
   test.each([
@@ -224,13 +134,13 @@ async function peakOf(body: string): Promise<{ body: number; peak: number; messa
   const script = `
     import { z } from ${from("../../src/index.ts")};
     import { InputDecoder } from ${from("../../src/pipeline/inputs/input-decoder.ts")};
-    import { checkParts, splitBody } from ${from("../../src/pipeline/inputs/large-body.ts")};
+    import { checkParts } from ${from("../../src/pipeline/inputs/large-body.ts")};
     const decoder = new InputDecoder(z.object({ x: z.number(), numbers: z.array(z.number()).default([]) }));
     const bytes = new TextEncoder().encode(${body});
     Bun.gc(true);
     const before = process.resourceUsage().maxRSS;
     let message = "";
-    try { for (const _ of checkParts(splitBody(bytes, decoder, 1e7), decoder)); } catch (error) { message = error.message; }
+    try { for (const _ of checkParts(bytes, decoder, { maxInputs: 1e7 })); } catch (error) { message = error.message; }
     console.log(JSON.stringify({ body: bytes.length, peak: (process.resourceUsage().maxRSS - before) * 1024, message }));
   `;
   await using child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
@@ -274,28 +184,10 @@ test("a list of numbers takes memory for its values, not for an object each", as
 });
 
 describe.concurrent("a server", () => {
-  const waits = `if (!Bun.isMainThread) {
-    const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
-    writeFileSync(process.env.GATE + ".begun", "");
-    while (!existsSync(process.env.GATE ?? "")) Bun.sleepSync(1);
-  }`;
-  const elsewhere = 'if (!Bun.isMainThread) throw new Error("not on this thread");';
-
   const store = fixture(async () => {
     await using dirs = await tempDir();
-    const folders = [
-      modelText({ name: '"waits"', input: `z.object({ x: z.number().refine(() => { ${waits} return true; }) })` }),
-      modelText({
-        name: '"checks-on-main"',
-        input: `z.object({ x: z.number().refine((x) => { ${elsewhere} return x < 1e6; }) })`,
-      }),
-      modelText({
-        name: '"throws"',
-        input: `z.object({ x: z.number().refine((x) => { if (x < 0) throw new Error("x is too small"); return true; }) })`,
-      }),
-      `${elsewhere}\n${modelText({ name: '"loads-on-main"' })}`,
-    ].map((text, i) => writeModel(dirs, text, String(i)));
-    return await storeWith("lab", ...(await Promise.all(folders)));
+    const input = `z.object({ x: z.number().refine((x) => { if (x < 0) throw new Error("x is too small"); return true; }) })`;
+    return await storeWith("lab", await writeModel(dirs, modelText({ name: '"throws"', input })));
   });
 
   /** Adds white space between the inputs, which makes the body large. */
@@ -346,16 +238,6 @@ describe.concurrent("a server", () => {
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
   });
 
-  test.each(["checks-on-main", "loads-on-main"])(
-    "reads a large body of a model whose code needs the main thread (%s)",
-    async (name) => {
-      await using server = await store.serve(name, { batchSize: 64 });
-      const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
-      const { status, outputs } = (await response.json()) as PredictionBody;
-      expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
-    },
-  );
-
   test("refuses a large body if the schema's own code throws", async () => {
     await using server = await store.serve("throws");
     const problem = await server.client.refused(`[${spaced(xs(2000))},{"x":-1}]`);
@@ -363,23 +245,5 @@ describe.concurrent("a server", () => {
       status: 422,
       errors: [{ pointer: "/2000", detail: "the model failed to read this value" }],
     });
-  });
-
-  test("answers other requests while it reads a large body", async () => {
-    await using dir = await tempDir();
-    const gate = dir.join("gate");
-    await using server = store.start(["waits"], { GATE: gate });
-    const client = await clientOf(server);
-    let isAccepted = false;
-    const created = client.post(`[${spaced(xs(2000))}]`).finally(() => {
-      isAccepted = true;
-    });
-    // The thread creates this file when it begins to validate; then it waits for the gate.
-    await until(() => Bun.file(`${gate}.begun`).exists());
-    expect((await client.predict([{ x: 1 }])).outputs).toEqual([{ y: 3 }]);
-    expect(isAccepted).toBe(false);
-    await Bun.write(gate, "");
-    const { prediction_id } = (await (await created).json()) as PredictionBody;
-    expect((await client.end(prediction_id)).outputs?.map(({ y }) => y)).toEqual(right);
   });
 });

@@ -1,6 +1,5 @@
 /**
- * Limits the faults that zod reports for a value, because zod allocates an object for each fault. Also estimates the
- * memory that validation needs.
+ * Limits the faults that zod reports for a value, because zod allocates an object for each fault.
  */
 
 import * as z from "zod";
@@ -125,20 +124,6 @@ function movedBy(first: number, [index, ...rest]: readonly PropertyKey[] = []): 
 
 function isOfAnyText(schema: z.core.$ZodType): boolean {
   return schema instanceof z.core.$ZodString && !defOf(schema).checks?.length && !("format" in defOf(schema));
-}
-
-/**
- * Whether a list in the schema costs zod an object per element, as a list of objects does. Files, plain numbers,
- * strings and booleans cost none.
- */
-export function hasCostlyLists(schema: z.core.$ZodType): boolean {
-  for (const [, each] of schemasIn(schema)) {
-    if (!(each instanceof z.core.$ZodArray)) continue;
-    const { element } = defOf(each);
-    const isFile = element instanceof z.core.$ZodCodec;
-    if (!isFile && (element instanceof z.core.$ZodObject || plainCheck(element) === undefined)) return true;
-  }
-  return false;
 }
 
 /** Whether a schema contains itself, and so accepts values nested to any depth. */

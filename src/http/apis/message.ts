@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { HELD_PER_BYTE, valueBytes } from "../../pipeline/inputs/body.ts";
 import { parseJson, utf8 } from "../../pipeline/inputs/input-decoder.ts";
-import { COST_RULE, MAX_COST, sizeOfJson } from "../../pipeline/inputs/json-size.ts";
+import { COST_RULE, MAX_COST, sizeOfJson } from "../../pipeline/inputs/json-text.ts";
 import { inTurn, TURN_BYTES } from "../../pipeline/inputs/loop-turns.ts";
 import { type Charge, memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";

@@ -7,7 +7,6 @@ import type { CommandLineContents, Contents } from "./contents.ts";
  * entry module of this name for each.
  */
 const workers = {
-  "large-body-worker.ts": "pipeline/inputs/large-body-worker.ts",
   "sqlite-worker.ts": "predictions/sqlite/sqlite-worker.ts",
 } as const;
 

@@ -1,16 +1,17 @@
-/** The body of a request before and after it is decoded, and the memory that it needs. */
-import type { InputList } from "./input-list.ts";
-import type { JsonSize } from "./json-size.ts";
+/** The body of a request, and its decoding into inputs. */
+import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
+import { type InputList, ReadyInputs } from "./input-list.ts";
+import { type JsonSize, sizeOfJson } from "./json-text.ts";
+import { checkParts, LazyInputs } from "./large-body.ts";
+import { inTurn, TURN_BYTES } from "./loop-turns.ts";
 
-/**
- * Larger bodies are checked on a worker thread, since parsing them at once would block the event loop for milliseconds.
- */
+/** Larger bodies are parsed in parts, since parsing them at once would block the event loop for milliseconds. */
 export const LARGE_BYTES = 256 * 1024;
 
 /** Bytes of memory to count for each byte of a body: the body itself, and about two bytes of decoded inputs. */
 export const HELD_PER_BYTE = 3;
 
-/** A JSON list of inputs, as text or as received chunks. Decoding may transfer the chunks' memory to another thread. */
+/** A JSON list of inputs, as text or as received chunks. Decoding may transfer the memory of the chunks. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
 export interface DecodedBody {
@@ -20,9 +21,68 @@ export interface DecodedBody {
 }
 
 /** Counts memory before it is used. @throws SconceError `queue_full` if there is none */
-export type Take = (bytes: number) => void;
+type Take = (bytes: number) => void;
 
 /** Memory of parsed values that the charge of a body does not include. */
 export function valueBytes({ bytes }: Pick<JsonSize, "bytes">, length: number): number {
   return Math.max(0, bytes - (HELD_PER_BYTE - 1) * length);
+}
+
+/** Decodes the bodies of requests for one model. */
+export class Bodies {
+  readonly #decoder: InputDecoder;
+
+  constructor(decoder: InputDecoder) {
+    this.#decoder = decoder;
+  }
+
+  /**
+   * Decodes a body. Returns no promise for a small body, because a promise would delay small predictions.
+   * @param take counts the memory of parsed values beyond `HELD_PER_BYTE`
+   * @throws SconceError `body_invalid` or `inputs_invalid`; the error of `take`
+   */
+  decode(body: Body | InputValues, maxInputs: number, take: Take): DecodedBody | Promise<DecodedBody> {
+    if (typeof body === "string") {
+      if (body.length > TURN_BYTES) return this.#inTurn(new TextEncoder().encode(body), maxInputs, take);
+      return { inputs: new ReadyInputs(this.#decoder.body(body, maxInputs)), body };
+    }
+    if ("count" in body) {
+      return inTurn(() => {
+        const inputs = new ReadyInputs(this.#decoder.values(body, maxInputs));
+        return { inputs, body: () => JSON.stringify(body.values()) };
+      });
+    }
+    const length = body.reduce((sum, chunk) => sum + chunk.length, 0);
+    if (length > LARGE_BYTES) return this.#inParts(body, length, { maxInputs, take });
+    return this.#inTurn(Bun.concatArrayBuffers([...body], Infinity, true), maxInputs, take);
+  }
+
+  #inTurn(bytes: Uint8Array, maxInputs: number, take: Take): Promise<DecodedBody> {
+    return inTurn(() => {
+      take(valueBytes(sizeOfJson(bytes), bytes.length));
+      const text = utf8(bytes);
+      return { inputs: new ReadyInputs(this.#decoder.body(text, maxInputs)), body: text };
+    });
+  }
+
+  /** Joins and checks a large body in many turns of the event loop. The inputs are parsed again when they are read. */
+  async #inParts(
+    chunks: readonly Uint8Array<ArrayBuffer>[],
+    length: number,
+    { maxInputs, take }: { readonly maxInputs: number; readonly take: Take },
+  ): Promise<DecodedBody> {
+    const bytes = new Uint8Array(length);
+    let at = 0;
+    for (const chunk of chunks) {
+      await inTurn(() => bytes.set(chunk, at));
+      at += chunk.length;
+    }
+    const checking = checkParts(bytes, this.#decoder, { maxInputs });
+    for (;;) {
+      const { done, value } = await inTurn(() => checking.next());
+      if (done !== true) continue;
+      take(valueBytes({ bytes: value.mostBytes }, length));
+      return { inputs: new LazyInputs(bytes, value.parts, this.#decoder), body: bytes };
+    }
+  }
 }

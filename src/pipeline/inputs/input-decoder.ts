@@ -7,7 +7,7 @@ import { codedError, type Fault, MODEL_FAILED, oneLine, SconceError } from "../.
 import { pointerTo } from "../../base/json.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
-import { hasCostlyLists, isRecursive, limitFaults } from "../../base/schemas/fault-limit.ts";
+import { isRecursive, limitFaults } from "../../base/schemas/fault-limit.ts";
 import type { SchemaNode } from "../../base/schemas/json-schema.ts";
 import { type PlainCheck, plainCheck } from "../../base/schemas/plain-check.ts";
 import { withoutUnions } from "../../base/schemas/zod-issues.ts";
@@ -28,23 +28,17 @@ export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
   readonly #isRecursive: boolean;
-  readonly #isWorker: boolean;
-  readonly hasCostlyLists: boolean;
   #expected: SchemaNode | undefined;
 
   /**
    * Prepares the validation.
    * @param input the schema of one input. The constructor changes it to stop after `MAX_FAULTS` faults.
-   * @param options.isWorker throws errors of the schema's code again: it may fail only because it runs on a second
-   * thread
    */
-  constructor(input: z.ZodType, { isWorker = false }: { readonly isWorker?: boolean } = {}) {
-    this.#isWorker = isWorker;
+  constructor(input: z.ZodType) {
     limitFaults(input, MAX_FAULTS);
     this.#isRecursive = isRecursive(input);
     this.#input = input;
     this.#isPlain = plainCheck(input);
-    this.hasCostlyLists = hasCostlyLists(input);
   }
 
   get expected(): SchemaNode {
@@ -111,7 +105,6 @@ export class InputDecoder {
       return this.#input.safeParse(input);
     } catch (error) {
       if (isStackOverflow(error)) throw tooDeep();
-      if (this.#isWorker) throw error;
       return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
     }
   }

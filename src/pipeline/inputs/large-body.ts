@@ -1,5 +1,5 @@
-/** Checks a large body in parts, so that its parsed values are never all in memory. */
-import type { SconceError } from "../../base/errors.ts";
+/** Checks a large body part by part, and parses the inputs of a part when the first of them is needed: the values of all parts are never in memory together. */
+import { SconceError } from "../../base/errors.ts";
 import {
   bodyInvalid,
   Faults,
@@ -10,8 +10,8 @@ import {
   refuseTooMany,
   utf8,
 } from "./input-decoder.ts";
-import { COST_RULE, MAX_COST, sizeOfJson } from "./json-size.ts";
-import { type ListScan, scanList } from "./json-text.ts";
+import type { InputList } from "./input-list.ts";
+import { COST_RULE, type ListPart, MAX_COST, partsOfList, sizeOfJson } from "./json-text.ts";
 
 /** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
@@ -21,60 +21,53 @@ const MAX_INPUT_BYTES = 36 * 2 ** 20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. */
 const MAX_WHOLE_BYTES = 2 ** 20;
 
-/** A body whose list was split. */
-export interface SplitBody {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly scan: ListScan;
-}
-
-/**
- * Splits the list of a body into parts.
- * @throws SconceError `body_invalid` or `inputs_invalid` if the body is no list, or has too many inputs
- */
-export function splitBody(
-  bytes: Uint8Array<ArrayBuffer>,
-  decoder: InputDecoder,
-  maxInputs: number,
-  partBytes = PART_BYTES,
-): SplitBody {
-  const scan = scanList(bytes, partBytes);
-  if (scan === undefined) throw notSplit(bytes, decoder, maxInputs);
-  refuseTooMany(scan.count, maxInputs);
-  return { bytes, scan };
+interface Checked {
+  readonly parts: readonly ListPart[];
+  /** Memory of the parsed values of the costliest part, in bytes. */
+  readonly mostBytes: number;
 }
 
 /**
  * Checks a body. Each part is parsed, validated and dropped. Yields after each part.
- * @returns memory of the parsed values of the costliest part, in bytes
- * @throws SconceError `body_invalid` or `inputs_invalid`, as for a small body; errors of the author's code in the schema
+ * @throws SconceError `body_invalid` or `inputs_invalid`, as for a small body
  */
-export function* checkParts({ bytes, scan }: SplitBody, decoder: InputDecoder): Generator<void, number> {
+export function* checkParts(
+  bytes: Uint8Array<ArrayBuffer>,
+  decoder: InputDecoder,
+  { maxInputs, partBytes = PART_BYTES }: { readonly maxInputs: number; readonly partBytes?: number },
+): Generator<void, Checked> {
   const faults = new Faults();
-  let mostBytes = 0;
-  for (let part = 0; part < partCount(scan) && !faults.isFull; part++) {
-    const { first, count } = partRange(scan, part);
-    const text = partText(bytes, scan, part);
-    const size = sizeOfJson(text);
-    // Only the last element of a part can be large.
-    if (text.length > MAX_INPUT_BYTES) throw tooLong(first + count - 1);
-    if (size.cost > MAX_COST) throw tooCostly(first + count - 1);
-    const elements = parsePart(bytes, scan, part);
-    decoder.list(elements, first, faults);
-    mostBytes = Math.max(mostBytes, size.bytes);
+  const parts: ListPart[] = [];
+  let [count, mostBytes] = [0, 0];
+  const scan = partsOfList(bytes, partBytes);
+  let step = scan.next();
+  for (; !step.done; step = scan.next()) {
+    if (step.value !== undefined) {
+      const part = step.value;
+      parts.push(part);
+      count += part.count;
+      if (count <= maxInputs && !faults.isFull) {
+        checkSize(part);
+        mostBytes = Math.max(mostBytes, part.bytes);
+        decoder.list(parsePart(bytes, part), part.first, faults);
+      }
+    }
     yield;
   }
+  if (!step.value) throw notSplit(bytes, decoder, maxInputs);
+  refuseTooMany(count, maxInputs);
   faults.throwIfAny();
-  return mostBytes;
+  return { parts, mostBytes };
 }
 
-function tooLong(index: number): SconceError {
-  const detail = `an input may have at most ${MAX_INPUT_BYTES} bytes of JSON; send a file by its URL`;
-  return inputsInvalid([{ pointer: `/${index}`, detail }]);
-}
-
-function tooCostly(index: number): SconceError {
-  const detail = `an input may have at most ${MAX_COST} values (${COST_RULE}); send large arrays as the base64 of their bytes, or a file by its URL`;
-  return inputsInvalid([{ pointer: `/${index}`, detail }]);
+/** Refuses a part whose last element is too large: only the last element can be. @throws SconceError `inputs_invalid` */
+function checkSize({ first, count, begin, end, cost }: ListPart): void {
+  let detail: string | undefined;
+  if (end - begin > MAX_INPUT_BYTES)
+    detail = `an input may have at most ${MAX_INPUT_BYTES} bytes of JSON; send a file by its URL`;
+  else if (cost > MAX_COST)
+    detail = `an input may have at most ${MAX_COST} values (${COST_RULE}); send large arrays as the base64 of their bytes, or a file by its URL`;
+  if (detail !== undefined) throw inputsInvalid([{ pointer: `/${first + count - 1}`, detail }]);
 }
 
 /** The error of a body that is not a list of inputs. Parses a body that is small enough, for the parser's message. */
@@ -85,27 +78,55 @@ function notSplit(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): 
   return notAList(first === "{" ? "an object" : `text that begins with ${JSON.stringify(first)}`);
 }
 
-export function partCount({ parts }: ListScan): number {
-  return parts.length / 2 - 1;
-}
-
-/** Index in the body of a part's first element, and number of the part's elements. */
-export function partRange({ parts }: ListScan, part: number): { readonly first: number; readonly count: number } {
-  const [first = 0, next = 0] = [parts[2 * part], parts[2 * part + 2]];
-  return { first, count: next - first };
-}
-
 /** @returns the elements of a part @throws SconceError `body_invalid` */
-export function parsePart(bytes: Uint8Array, scan: ListScan, part: number): unknown[] {
-  const { count } = partRange(scan, part);
-  const text = utf8(partText(bytes, scan, part));
+function parsePart(bytes: Uint8Array, part: ListPart): unknown[] {
+  const { count } = part;
+  const text = utf8(bytes.subarray(part.begin, part.end));
   // Parses one element without brackets, because adding brackets would copy the text.
   const elements = count === 1 ? [parseJson(text)] : parseJson(`[${text}]`);
   if (!Array.isArray(elements) || elements.length !== count) throw bodyInvalid("the body is not JSON");
   return elements;
 }
 
-function partText(bytes: Uint8Array, { parts }: ListScan, part: number): Uint8Array {
-  const [begin = 0, next = 0] = [parts[2 * part + 1], parts[2 * part + 3]];
-  return bytes.subarray(begin, next - 1);
+/** The inputs of a large body. `get` decodes a part at a time. */
+export class LazyInputs implements InputList {
+  readonly length: number;
+  readonly #bytes: Uint8Array;
+  readonly #parts: readonly ListPart[];
+  readonly #decoder: InputDecoder;
+  readonly #inputs: unknown[];
+  #nextPart = 0;
+  #decodedInputs = 0;
+
+  /** @param parts must have passed `checkParts` */
+  constructor(bytes: Uint8Array, parts: readonly ListPart[], decoder: InputDecoder) {
+    this.length = parts.reduce((sum, { count }) => sum + count, 0);
+    this.#bytes = bytes;
+    this.#parts = parts;
+    this.#decoder = decoder;
+    this.#inputs = new Array<unknown>(this.length);
+  }
+
+  get(index: number): unknown {
+    for (let part = this.#parts[this.#nextPart]; part && index >= this.#decodedInputs; ) {
+      this.#decode(part);
+      part = this.#parts[++this.#nextPart];
+    }
+    return this.#inputs[index];
+  }
+
+  drop(index: number): void {
+    this.#inputs[index] = undefined;
+  }
+
+  #decode(part: ListPart): void {
+    const { first, count } = part;
+    this.#decodedInputs = first + count;
+    const inputs = this.#decoder.list(parsePart(this.#bytes, part), first, new Faults());
+    // A schema may refuse an input that it accepted before, for example if it compares with the current time.
+    if (inputs.length !== count) {
+      throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
+    }
+    for (let i = 0; i < count; i++) this.#inputs[first + i] = inputs[i];
+  }
 }

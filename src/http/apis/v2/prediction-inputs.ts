@@ -4,7 +4,7 @@ import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from ".
 import { parsedJson } from "../../../base/json.ts";
 import { HELD_PER_BYTE, LARGE_BYTES } from "../../../pipeline/inputs/body.ts";
 import { checkDepth, type InputValues } from "../../../pipeline/inputs/input-decoder.ts";
-import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-size.ts";
+import { MAX_COST, sizeOfJson } from "../../../pipeline/inputs/json-text.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge } from "../../body-reader.ts";
 import { tooManyValues } from "../message.ts";
 import { elementsIn } from "./byte-elements.ts";
