@@ -44,7 +44,7 @@ describe("a schema", () => {
     expect(await read(tree, body)).toMatchObject({ bytes: body.length });
   });
 
-  test.each([2001, 10_000, 200_000])("that refers to itself refuses %d levels", async (levels) => {
+  test.each([2001, 10_000])("that refers to itself refuses %d levels", async (levels) => {
     const body = `[${'{"child":'.repeat(levels)}{}${"}".repeat(levels)}]`;
     const problem = await refused(tree, body);
     expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });

@@ -1,7 +1,6 @@
 /** Outputs in parts: event streams carry the parts as the model yields them. */
 import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/http/event-stream.ts";
-import { LargeAnswers } from "../src/http/large-answers.ts";
 import { families } from "../src/http/record-json.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { OutputMemory } from "../src/predictions/output-memory.ts";
@@ -108,8 +107,7 @@ test("slow readers share the parts in memory, get every part even after the end,
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
-    const large = new LargeAnswers(memory);
-    const stream = new EventStream({ family, large, memory, onPredictionEnd() {}, onStreamEnd() {} });
+    const stream = new EventStream({ family, memory, onPredictionEnd() {}, onStreamEnd() {} });
     const watched = {
       record: live.record,
       outputs: [],

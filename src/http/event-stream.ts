@@ -1,13 +1,13 @@
 /** Sends a prediction as server-sent events. Each event is made when the client reads it, so a slow client causes no queue of events. */
+import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import { LargeText, type Text } from "../predictions/large-text.ts";
+import { LargeText, type Text, textsOf } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Watched } from "../predictions/watched.ts";
-import { eventData, eventDataOf } from "./event-data.ts";
-import type { LargeAnswers } from "./large-answers.ts";
-import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson, recordPath } from "./record-json.ts";
+import { turnToSend } from "./large-answers.ts";
+import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson } from "./record-json.ts";
 
 /** The id of the last event. An EventSource that reconnects with this Last-Event-ID gets 204, and then stops reconnecting. */
 export const END_ID = "end";
@@ -19,7 +19,6 @@ const KEEP_ALIVE_MS = 15_000;
 export interface EventStreamOptions {
   readonly family: Family;
   readonly lastEventId?: string | null;
-  readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
   readonly isLoading?: (() => boolean) | undefined;
@@ -33,11 +32,7 @@ interface NextEvent {
   readonly name: "part" | "output" | "completed";
   /** Marks the event as sent. Event ids list the sent events, so that a client that reconnects gets each event once. */
   readonly sent?: () => void;
-  /** A path that identifies the JSON text. Clients that read the same large text share one copy in memory. */
-  readonly path: string;
-  /** Approximate length of the JSON text in characters. */
-  readonly length: number;
-  readonly json: () => LargeText;
+  readonly json: LargeText;
 }
 
 export class EventStream {
@@ -56,9 +51,9 @@ export class EventStream {
   #hasLeft = false;
   #wake: (() => void) | undefined;
   #watched: Watched | undefined;
-  /** Holds the text of a large ended prediction in memory until the client has read it. */
-  readonly #held = new DisposableStack();
-  #hasEnded = false;
+  #ended: EndedRecord | undefined;
+  /** The memory of a large ended prediction, until the client has read it. */
+  #charge: Charge | undefined;
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
@@ -74,7 +69,7 @@ export class EventStream {
   readonly changed = (): void => {
     this.#isChanged = true;
     const record = this.#watched?.record;
-    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#predictionEnded(record);
+    if (record !== undefined && hasEnded(record) && this.#ended === undefined) this.#predictionEnded(record);
     this.#wake?.();
   };
 
@@ -88,7 +83,7 @@ export class EventStream {
       if (isEnded) return;
       isEnded = true;
       this.#watched = undefined;
-      this.#held.dispose();
+      this.#charge?.[Symbol.dispose]();
       watched[Symbol.dispose]();
       this.#options.onStreamEnd(this.#hasLeft);
     };
@@ -98,7 +93,7 @@ export class EventStream {
         if (done) end();
         if (this.#hasLeft) return;
         if (done) controller.close();
-        else controller.enqueue(typeof value === "string" ? this.#encoder.encode(value) : value);
+        else controller.enqueue(this.#encoder.encode(value));
       } catch (error) {
         end();
         throw error;
@@ -113,8 +108,8 @@ export class EventStream {
     return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
   }
 
-  async *#events(watched: Watched): AsyncGenerator<string | Uint8Array, undefined> {
-    const { large, memory } = this.#options;
+  async *#events(watched: Watched): AsyncGenerator<string, undefined> {
+    const { memory } = this.#options;
     yield `retry: ${RETRY_MS}\n\n`;
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
     if (watched.record !== undefined && !hasEnded(watched.record) && this.#options.isLoading?.()) {
@@ -123,7 +118,7 @@ export class EventStream {
     let ended: readonly (Text | undefined)[] | undefined;
     while (!this.#hasLeft) {
       this.#isChanged = false;
-      const { record } = watched;
+      const record = this.#ended ?? watched.record;
       if (record === undefined) return;
       if (record.logs.length > this.#sentLogs) {
         yield this.#log(record);
@@ -131,10 +126,10 @@ export class EventStream {
       }
       // outputsOf() is empty for a large ended prediction: the event `completed` alone sends its outputs.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
-      const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
+      const next = this.#nextPart(watched) ?? this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
         yield* this.#pause();
-      } else if (next.length >= LARGE_ANSWER_LENGTH && !large.hasRoomFor(next.path, next.length)) {
+      } else if (isLarge(next) && this.#charge === undefined && !memory.hasRoom("answers", next.json.length)) {
         memory.onceRoom(this.changed);
         yield* this.#pause();
       } else {
@@ -147,11 +142,10 @@ export class EventStream {
   }
 
   #predictionEnded(record: EndedRecord): void {
-    const { large, family, onPredictionEnd } = this.#options;
-    this.#hasEnded = true;
-    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) {
-      this.#held.use(large.hold(recordPath(family, record.id), () => largeRecord(record, family)));
-    }
+    const { memory, onPredictionEnd } = this.#options;
+    const { length } = record.outcome.members;
+    this.#ended = record;
+    if (length >= LARGE_ANSWER_LENGTH) this.#charge = memory.add("answers", length);
     onPredictionEnd();
   }
 
@@ -168,7 +162,7 @@ export class EventStream {
   }
 
   /** The event of the next part to send; undefined if none is left. Parts precede their output: parts of an output that was sent are skipped. */
-  #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
+  #nextPart({ parts }: Watched): NextEvent | undefined {
     if (parts === undefined) return undefined;
     if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
     const sent = this.#parts;
@@ -179,41 +173,37 @@ export class EventStream {
       return undefined;
     }
     const { index, sequence, text } = part;
-    const json = () => new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]);
     return {
       name: "part",
       sent: () => {
         sent.position = position + 1;
       },
-      path: `${recordPath(this.#options.family, record.id)}/parts/${parts.name}.${position}`,
-      length: text.length,
-      json,
+      json: new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]),
     };
   }
 
   #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
-    const { family } = this.#options;
-    const path = recordPath(family, record.id);
     const index = this.#sent.next(outputs);
     if (index !== undefined) {
-      const text = outputs[index] ?? "";
-      const json = () => new LargeText([`{"index":${index},"output":`, text, "}"]);
-      const sent = () => this.#sent.add(index);
-      return { name: "output", sent, path: `${path}/events/${index}`, length: text.length, json };
+      const json = new LargeText([`{"index":${index},"output":`, outputs[index] ?? "", "}"]);
+      return { name: "output", sent: () => this.#sent.add(index), json };
     }
-    if (!hasEnded(record)) return undefined;
-    const { length } = record.outcome.members;
-    return { name: "completed", path, length, json: () => largeRecord(record, family) };
+    return hasEnded(record) ? { name: "completed", json: largeRecord(record, this.#options.family) } : undefined;
   }
 
-  async *#send({ name, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
+  async *#send(event: NextEvent): AsyncGenerator<string> {
+    const { name, json } = event;
     const id = name === "completed" ? END_ID : this.#id();
-    if (length < LARGE_ANSWER_LENGTH) {
-      yield this.#event(name, String(json()), id);
+    if (!isLarge(event)) {
+      yield this.#event(name, String(json), id);
       return;
     }
+    using _charge = this.#charge === undefined ? this.#options.memory.add("answers", json.length) : undefined;
     yield `event: ${name}\ndata: `;
-    yield* eventDataOf(this.#options.large.stream(path, json));
+    for (const piece of textsOf(json)) {
+      await turnToSend();
+      yield eventData(piece);
+    }
     yield `\nid: ${id}\n\n`;
   }
 
@@ -239,6 +229,21 @@ export class EventStream {
     this.#wake = undefined;
     if (!isChanged) yield ":\n\n";
   }
+}
+
+function isLarge({ json }: NextEvent): boolean {
+  return json.length >= LARGE_ANSWER_LENGTH;
+}
+
+/**
+ * Escapes JSON for the data of an event. JSON may hold U+0085, U+2028 and U+2029 as they are. Some clients, such as `iter_lines` of Python's HTTP
+ * libraries, end a line at these characters, and would cut the event there.
+ */
+function eventData(json: string): string {
+  return json.replace(
+    /[\u0085\u2028\u2029]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** The last position up to `end` that does not split a surrogate pair. */

@@ -6,17 +6,17 @@ import { type DecodedData, decodeDataUrl, isDataUrl } from "../../author/data-ur
 import { messageOf } from "../../base/errors.ts";
 import { isObject } from "../../base/json.ts";
 import { memoryFull } from "../../pipeline/memory/charge.ts";
+import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import { hasEnded } from "../../predictions/record.ts";
+import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import type { Watched } from "../../predictions/watched.ts";
-import { LargeAnswers } from "../large-answers.ts";
+import { streamOf } from "../large-answers.ts";
 import { type Operation, text } from "../openapi/operation.ts";
 import { idOf, modelHeader } from "../openapi/prediction-operations.ts";
-import { type OutputFile, OutputFileCache } from "../output-file-cache.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
-import { type Family, families, LARGE_ANSWER_LENGTH, recordPath } from "../record-json.ts";
-import { contextOf, modelOf, perModel, urlOf } from "../request.ts";
+import { type Family, families, LARGE_ANSWER_LENGTH } from "../record-json.ts";
+import { contextOf, modelOf, urlOf } from "../request.ts";
 import type { Route } from "../route.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
@@ -34,30 +34,21 @@ const fileHeaders = {
 
 /** The routes of the files in outputs and in demo outputs. */
 export function outputFileRoutes({ siblings, memory }: Pick<PredictionRoutes, "siblings" | "memory">): Route[] {
-  const filesOf = perModel(() => ({ cache: new OutputFileCache(memory), large: new LargeAnswers(memory) }));
   const file = async (c: Context, family: Family, list: List) => {
     const { raw } = c.req;
     const context = contextOf(c);
     const id = context.ownId(c.req.param(family.idName) ?? "");
     const forwarded = await siblings?.forward(id, raw, context);
     if (forwarded !== undefined) return forwarded;
-    const { cache, large } = filesOf(c);
     using watched = await modelOf(c).predictions.watch(family.kind, id, () => {});
     const record = watched?.record;
     if (watched === undefined || record === undefined) throw unknownPrediction();
     context.model = record.model;
-    const index = c.req.param("index") ?? "";
-    const fields = fieldsOf(raw);
-    // The id has the suffix of the client's API key. A later prediction may have the same id, so the key has the time of creation, too.
-    const key = JSON.stringify([recordPath(family, id), record.createdAtMs, list, index, ...fields]);
-    const open = async () => {
-      const output = outputOf(watched, list, index);
-      // Counts the memory of the parsed output and of the decoded file.
-      using _charge = memory.add("answers", 2 * output.length);
-      return outputFile(output, { fields, index });
-    };
-    // A running prediction may run again, with another output. The outputs of an ended prediction do not change.
-    return answer(c, await (hasEnded(record) ? cache.file(key, open) : open()), { large, key });
+    const output = outputOf(watched, list, c.req.param("index") ?? "");
+    // Counts the memory of the parsed output and of the decoded file.
+    using _charge = memory.add("answers", 2 * output.length);
+    const etag = etagOf(record);
+    return answer(c, outputFile(output, c), { memory, etag });
   };
   return families.flatMap((family) =>
     family.lists.map((list): Route => {
@@ -79,7 +70,7 @@ function operationOfFile(family: Family, list: List): Operation {
   // Client generators know the first media type, and ignore `*/*`.
   const content = { "application/octet-stream": bytes, "*/*": bytes };
   const headers = {
-    ETag: text("Strong: the digest of the bytes"),
+    ETag: text("Once the prediction has ended").optional(),
     "Accept-Ranges": z.literal("bytes"),
     "Content-Disposition": text("A name for the file", 'inline; filename="crop-0.png"'),
     "Content-Security-Policy": text("Scripts in the file do not run"),
@@ -117,33 +108,40 @@ function operationOfFile(family: Family, list: List): Operation {
   };
 }
 
-async function outputFile(
-  text: string,
-  { fields, index }: { readonly fields: readonly string[]; readonly index: string },
-): Promise<OutputFile> {
+/** The ETag of all files of an ended prediction, whose outputs never change. A running prediction may run again, with other outputs. */
+function etagOf(record: PredictionRecord): string | undefined {
+  return hasEnded(record) ? `"${record.createdAtMs}-${record.finishedAtMs}"` : undefined;
+}
+
+interface OutputFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+function outputFile(text: string, c: Context): OutputFile {
+  const fields = fieldsOf(c.req.raw);
   const { bytes, mediaType, parameters } = decoded(fileIn(text, fields));
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-  const name = `${fields.at(-1) ?? "output"}-${index}`.replaceAll(/[^\w.-]/g, "_");
+  const name = `${fields.at(-1) ?? "output"}-${c.req.param("index")}`.replaceAll(/[^\w.-]/g, "_");
   const extension = getExtension(mediaType);
   const headers = {
+    ...fileHeaders,
     "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
     "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
-    ETag: `"${digest}"`,
   };
   return { bytes, headers };
 }
 
-/** @param options.key names the file, since clients that read the same file share one copy of its bytes */
 function answer(
   c: Context,
   file: OutputFile,
-  { large, key }: { readonly large: LargeAnswers; readonly key: string },
+  { memory, etag }: { readonly memory: MemoryAccount; readonly etag: string | undefined },
 ): Response {
   const { bytes } = file;
   const request = c.req.raw.headers;
-  const headers = { ...fileHeaders, ...file.headers };
-  if (isKnown(request.get("if-none-match"), headers.ETag)) return new Response(null, { status: 304, headers });
-  const range = byteRangeOf(request, bytes.length, headers.ETag);
+  const headers = { ...file.headers, ...(etag === undefined ? {} : { ETag: etag }) };
+  if (etag !== undefined && isKnown(request.get("if-none-match"), etag))
+    return new Response(null, { status: 304, headers });
+  const range = byteRangeOf(request, bytes.length, etag);
   const { begin, end } = range ?? { begin: 0, end: bytes.length };
   const status = range === undefined ? 200 : 206;
   const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
@@ -151,10 +149,10 @@ function answer(
   // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
   if (contextOf(c).isHead) return new Response(null, init);
   if (end - begin < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
-  if (!large.hasRoomFor(key, bytes.length)) throw memoryFull();
+  if (!memory.hasRoom("answers", bytes.length)) throw memoryFull();
   contextOf(c).answerBytes = end - begin;
   return new Response(
-    large.stream(key, () => new LargeText([bytes]), begin, end),
+    streamOf(() => new LargeText([bytes]), { memory, begin, end }),
     init,
   );
 }
@@ -223,10 +221,11 @@ export interface ByteRange {
  * @returns undefined for the whole file: without a valid header, with several ranges, or with an `If-Range` that names another file
  * @throws ProblemError 416
  */
-function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
+function byteRangeOf(headers: Headers, size: number, etag: string | undefined): ByteRange | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("range")?.trim() ?? "") ?? [];
   if (!first && !last) return undefined;
-  if ((headers.get("if-range") ?? etag) !== etag) return undefined;
+  const condition = headers.get("if-range");
+  if (condition !== null && condition !== etag) return undefined;
   const begin = first ? Number(first) : Math.max(0, size - Number(last));
   const end = first && last ? Math.min(size, Number(last) + 1) : size;
   if (begin < end) return { begin, end };

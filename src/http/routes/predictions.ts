@@ -8,7 +8,7 @@ import type { AskedPrediction } from "../../predictions/request.ts";
 import type { Watched, Watcher } from "../../predictions/watched.ts";
 import { announcedBytes, readBody } from "../body-reader.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
-import { LargeAnswers } from "../large-answers.ts";
+import { streamOf } from "../large-answers.ts";
 import { operationsOf } from "../openapi/prediction-operations.ts";
 import type { HttpOptions } from "../options.ts";
 import { unknownPrediction } from "../problem.ts";
@@ -21,7 +21,7 @@ import {
   recordJson,
   recordPath,
 } from "../record-json.ts";
-import { contextOf, modelOf, perModel, RequestClient, type RequestContext } from "../request.ts";
+import { contextOf, modelOf, RequestClient, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import type { Route } from "../route.ts";
 import { type Siblings, STATUS_HEADER } from "../siblings.ts";
@@ -45,7 +45,6 @@ interface Asked extends AskedPrediction {
 export function predictionRoutes(options: PredictionRoutes): Route[] {
   const { siblings, memory, uploads, config } = options;
   const bodyLimits = { maxBytes: config.maxBodyBytes, memory, uploads };
-  const largeOf = perModel(() => new LargeAnswers(memory));
   const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
     `${config.basePath}${modelPath}${recordPath(family, id)}`;
 
@@ -68,8 +67,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       // Nobody can read the prediction: its client has disconnected, and no other client knows the id.
       if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
-    const large = largeOf(c);
-    const stream = new EventStream({ family, lastEventId, large, memory, isLoading, onPredictionEnd, onStreamEnd });
+    const stream = new EventStream({ family, lastEventId, memory, isLoading, onPredictionEnd, onStreamEnd });
     const { changed } = stream;
     const begun = (begunWatched: Watched) => {
       watched = begunWatched;
@@ -114,7 +112,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     const record = await predictions.create(request);
     const mustWait = !hasEnded(record) && isLoading();
     const location = locationOf(origin, family, record.id);
-    return answer(family, record, { large: largeOf(c), context: origin, location, waitMs, mustWait });
+    return answer(family, record, { memory, context: origin, location, waitMs, mustWait });
   };
 
   /** Forwards a request for a prediction to the front that has it, or answers it here. */
@@ -155,13 +153,13 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       const context = contextOf(c);
       const client = new RequestClient(raw, context);
       const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client });
-      return answer(family, record, { large: largeOf(c), context, waitMs });
+      return answer(family, record, { memory, context, waitMs });
     });
 
   const cancel = (c: Context, family: Family) =>
     here(c, idIn(c, family), async (id) => {
       const record = await modelOf(c).predictions.cancel(family.kind, id);
-      return answer(family, record, { large: largeOf(c), context: contextOf(c) });
+      return answer(family, record, { memory, context: contextOf(c) });
     });
 
   return families.flatMap((family): Route[] => {
@@ -226,7 +224,7 @@ function askedOf(raw: Request, context: RequestContext): Asked {
 }
 
 interface AnswerOptions {
-  readonly large: LargeAnswers;
+  readonly memory: MemoryAccount;
   readonly context: RequestContext;
   readonly location?: string | undefined;
   /** Milliseconds of `wait` for the header `Preference-Applied`. Default: 0. */
@@ -236,25 +234,24 @@ interface AnswerOptions {
 }
 
 function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
-  const { large, location } = options;
+  const { memory, location } = options;
   if (record === undefined) throw unknownPrediction();
   options.context.model = record.model;
   options.context.predictionStatus = statusOf(record);
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
-  const path = recordPath(family, record.id);
   // POST and PUT (with `location`) are not refused for lack of memory, since the prediction has just freed more than the answer needs.
-  if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
+  if (location === undefined && !memory.hasRoom("answers", record.outcome.members.length)) throw memoryFull();
   return jsonResponse(
-    large.stream(path, () => largeRecord(record, family)),
+    streamOf(() => largeRecord(record, family), { memory }),
     options,
   );
 }
 
 function jsonResponse(
   body: string | ReadableStream<Uint8Array>,
-  { context, location, waitMs = 0, mustWait = false }: Omit<AnswerOptions, "large">,
+  { context, location, waitMs = 0, mustWait = false }: Omit<AnswerOptions, "memory">,
 ): Response {
   context.isStream = typeof body !== "string";
   // Sets X-Request-Id here, because withContext() would set it on the finished Response, which costs more.
