@@ -5,12 +5,13 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
 import { type FrameMemory, FrameReader, frameKinds, KIND_MASK } from "../src/engine/remote/frame.ts";
-import { BLOCK_BYTES, beginFrame, FrameBlocks } from "../src/engine/remote/frame-blocks.ts";
-import { ItemFrames } from "../src/engine/remote/item-frame.ts";
-import { Outbox } from "../src/engine/remote/outbox.ts";
-import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
+import { FrameBlocks, Outbox } from "../src/engine/remote/outbox.ts";
+import { ItemFrames, RowsFrames } from "../src/engine/remote/tensor-frames.ts";
+import { isOwnFault } from "../src/server/stray-errors.ts";
+import { until } from "./helpers/running.ts";
 
 /** A socket whose first writes accept only the numbers of bytes in `sizes`. Later writes accept everything. */
 class SlowSocket {
@@ -69,7 +70,7 @@ test("items with tensors of every dtype, with fixed, free and padded sizes, pass
       [`${dtype} open`, { dtype, dims: ["n", 2, pad("p", 0)] }],
     ]),
   );
-  const items = fc.array(fc.record({ n: fc.nat(4), p: fc.nat(5), lane: fc.nat(9), isAlone: fc.boolean() }), {
+  const items = fc.array(fc.record({ n: fc.nat(4), p: fc.nat(5), lane: fc.nat(9), isSeparate: fc.boolean() }), {
     minLength: 1,
     maxLength: 6,
   });
@@ -77,14 +78,10 @@ test("items with tensors of every dtype, with fixed, free and padded sizes, pass
   fc.assert(
     fc.property(items, cuts, cuts, (given, writes, reads) => {
       const [frames, blocks, socket] = [new ItemFrames(specs), new FrameBlocks(), new SlowSocket(writes)];
-      const outbox = new Outbox(socket, blocks);
-      const sent = given.map(({ n, p, lane, isAlone }, number) => {
+      const outbox = new Outbox(socket);
+      const sent = given.map(({ n, p, lane, isSeparate }, number) => {
         const tensors = dtypes.flatMap((dtype) => [randomTensor(dtype, [3]), randomTensor(dtype, [n, 2, p])]);
-        const bytes = frames.bytesOf(tensors);
-        const block = blocks.withRoomFor(bytes);
-        const from = block.end;
-        frames.write(block, bytes, { number, lane, isAlone }, tensors);
-        outbox.add(block, from, block.end);
+        outbox.add(frames.write(blocks, { number, lane, isSeparate }, tensors));
         return check(
           Object.fromEntries(Object.keys(specs).map((name, i) => [name, tensors[i] ?? randomTensor("bool", [])])),
         );
@@ -115,7 +112,7 @@ test("rows of outputs pass in one frame or in parts, copied or not", () => {
     fc.property(fc.integer({ min: 1, max: 8 }), fc.constantFrom(0, 1, 3, 500), cuts, (rows, n, reads) => {
       const outputs = dtypes.map((dtype) => randomTensor(dtype, [rows, 2, n]));
       const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
-      const outbox = new Outbox(socket, blocks);
+      const outbox = new Outbox(socket);
       const numbers = Array.from({ length: rows }, (_, i) => 100 + i);
       const odd = numbers.flatMap((_, i) => (i % 2 === 1 || i > 4 ? [i] : []));
       frames.add(outbox, blocks, { numbers, places: undefined, outputs, observation: undefined });
@@ -164,30 +161,53 @@ test("a frame that arrives in one piece is read where it lies", () => {
 
 test("further frames are written behind each other into the same memory until it is full", () => {
   const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
-  const outbox = new Outbox(socket, blocks);
-  for (let i = 0; i < 100; i++) {
-    const block = blocks.withRoomFor(64);
-    const from = block.end;
-    beginFrame(block, 64, frameKinds.submit);
-    outbox.add(block, from, block.end);
-  }
+  const outbox = new Outbox(socket);
+  for (let i = 0; i < 100; i++) outbox.add(blocks.begin(64, frameKinds.submit));
   expect(socket.chunks).toEqual([]);
   outbox.flush();
   expect(socket.chunks.map(({ length }) => length)).toEqual([6400]);
 });
 
-test("memory is used again once nothing refers to a frame in it", () => {
+test("memory of frames is freed with the last of them", async () => {
   const blocks = new FrameBlocks();
-  const first = blocks.withRoomFor(BLOCK_BYTES / 4);
-  beginFrame(first, BLOCK_BYTES / 4, frameKinds.submit);
-  first.holders += 1;
-  const fill = () => {
-    const block = blocks.withRoomFor(BLOCK_BYTES / 4);
-    beginFrame(block, BLOCK_BYTES / 4, frameKinds.submit);
-    return block;
-  };
-  const others = Array.from({ length: 12 }, fill);
-  expect(others.slice(3)).not.toContain(first);
-  blocks.release(first);
-  expect(Array.from({ length: 12 }, fill)).toContain(first);
+  const [kept, freed] = [
+    blocks.begin(1 << 15, frameKinds.submit),
+    new WeakRef(blocks.begin(1 << 20, frameKinds.submit).memory.buffer),
+  ];
+  for (let i = 0; i < 8; i++) blocks.begin(1 << 15, frameKinds.submit);
+  await until(() => {
+    Bun.gc(true);
+    return freed.deref() === undefined;
+  });
+  expect(kept.memory.words[kept.from / 4]).toBe(1 << 12);
+});
+
+test("a frame whose handler fails is reported, and the frames behind it are read", () => {
+  const [blocks, socket, faults] = [new FrameBlocks(), new SlowSocket([]), [] as unknown[]];
+  const outbox = new Outbox(socket);
+  for (let i = 0; i < 4; i++) outbox.add(blocks.words(frameKinds.cancel, [i]));
+  outbox.flush();
+  const numbers: number[] = [];
+  const reader = new FrameReader(
+    ({ words }, at) => {
+      const number = words[at / 4 + 2] ?? 0;
+      if (number % 2 === 1) throw new SconceError("run_failed", `${number}`);
+      numbers.push(number);
+    },
+    (error) => faults.push(error),
+  );
+  reader.push(socket.bytes.slice(0, 37));
+  reader.push(socket.bytes.slice(37));
+  expect([numbers, faults]).toEqual([[0, 2], [1, 3].map((number) => new SconceError("run_failed", `${number}`))]);
+});
+
+test("bytes that are no frame are an error of sconce, which ends the process", () => {
+  const reader = new FrameReader(() => {});
+  let error: unknown;
+  try {
+    reader.push(new Uint8Array(64));
+  } catch (thrown) {
+    error = thrown;
+  }
+  expect(isOwnFault(error)).toBe(true);
 });

@@ -83,7 +83,7 @@ describe("an item", () => {
     expect(front.values).toEqual([[3, 6]]);
   });
 
-  describe.if(process.platform === "linux")("of more than 64 kB", () => {
+  describe.if(process.platform === "linux")("of more than 1 kB", () => {
     const specs = { x: float32(2 ** 15) };
     const large = (value: number) => ({ x: tensor(new Float32Array(2 ** 15).fill(value), [2 ** 15]) });
     /**

@@ -12,10 +12,15 @@ import { programText } from "../../src/engine/program/program-graph.ts";
 import { parseExactly } from "../../src/engine/program/program-literals.ts";
 import { programSchema } from "../../src/engine/program/program-schema.ts";
 import { WeightsFile } from "../../src/engine/program/weights-file.ts";
-import { engineInfoSchema, FrameReader, failureSchema, jsonAt } from "../../src/engine/remote/frame.ts";
-import { FrameBlocks, jsonFrame, wordsFrame } from "../../src/engine/remote/frame-blocks.ts";
-import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
-import { numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/rows-frame.ts";
+import {
+  engineInfoSchema,
+  type FrameHandler,
+  FrameReader,
+  failureSchema,
+  jsonAt,
+} from "../../src/engine/remote/frame.ts";
+import { FrameBlocks } from "../../src/engine/remote/outbox.ts";
+import { ItemFrames, numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import { decoders, sounds } from "../helpers/sounds.ts";
 import { damaged, damagedJson } from "./mutator.ts";
 
@@ -122,14 +127,14 @@ async function graphTarget(): Promise<FuzzTarget> {
 
 /**
  * Frames that HTTP process and engine process exchange. For damaged frames any error except a TypeError is right: the
- * reading process closes the socket.
+ * reading process ends, or reports the error.
  */
 function frameTarget(): FuzzTarget {
   const items = new ItemFrames({ x: float32("length", 3), y: int64() });
   const rows = new RowsFrames({ x: float32("length"), y: int64() });
   const blocks = new FrameBlocks();
   const frames = [
-    jsonFrame(blocks, 4, {
+    blocks.json(4, {
       maxBatchSize: 1,
       instances: 1,
       devices: ["cpu"],
@@ -139,18 +144,18 @@ function frameTarget(): FuzzTarget {
       packedLayers: 0,
       forwardMs: [[1, 2]],
     }),
-    jsonFrame(blocks, 7, { number: 1, code: "run_failed", message: "a" }),
-    wordsFrame(blocks, 5, [2, 1, 2]),
-    wordsFrame(blocks, 1, [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-    wordsFrame(blocks, 6, [1, 1, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0]),
-    wordsFrame(blocks, 2, [1]),
+    blocks.json(7, { number: 1, code: "run_failed", message: "a" }),
+    blocks.words(5, [2, 1, 2]),
+    blocks.words(1, [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    blocks.words(6, [1, 1, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0]),
+    blocks.words(2, [1]),
   ];
-  const stream = frames.map(({ block, from }) => block.memory.bytes.slice(from, block.end));
+  const stream = frames.map(({ memory, from, to }) => memory.bytes.slice(from, to));
   return {
     title: "frames of the engine's protocol",
     make: (random) => damaged([Buffer.concat(stream), ...stream], random),
     read: (bytes) => {
-      const reader = new FrameReader((memory, at) => {
+      const handle: FrameHandler = (memory, at) => {
         const kind = (memory.words[at / 4 + 1] ?? 0) & 0xff;
         if (kind === 1) items.read(memory, at);
         if (kind === 4) engineInfoSchema.parse(jsonAt(memory, at));
@@ -160,6 +165,9 @@ function frameTarget(): FuzzTarget {
           observationAt(memory, at);
           memory.words.subarray(numbersWord(at), numbersWord(at) + 4);
         }
+      };
+      const reader = new FrameReader(handle, (error) => {
+        throw error;
       });
       for (let at = 0; at < bytes.length; at += 24) reader.push(new Uint8Array(bytes.slice(at, at + 24)));
     },

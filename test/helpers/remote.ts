@@ -4,15 +4,12 @@
  */
 import type { UnixSocketListener } from "bun";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
-import { aligned } from "../../src/author/tensor-memory.ts";
 import type { SconceError } from "../../src/base/errors.ts";
 import type { Item, Rows } from "../../src/engine/engine.ts";
 import { type EngineInfo, FrameReader, frameKinds, IS_ALONE, KIND_MASK } from "../../src/engine/remote/frame.ts";
-import { beginFrame, FrameBlocks, jsonFrame } from "../../src/engine/remote/frame-blocks.ts";
-import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
-import { Outbox } from "../../src/engine/remote/outbox.ts";
+import { FrameBlocks, Outbox } from "../../src/engine/remote/outbox.ts";
 import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
-import { RowsFrames } from "../../src/engine/remote/rows-frame.ts";
+import { ItemFrames, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
@@ -136,10 +133,9 @@ export class ScriptedEngine implements Disposable {
       unix: path,
       socket: {
         open: (socket) => {
-          this.#outbox = new Outbox(socket, this.#blocks);
+          this.#outbox = new Outbox(socket);
           const content = { ...info, maxBatchSize: 4, instances: 1, ...hello };
-          const { block, from } = jsonFrame(this.#blocks, frameKinds.hello, content);
-          this.#outbox.add(block, from, block.end);
+          this.#outbox.add(this.#blocks.json(frameKinds.hello, content));
           this.#outbox.flush();
         },
         data: (_, chunk) => reader.push(chunk),
@@ -160,11 +156,8 @@ export class ScriptedEngine implements Disposable {
    * because it may have ended an engine process
    */
   dispatch(values: readonly number[], { isAlone = false } = {}): void {
-    const block = this.#blocks.withRoomFor(aligned(12 + 4 * values.length));
-    const from = block.end;
-    const word = beginFrame(block, aligned(12 + 4 * values.length), frameKinds.dispatched | (isAlone ? IS_ALONE : 0));
-    block.memory.words.set([values.length, ...values.map((value) => this.#numberOf(value))], word + 2);
-    this.#outbox?.add(block, from, block.end);
+    const numbers = values.map((value) => this.#numberOf(value));
+    this.#outbox?.add(this.#blocks.numbers(frameKinds.dispatched | (isAlone ? IS_ALONE : 0), numbers));
     this.#outbox?.flush();
   }
 

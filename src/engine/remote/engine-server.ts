@@ -24,11 +24,9 @@ import {
   IS_SEPARATE,
   KIND_MASK,
 } from "./frame.ts";
-import { type Frame, FrameBlocks, jsonFrame, numbersFrame, wordsFrame } from "./frame-blocks.ts";
-import { ItemFrames } from "./item-frame.ts";
-import { Outbox } from "./outbox.ts";
-import { RowsFrames } from "./rows-frame.ts";
+import { type Frame, FrameBlocks, Outbox } from "./outbox.ts";
 import { openShared } from "./shared-tensors.ts";
+import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
 
 export interface EngineServerOptions extends BatchingOptions {
   readonly inputs: TensorSpecs;
@@ -121,7 +119,7 @@ export class EngineServer {
 
   #connected(socket: Socket): void {
     const front: Front = {
-      outbox: new Outbox(socket, this.#blocks),
+      outbox: new Outbox(socket),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
       items: new OpenMap(spread),
       shared: undefined,
@@ -130,8 +128,7 @@ export class EngineServer {
     this.#fronts.set(socket, front);
     const { info, maxBatchSize, runners } = this.#options;
     const hello: EngineInfo = { ...info, maxBatchSize, instances: runners.length };
-    const { block, from } = jsonFrame(this.#blocks, frameKinds.hello, hello);
-    front.outbox.add(block, from, block.end);
+    front.outbox.add(this.#blocks.json(frameKinds.hello, hello));
     front.outbox.flush();
   }
 
@@ -188,7 +185,7 @@ export class EngineServer {
   #share(front: Front, pid: number, descriptor: number): void {
     try {
       front.shared = openShared(pid, descriptor);
-      send(front, wordsFrame(this.#blocks, frameKinds.shared, []));
+      send(front, this.#blocks.words(frameKinds.shared, []));
     } catch (error) {
       log.debug(`Large tensors go through the front's socket: ${messageOf(error)}`);
     }
@@ -202,7 +199,7 @@ export class EngineServer {
     }
     const removed = this.#batching.removeUnneeded();
     for (const { number } of removed) front.items.delete(number);
-    if (removed.length > 0) send(front, numbersFrame(this.#blocks, frameKinds.canceled, numbersOf(removed)));
+    if (removed.length > 0) send(front, this.#blocks.numbers(frameKinds.canceled, numbersOf(removed)));
   }
 
   /** Tells the HTTP processes which items left the queue. Writes at once, because the batch may crash this process. */
@@ -210,8 +207,7 @@ export class EngineServer {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
     for (const [front, places] of byFront(items)) {
-      const { block, from } = numbersFrame(this.#blocks, kind, numbersOf(items, places));
-      front.outbox.add(block, from, block.end);
+      front.outbox.add(this.#blocks.numbers(kind, numbersOf(items, places)));
       front.outbox.flush();
     }
   }
@@ -250,7 +246,7 @@ export class EngineServer {
     if (front.isClosed) return;
     const { code, message, clientMessage, field } = error;
     const failure = { number, code, message, clientMessage, field, stack: authorStack(error) };
-    send(front, jsonFrame(this.#blocks, frameKinds.failed, failure));
+    send(front, this.#blocks.json(frameKinds.failed, failure));
   }
 
   /**
@@ -264,8 +260,8 @@ export class EngineServer {
   }
 }
 
-function send({ outbox }: Front, { block, from }: Frame): void {
-  outbox.add(block, from, block.end);
+function send({ outbox }: Front, frame: Frame): void {
+  outbox.add(frame);
   outbox.flushSoon();
 }
 

@@ -8,7 +8,7 @@
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number (of its prediction), free sizes; then tensors: `tensor-frames.ts` |
  * | cancel | front | count, item numbers |
  * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
@@ -21,7 +21,7 @@
  */
 import { z } from "zod";
 import { ALIGNMENT } from "../../author/tensor-memory.ts";
-import { errorCodes, SconceError } from "../../base/errors.ts";
+import { errorCodes } from "../../base/errors.ts";
 
 export const frameKinds = {
   submit: 1,
@@ -98,15 +98,21 @@ export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): 
 /** Handles a frame at the byte offset `at` of `memory`. The handler may keep the memory. */
 export type FrameHandler = (memory: FrameMemory, at: number) => void;
 
-/** Extracts frames from the chunks of a socket. */
+/**
+ * Extracts frames from the chunks of a socket. If the handler fails, the reader reports the error and goes on with the
+ * next frame.
+ */
 export class FrameReader {
-  readonly #handle: FrameHandler;
+  readonly #handler: FrameHandler;
+  readonly #report: (error: unknown) => void;
   /** A frame of which a part has arrived: the header, then memory for the whole frame. */
   #partial: Uint8Array<ArrayBuffer> | undefined;
   #filled = 0;
 
-  constructor(handle: FrameHandler) {
-    this.#handle = handle;
+  /** @param report receives errors of the handler; by default they are uncaught exceptions */
+  constructor(handler: FrameHandler, report: (error: unknown) => void = throwLater) {
+    this.#handler = handler;
+    this.#report = report;
   }
 
   /**
@@ -154,6 +160,20 @@ export class FrameReader {
       this.#handle(memory, 0);
     }
   }
+
+  #handle(memory: FrameMemory, at: number): void {
+    try {
+      this.#handler(memory, at);
+    } catch (error) {
+      this.#report(error);
+    }
+  }
+}
+
+function throwLater(error: unknown): void {
+  setImmediate(() => {
+    throw error;
+  });
 }
 
 /**
@@ -168,7 +188,8 @@ function placed(chunk: Uint8Array, begin: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(chunk.subarray(begin));
 }
 
+/** @throws Error, which ends the process, because the position of the next frame is unknown */
 function lengthOf(units = 0): number {
-  if (units === 0) throw new SconceError("run_failed", "the engine's socket gave no frame");
+  if (units === 0) throw new Error("the engine's socket gave no frame");
   return units * ALIGNMENT;
 }

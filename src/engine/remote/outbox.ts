@@ -1,9 +1,70 @@
-/**
- * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that
- * did not fit into the socket before.
- */
+/** Writes frames into memory, and sends them through a socket. */
+import { ALIGNMENT, aligned, memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
 import { Fifo } from "../../base/collections/fifo.ts";
-import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
+
+/** Size in bytes of a block that several frames share. A larger frame gets a block for itself. */
+export const BLOCK_BYTES = 2 ** 16;
+
+/** A frame: the bytes of `memory` from `from` to `to`. The rest of a longer frame follows from other memory. */
+export interface Frame {
+  readonly memory: TensorMemory;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Memory of new frames. A block is freed with its last frame. */
+export class FrameBlocks {
+  #memory = newMemory(BLOCK_BYTES);
+  #end = 0;
+
+  /**
+   * Begins a frame, and writes its header.
+   * @param bytes length of the whole frame
+   * @param bytesHere how many of the bytes are in this memory
+   */
+  begin(bytes: number, kind: number, bytesHere = bytes): Frame {
+    if (bytesHere > BLOCK_BYTES) return header({ memory: newMemory(bytesHere), from: 0, to: bytesHere }, bytes, kind);
+    if (this.#end + bytesHere > BLOCK_BYTES) {
+      this.#memory = newMemory(BLOCK_BYTES);
+      this.#end = 0;
+    }
+    const from = this.#end;
+    this.#end += bytesHere;
+    return header({ memory: this.#memory, from, to: this.#end }, bytes, kind);
+  }
+
+  words(kind: number, content: readonly number[]): Frame {
+    const frame = this.begin(aligned(8 + 4 * content.length), kind);
+    frame.memory.words.set(content, frame.from / 4 + 2);
+    return frame;
+  }
+
+  /** A frame with a count and as many item numbers. */
+  numbers(kind: number, numbers: readonly number[]): Frame {
+    return this.words(kind, [numbers.length, ...numbers]);
+  }
+
+  json(kind: number, content: object): Frame {
+    const text = new TextEncoder().encode(JSON.stringify(content));
+    const frame = this.begin(aligned(16 + text.length), kind);
+    const { memory, from } = frame;
+    memory.words[from / 4 + 2] = text.length;
+    memory.bytes.set(text, from + 16);
+    return frame;
+  }
+}
+
+/** Memory without zeros: every byte of a frame is written before it is sent. */
+function newMemory(bytes: number): TensorMemory {
+  return memoryOver(Buffer.allocUnsafeSlow(bytes).buffer);
+}
+
+function header(frame: Frame, bytes: number, kind: number): Frame {
+  const { words } = frame.memory;
+  words[frame.from / 4] = bytes / ALIGNMENT;
+  words[frame.from / 4 + 1] = kind;
+  return frame;
+}
 
 export interface Writable {
   /**
@@ -17,13 +78,14 @@ interface Range {
   readonly bytes: Uint8Array;
   from: number;
   to: number;
-  /** The block that has the bytes; undefined for other memory. */
-  readonly block: Block | undefined;
 }
 
+/**
+ * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that
+ * did not fit into the socket before.
+ */
 export class Outbox {
   readonly #socket: Writable;
-  readonly #blocks: FrameBlocks;
   readonly #ranges = new Fifo<Range>();
   #last: Range | undefined;
   #waitingBytes = 0;
@@ -34,31 +96,26 @@ export class Outbox {
     this.flush();
   };
 
-  constructor(socket: Writable, blocks: FrameBlocks) {
+  constructor(socket: Writable) {
     this.#socket = socket;
-    this.#blocks = blocks;
   }
 
   get isEmpty(): boolean {
     return this.#ranges.length === 0;
   }
 
-  /** Adds bytes of a block. `flush` and `flushSoon` write them; from 64 KiB on they are written at once. */
-  add(block: Block, from: number, to: number): void {
-    const { bytes } = block.memory;
+  /** Adds a frame. `flush` and `flushSoon` write it; from 64 KiB on all is written at once. */
+  add({ memory: { bytes }, from, to }: Frame): void {
     if (this.#last?.bytes === bytes && this.#last.to === from) {
       this.#last.to = to;
       this.#waitingBytes += to - from;
-    } else {
-      block.holders += 1;
-      this.#push({ bytes, from, to, block });
-    }
+    } else this.#push({ bytes, from, to });
     if (this.#waitingBytes >= BLOCK_BYTES) this.flush();
   }
 
   /** Adds bytes that the caller no longer changes. */
   addBytes(bytes: Uint8Array): void {
-    if (bytes.length > 0) this.#push({ bytes, from: 0, to: bytes.length, block: undefined });
+    if (bytes.length > 0) this.#push({ bytes, from: 0, to: bytes.length });
   }
 
   flush(): void {
@@ -75,7 +132,6 @@ export class Outbox {
       }
       this.#ranges.shift();
       if (this.#last === next) this.#last = undefined;
-      if (next.block !== undefined) this.#blocks.release(next.block);
     }
   }
 
@@ -91,10 +147,9 @@ export class Outbox {
     this.flush();
   }
 
-  /** Releases all blocks, because the socket is closed. */
+  /** Drops all bytes, because the socket is closed. */
   drop(): void {
     this.#isFull = true;
-    for (const { block } of this.#ranges.rest()) if (block !== undefined) this.#blocks.release(block);
     while (this.#ranges.shift() !== undefined);
     this.#last = undefined;
   }

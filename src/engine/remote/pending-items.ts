@@ -3,7 +3,7 @@ import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
 import { IS_ALONE } from "./frame.ts";
-import type { Block, FrameBlocks } from "./frame-blocks.ts";
+import type { Frame } from "./outbox.ts";
 import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface Pending<T extends Item> extends InRing<Pending<T>> {
@@ -11,10 +11,7 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly number: number;
   readonly ownLane: Lane<T>;
   readonly padded: ReadonlyMap<string, number>;
-  /** The item's frame: bytes `from` to `to` of `block`. */
-  readonly block: Block;
-  readonly from: number;
-  readonly to: number;
+  readonly frame: Frame;
   /** Place of the tensors in shared memory; undefined if they are in the frame. */
   readonly place: SharedPlace | undefined;
   /**
@@ -39,7 +36,6 @@ const MAX_LOSSES = 2;
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
-  readonly #blocks: FrameBlocks;
   readonly #shared: SharedTensors;
   readonly #items = new OpenMap<number, Pending<T>>(spread);
   readonly #lanes = new WeakMap<object, Lane<T>>();
@@ -48,8 +44,7 @@ export class PendingItems<T extends Item> {
   #lastItem = 0;
   #lastLane = 0;
 
-  constructor(blocks: FrameBlocks, shared: SharedTensors) {
-    this.#blocks = blocks;
+  constructor(shared: SharedTensors) {
     this.#shared = shared;
   }
 
@@ -82,13 +77,8 @@ export class PendingItems<T extends Item> {
   }
 
   add(pending: Pending<T>): void {
-    pending.block.holders += 1;
     pending.ownLane.items.add(pending);
     this.#items.set(pending.number, pending);
-  }
-
-  dispatched(pending: Pending<T>, isAlone: boolean): void {
-    pending.state = isAlone ? "alone" : "dispatched";
   }
 
   /** Removes an ended item. @returns undefined for a cancelled item */
@@ -102,16 +92,15 @@ export class PendingItems<T extends Item> {
   }
 
   remove(pending: Pending<T>): void {
-    this.#removeFrame(pending);
+    this.#forget(pending);
     if (pending.place !== undefined) this.#shared.release(pending.place);
   }
 
-  #removeFrame(pending: Pending<T>): void {
-    const { ownLane, item, block } = pending;
-    this.#items.delete(pending.number);
+  #forget(pending: Pending<T>): void {
+    const { number, ownLane, item } = pending;
+    this.#items.delete(number);
     ownLane.items.delete(pending);
     if (ownLane.items.size === 0) this.#lanes.delete(item.lane);
-    this.#blocks.release(block);
   }
 
   /** Removes the items of a prediction, but keeps their shared memory until `ended`. @returns numbers of the items */
@@ -119,7 +108,7 @@ export class PendingItems<T extends Item> {
     const numbers: number[] = [];
     const items = this.#lanes.get(lane)?.items;
     for (let first = items?.first; first !== undefined; first = items?.first) {
-      this.#removeFrame(first);
+      this.#forget(first);
       numbers.push(first.number);
       if (first.place !== undefined) this.#canceled.set(first.number, first.place);
     }
@@ -144,7 +133,7 @@ export class PendingItems<T extends Item> {
         continue;
       }
       pending.losses += 1;
-      if (pending.state === "dispatched" || pending.losses >= MAX_LOSSES) markAlone(pending);
+      if (pending.state === "dispatched" || pending.losses >= MAX_LOSSES) markAlone(pending.frame);
       pending.state = "waiting";
     }
     for (const culprit of culprits) this.remove(culprit);
@@ -152,7 +141,6 @@ export class PendingItems<T extends Item> {
   }
 }
 
-function markAlone({ block, from }: Pick<Pending<Item>, "block" | "from">): void {
-  const word = from / 4 + 1;
-  block.memory.words[word] = (block.memory.words[word] ?? 0) | IS_ALONE;
+function markAlone({ memory: { words }, from }: Frame): void {
+  words[from / 4 + 1] = (words[from / 4 + 1] ?? 0) | IS_ALONE;
 }

@@ -19,12 +19,10 @@ import {
   jsonAt,
   KIND_MASK,
 } from "./frame.ts";
-import { BLOCK_BYTES, type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
-import { ItemFrames } from "./item-frame.ts";
-import { Outbox } from "./outbox.ts";
+import { type Frame, FrameBlocks, Outbox } from "./outbox.ts";
 import { PendingItems } from "./pending-items.ts";
-import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
-import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
+import { MIN_SHARED_BYTES, type SharedPlace, SharedTensors } from "./shared-tensors.ts";
+import { ItemFrames, numbersWord, observationAt, RowsFrames } from "./tensor-frames.ts";
 
 export interface RemoteEngineOptions {
   readonly inputs: TensorSpecs;
@@ -60,7 +58,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   readonly #partFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
   readonly #shared = new SharedTensors();
-  readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
+  readonly #pending = new PendingItems<T>(this.#shared);
   #connection: Connection | undefined;
   /** Properties of the newest engine process, which may have ended. */
   #info: EngineInfo | undefined;
@@ -126,7 +124,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
           open: (socket) => {
             if (this.#isClosed) socket.end();
             connection.socket = socket;
-            connection.outbox = new Outbox(socket, this.#blocks);
+            connection.outbox = new Outbox(socket);
           },
           data: (_, chunk) => reader.push(chunk),
           drain: () => connection.outbox?.drained(),
@@ -151,31 +149,21 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#handleLoss();
   }
 
-  submit(item: T, tensors: Readonly<Record<string, Tensor>>): void {
+  submit(item: T, given: Readonly<Record<string, Tensor>>): void {
     if (this.#isClosed) throw closed();
-    const checked = this.#check(tensors);
-    const wholeBytes = this.#itemFrames.bytesOf(checked.tensors);
-    const place = wholeBytes > BLOCK_BYTES ? this.#sharedPlace(wholeBytes) : undefined;
-    const bytes = place === undefined ? wholeBytes : this.#itemFrames.sharedBytes;
-    const block = this.#blocks.withRoomFor(bytes);
-    const from = block.end;
+    const { tensors, padded } = this.#check(given);
+    const bytes = this.#itemFrames.bytesOf(tensors);
+    const place = bytes > MIN_SHARED_BYTES ? this.#sharedPlace(bytes) : undefined;
     const number = this.#pending.nextNumber();
     const ownLane = this.#pending.laneOf(item.lane);
-    this.#itemFrames.write(
-      block,
-      bytes,
-      { number, lane: ownLane.number, isAlone: false, isSeparate: item.isSeparate },
-      checked.tensors,
-      place,
-    );
+    const head = { number, lane: ownLane.number, isSeparate: item.isSeparate };
+    const frame = this.#itemFrames.write(this.#blocks, head, tensors, place);
     this.#pending.add({
       item,
       number,
       ownLane,
-      padded: checked.padded,
-      block,
-      from,
-      to: block.end,
+      padded,
+      frame,
       place,
       state: "waiting",
       losses: 0,
@@ -183,14 +171,14 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       before: undefined,
       after: undefined,
     });
-    if (this.isReady) this.#send(block, from, block.end);
+    if (this.isReady) this.#send(frame);
     else this.#options.onNeeded?.();
   }
 
   cancel(lane: object): void {
     const numbers = this.#pending.cancel(lane);
     if (!this.isReady) this.#pending.disconnected();
-    else if (numbers.length > 0) this.#sendWords(frameKinds.cancel, numbers.length, ...numbers);
+    else if (numbers.length > 0) this.#send(this.#blocks.numbers(frameKinds.cancel, numbers));
   }
 
   /** Whether items wait for a result, so that the engine process is needed. */
@@ -236,18 +224,13 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   #share(): void {
-    if (this.#shared.descriptor !== undefined) this.#sendWords(frameKinds.share, process.pid, this.#shared.descriptor);
+    const { descriptor } = this.#shared;
+    if (descriptor !== undefined) this.#send(this.#blocks.words(frameKinds.share, [process.pid, descriptor]));
   }
 
-  #sendWords(kind: number, ...numbers: readonly number[]): void {
-    if (!this.isReady) return;
-    const { block, from } = wordsFrame(this.#blocks, kind, numbers);
-    this.#send(block, from, block.end);
-  }
-
-  #send(block: Block, from: number, to: number): void {
+  #send(frame: Frame): void {
     const outbox = this.#connection?.outbox;
-    outbox?.add(block, from, to);
+    outbox?.add(frame);
     outbox?.flushSoon();
   }
 
@@ -288,7 +271,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#info = info;
     connection.isReady = true;
     this.#share();
-    for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
+    for (const { frame } of this.#pending.all()) this.#send(frame);
     this.listener?.started?.();
     connection.ready.resolve(info);
   }
@@ -298,7 +281,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     for (const number of numbersAt(memory, at)) {
       const pending = this.#pending.get(number);
       if (pending === undefined) continue;
-      this.#pending.dispatched(pending, isAlone);
+      pending.state = isAlone ? "alone" : "dispatched";
       items.push(pending.item);
     }
     if (items.length > 0) this.listener?.dispatched(items);

@@ -7,10 +7,12 @@ import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { createMemoryFile } from "../../base/native-file.ts";
-import { BLOCK_BYTES } from "./frame-blocks.ts";
 
 /** Size of the shared memory. Only written pages need real memory; tensors that do not fit go through the socket. */
 const SHARED_BYTES = 32 * 2 ** 20;
+
+/** Larger tensors go through the shared memory, and get ranges of at least this size. */
+export const MIN_SHARED_BYTES = 2 ** 10;
 
 /** A range of the shared memory for an item's tensors. */
 export interface SharedPlace {
@@ -53,7 +55,7 @@ export class SharedTensors implements Disposable {
   take(bytes: number): SharedPlace | undefined {
     const memory = this.#memory;
     if (!this.isOpen || memory === undefined) return undefined;
-    const size = Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes)));
+    const size = Math.max(MIN_SHARED_BYTES, 2 ** Math.ceil(Math.log2(bytes)));
     const free = this.#free.get(size)?.pop();
     if (free !== undefined || this.#end + size > SHARED_BYTES) return free;
     this.#end += size;
