@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/schemas/json-schema.ts";
-import { blocksOf } from "../src/http/page/client/events.ts";
+import { eventsIn } from "../src/http/page/client/api.ts";
 import { alignedTexts, grownBy, type Json } from "../src/http/page/client/value.ts";
 import { image, z } from "../src/index.ts";
 
@@ -45,12 +45,13 @@ describe("parts of an output", () => {
 });
 
 test("events are found in their text, whatever chunks it arrives in", async () => {
-  const text = "retry: 1\n\nid: 1\ndata: a\n\n: comment\n\ndata: b\n\nrest";
+  const text = "retry: 1\n\nevent: log\ndata: a\nid: 1\n\n: comment\n\ndata: b\ndata: c\n\nrest";
   for (let size = 1; size <= text.length; size++) {
-    const chunks = async function* () {
-      for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
-    };
-    const found = await Array.fromAsync(blocksOf(chunks()));
-    expect(found).toEqual(["retry: 1", "id: 1\ndata: a", ": comment", "data: b"]);
+    const chunks = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size).slice(0, size));
+    const found = await Array.fromAsync(eventsIn(ReadableStream.from(chunks)));
+    expect(found).toEqual([
+      { name: "log", data: "a" },
+      { name: "message", data: "b\nc" },
+    ]);
   }
 });

@@ -29,6 +29,7 @@ export default defineModel({
     wave: z.array(z.number()),
     boxes: z.array(z.object({ left: z.int(), label: z.string() })),
     tree: z.array(z.unknown()),
+    scenes: z.object({ same: image(), wide: image(), mask: image() }),
     swatches: z.array(image()),
     found: z.array(z.object({ name: z.string(), crop: image() })),
   }),
@@ -45,7 +46,9 @@ export default defineModel({
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
-    const swatch = await Image.fromPixels({ data: new Uint8Array(3), width: 1, height: 1, channels: 3 });
+    const pixels = (width: number, value: number) =>
+      Image.fromPixels({ data: new Uint8Array(3 * width).fill(value), width, height: 1, channels: 3 });
+    const [same, wide, mask] = await Promise.all([pixels(1, 255), pixels(2, 255), pixels(1, 5)]);
     return {
       said,
       size,
@@ -56,8 +59,9 @@ export default defineModel({
       wave: Array.from({ length: said === "a long wave" ? 130_000 : 100 }, (_, i) => Math.sin(i / 10)),
       boxes: [{ left: 3, label: "a lamp" }],
       tree: [{ branches: [["leaf"]] }],
-      swatches: [swatch, swatch],
-      found: [{ name: "a lamp", crop: swatch }],
+      scenes: { same, wide, mask },
+      swatches: [same, same],
+      found: [{ name: "a lamp", crop: wide }],
     };
   },
 });

@@ -1,8 +1,7 @@
 /** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { askForKey, keyHeaders } from "./api-key.tsx";
-import { eventsIn, type StreamEvent } from "./events.ts";
-import { type Json, sentence, type Value } from "./value.ts";
+import { askForKey, keyHeaders } from "./api-key.ts";
+import { type Json, sentence } from "./value.ts";
 
 export interface Model {
   readonly name: string;
@@ -23,31 +22,6 @@ interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "descripti
   readonly demo_output_schema: JsonSchema;
 }
 
-/** A failed input. `pointer` is a JSON pointer to the faulty field, if it is known. */
-export interface ItemFault {
-  readonly index: number;
-  readonly message: string;
-  readonly pointer?: string;
-}
-
-/** A run of the model on the page, which is a demo prediction in the server's JSON. */
-export interface Run {
-  readonly demo_id: string;
-  readonly status: "pending" | "running" | "success" | "failed";
-  readonly outputs?: readonly Json[];
-  readonly demo_outputs?: readonly Json[];
-  /** Outputs so far, also after a failure; null for inputs without an output. */
-  readonly partial_outputs?: readonly Json[];
-  /** For each input, its parts so far, joined to one value. They come from the event stream, not from the server's JSON. */
-  readonly grown?: readonly (Json | undefined)[];
-  readonly error_message?: string;
-  readonly errors?: readonly ItemFault[];
-  readonly logs: string;
-  readonly created_at: string;
-  readonly started_at?: string;
-  readonly finished_at?: string;
-}
-
 /** A fault of a request body. `pointer` is a JSON pointer to the faulty value. */
 export interface Fault {
   readonly pointer: string;
@@ -56,7 +30,6 @@ export interface Fault {
 
 /** An error for a request without the expected answer. */
 export class Refusal extends Error {
-  /** 0 if the server does not answer. */
   readonly status: number;
   readonly faults: readonly Fault[];
 
@@ -65,19 +38,19 @@ export class Refusal extends Error {
     this.status = status;
     this.faults = faults;
   }
-
-  /** Whether the same request may succeed later. Proxies send some of these statuses, too, if they cannot reach the server. */
-  get isTemporary(): boolean {
-    return [0, 502, 503, 504].includes(this.status);
-  }
 }
 
-export function hasEnded({ status }: Run): boolean {
-  return status === "success" || status === "failed";
+export interface Persistence {
+  readonly signal: AbortSignal;
+  /** Called after each attempt: with a message while the server is unavailable, else with undefined. */
+  readonly onUnavailable: (message: string | undefined) => void;
 }
 
-export async function readModel(): Promise<Model> {
-  const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
+const quietly: Persistence = { signal: new AbortController().signal, onUnavailable: () => {} };
+
+export async function readModel(persistence = quietly): Promise<Model> {
+  const answer: ModelAnswer = await (await request("./", {}, persistence)).json();
+  const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = answer;
   return {
     ...model,
     input: SchemaNode.of(input_schema),
@@ -87,80 +60,79 @@ export async function readModel(): Promise<Model> {
   };
 }
 
-export function readExamples(): Promise<readonly Json[]> {
-  return request("examples");
+export async function readExamples(persistence: Persistence): Promise<readonly Json[]> {
+  return (await request("examples", {}, persistence)).json();
 }
 
-/** @param options.key the value of `Idempotency-Key`: a repeated request with the same key starts no second run */
-export function createRun(
-  inputs: readonly Value[],
-  { key, signal }: { readonly key: string; readonly signal: AbortSignal },
-): Promise<Run> {
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
-  return request("demo", { method: "POST", headers, body: JSON.stringify(inputs), signal });
+export async function cancelRun(id: string): Promise<void> {
+  await request(`demo/${id}/cancel`, { method: "POST" }, quietly);
 }
 
-/** Makes a random key. `crypto.randomUUID` is missing on pages that came over plain HTTP from another machine. */
-export function newIdempotencyKey(): string {
-  return [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36).padStart(7, "0")).join("-");
-}
-
-export function readRun(id: string, signal: AbortSignal): Promise<Run> {
-  return request(pathOf(id), { signal });
-}
-
-/** Yields the events of a run until the stream ends. Yields none if the server refuses the request. @throws if the connection fails */
-export async function* eventsOf(id: string, signal: AbortSignal): AsyncGenerator<StreamEvent, void> {
-  const headers = { Accept: "text/event-stream", ...keyHeaders() };
-  const { ok, body } = await fetch(`${pathOf(id)}/events`, { headers, cache: "no-store", signal });
-  if (ok && body !== null) yield* eventsIn(body);
-}
-
-export function cancelRun(id: string): Promise<Run> {
-  return request(`${pathOf(id)}/cancel`, { method: "POST" });
-}
-
-function pathOf(id: string): string {
-  return `demo/${encodeURIComponent(id)}`;
-}
-
-async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
-  const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
-    if (init.signal?.aborted) throw error;
-    throw new Refusal(0, "The server does not answer");
-  });
-  if (response.ok) return response.json();
-  if (response.status === 401) {
-    await askForKey();
-    return request(path, init);
-  }
-  const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  throw new Refusal(response.status, sentence(detail || `the server answered ${response.status}`), errors);
-}
-
-export interface Persistence {
-  readonly signal: AbortSignal;
-  /** Called after each attempt, with undefined if the server was available. */
-  readonly onUnavailable: (refusal: Refusal | undefined) => void;
-}
-
-/** Repeats an action until the server is available. @throws other errors of the action */
-export async function persistently<T>(action: () => Promise<T>, { signal, onUnavailable }: Persistence): Promise<T> {
-  for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
-    try {
-      const result = await action();
+/** Sends a request, and repeats it until the server is available. Asks the user for an API key if the server wants one, or another one. @throws Refusal */
+async function request(path: string, init: RequestInit, { signal, onUnavailable }: Persistence): Promise<Response> {
+  for (let delayMs = 500; ; delayMs = Math.min(1.5 * delayMs, 3000)) {
+    const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
+    const response = await fetch(path, { ...init, headers, cache: "no-store", signal }).catch(() => undefined);
+    signal.throwIfAborted();
+    const status = response?.status ?? 0;
+    if (response?.ok) {
       onUnavailable(undefined);
-      return result;
-    } catch (error) {
-      if (!(error instanceof Refusal && error.isTemporary)) throw error;
-      onUnavailable(error);
-      await pause(delayMs, signal);
+      return response;
     }
+    const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response?.json().catch(() => {})) ?? {};
+    const message = response === undefined ? "the server does not answer" : `the server answered ${status}`;
+    const refusal = new Refusal(status, sentence(detail ?? message), errors);
+    if ((status === 401 || status === 403) && (await askForKey(refusal.message))) continue;
+    // Proxies send these statuses, too, if they cannot reach the server.
+    if (![0, 502, 503, 504].includes(status)) throw refusal;
+    onUnavailable(refusal.message);
+    await pause(delayMs, signal);
   }
 }
 
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
   signal.throwIfAborted();
+}
+
+export interface StreamEvent {
+  readonly name: string;
+  readonly data: string;
+}
+
+/**
+ * Sends a request for an event stream, and yields its events until the stream ends or breaks. Uses `fetch`, since `EventSource` cannot send a header
+ * with the API key. @throws Refusal
+ */
+export async function* eventsOf(
+  path: string,
+  init: RequestInit,
+  persistence: Persistence,
+): AsyncGenerator<StreamEvent, void> {
+  const headers = { ...init.headers, Accept: "text/event-stream" };
+  const { body } = await request(path, { ...init, headers }, persistence);
+  try {
+    if (body !== null) yield* eventsIn(body.pipeThrough(new TextDecoderStream()));
+  } catch {
+    persistence.signal.throwIfAborted();
+  }
+}
+
+/** Parses the text of an event stream. */
+export async function* eventsIn(text: ReadableStream<string>): AsyncGenerator<StreamEvent, void> {
+  // Some browsers cannot iterate over streams.
+  const reader = text.getReader();
+  const pieces: string[] = [];
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    pieces.push(read.value);
+    // An event may come in many pieces: they are joined only where an event may end.
+    if (!read.value.includes("\n")) continue;
+    const blocks = pieces.splice(0).join("").split("\n\n");
+    pieces.push(blocks.pop() ?? "");
+    for (const block of blocks) {
+      const [, name = "message"] = /^event: ?(.*)$/m.exec(block) ?? [];
+      const data = [...block.matchAll(/^data: ?(.*)$/gm)].map(([, line]) => line);
+      if (data.length > 0) yield { name, data: data.join("\n") };
+    }
+  }
 }

@@ -3,14 +3,14 @@ import type { ComponentChildren } from "preact";
 
 interface ChooseFileProps {
   readonly label: string;
-  readonly accept?: string;
+  readonly accept?: string | undefined;
   readonly onChoose: (file: File) => void;
   readonly children: ComponentChildren;
 }
 
 export function ChooseFile({ label, accept, onChoose, children }: ChooseFileProps) {
   return (
-    <label class="button small">
+    <label class="button">
       {children}
       <input
         type="file"
@@ -28,29 +28,19 @@ export function ChooseFile({ label, accept, onChoose, children }: ChooseFileProp
   );
 }
 
-function choose(zone: Element | null | undefined, event: Event, transfer: DataTransfer | null): void {
-  const input = zone?.querySelector<HTMLInputElement>("input[type=file]");
-  if (!input || !transfer?.files.length) return;
-  event.preventDefault();
-  input.files = transfer.files;
-  input.dispatchEvent(new Event("change"));
-}
-
-function zoneOf({ target }: Event): Element | null {
-  return target instanceof Element ? target.closest(".drop") : null;
-}
-
 /** Takes files that are dropped or pasted anywhere on the page. A file that is pasted outside all fields goes to the first file field. */
 export function takeDroppedFiles(): void {
-  addEventListener("paste", (event) =>
-    choose(zoneOf(event) ?? document.querySelector(".file"), event, event.clipboardData),
-  );
-  for (const type of ["dragover", "dragleave", "drop"] as const) {
-    addEventListener(type, (event) => {
-      const zone = zoneOf(event);
-      zone?.classList.toggle("over", type === "dragover");
-      if (type === "dragover" && zone !== null) event.preventDefault();
-      if (type === "drop") choose(zone, event, event.dataTransfer);
-    });
-  }
+  const take = (event: DragEvent | ClipboardEvent) => {
+    const { type, target } = event;
+    const zone = target instanceof Element ? target.closest(".drop") : null;
+    const input = (zone ?? (type === "paste" ? document : null))?.querySelector<HTMLInputElement>(".drop [type=file]");
+    const files = event instanceof DragEvent ? event.dataTransfer?.files : event.clipboardData?.files;
+    zone?.classList.toggle("over", type === "dragover");
+    if (!input || type === "dragleave" || (type !== "dragover" && !files?.length)) return;
+    event.preventDefault();
+    if (type === "dragover" || files === undefined) return;
+    input.files = files;
+    input.dispatchEvent(new Event("change"));
+  };
+  for (const type of ["paste", "dragover", "dragleave", "drop"] as const) addEventListener(type, take);
 }

@@ -1,27 +1,20 @@
 /** Shows the request as code in several languages, with a button that copies it. */
 import { useState } from "preact/hooks";
-import { hasKey } from "./api-key.tsx";
-import { CopyButton } from "./copy-button.tsx";
+import { hasKey } from "./api-key.ts";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
 
-export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
+export function Code({ input }: { readonly input: Value }) {
   const [language, setLanguage] = useState<(typeof languages)[number]>("curl");
-  const address = new URL("./", location.href).href;
-  const text = snippetOf(language, { address, inputs, hasKey: hasKey() });
+  const [copied, setCopied] = useState("");
+  const text = snippetOf(language, { url: new URL("predictions", location.href).href, input, hasKey: hasKey() });
   return (
     <section class="panel stack" aria-labelledby="code-title">
       <header class="row ends">
         <h2 id="code-title">From a program</h2>
         <fieldset class="tabs row" aria-label="Language">
           {languages.map((each) => (
-            <button
-              type="button"
-              class="quiet small"
-              key={each}
-              aria-pressed={each === language}
-              onClick={() => setLanguage(each)}
-            >
+            <button type="button" key={each} aria-pressed={each === language} onClick={() => setLanguage(each)}>
               {each}
             </button>
           ))}
@@ -35,9 +28,12 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         <p class="about">
           <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
         </p>
-        <CopyButton key={language} text={text}>
-          Copy
-        </CopyButton>
+        {/* Browsers offer the clipboard only over HTTPS and on localhost. */}
+        {navigator.clipboard !== undefined && (
+          <button type="button" onClick={() => navigator.clipboard.writeText(text).then(() => setCopied(text))}>
+            <span role="status">{copied === text ? "Copied" : "Copy"}</span>
+          </button>
+        )}
       </div>
     </section>
   );

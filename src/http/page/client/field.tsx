@@ -1,153 +1,130 @@
-/** A form field for a value. The schema decides which kind of field. Fields for objects and lists contain fields. */
-import type { ComponentChildren, JSX } from "preact";
+/** A form field for a value: its label, a control for the kind of its schema, its description and its faults. Objects and lists contain fields. */
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { pointerTo } from "../../../base/json.ts";
-import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { FileField } from "./file-field.tsx";
-import { About, Faults, type FieldProps, faultsAt } from "./labelled.tsx";
-import { ChoiceField, JsonField, NumberField, SwitchField, TextField } from "./plain-fields.tsx";
+import { isObject, type Json, pointerTo } from "../../../base/json.ts";
+import type { Fault } from "./api.ts";
+import {
+  ChoiceControl,
+  type ControlProps,
+  JsonControl,
+  NumberControl,
+  SwitchControl,
+  TextControl,
+} from "./controls.tsx";
+import { aboutFile, FileControl } from "./file-control.tsx";
 import { initialOf, kindOf } from "./schema.ts";
-import { isList, isObject, titleOf, withMember } from "./value.ts";
+import { isList, titleOf } from "./value.ts";
 
-const yesOrNo = [
-  { value: true, label: "Yes" },
-  { value: false, label: "No" },
-];
+interface FieldProps extends Omit<ControlProps, "attributes"> {
+  /** JSON pointer to the field's value in the request body, such as `/0/image`. */
+  readonly pointer: string;
+  /** All faults of the request body. The field shows the faults at or below its pointer. */
+  readonly faults: readonly Fault[];
+}
 
-export function Field(props: FieldProps): JSX.Element {
-  const kind = kindOf(props.schema);
-  switch (kind.name) {
-    case "text":
-      return <TextField {...props} />;
-    case "number":
-      return <NumberField {...props} />;
-    case "switch":
-      return props.isOptional ? <ChoiceField {...props} choices={yesOrNo} /> : <SwitchField {...props} />;
-    case "choice":
-      return <ChoiceField {...props} choices={kind.choices} />;
-    case "file":
-      return <FileField {...props} file={kind.file} />;
-    case "list":
-      return <ListField {...props} items={kind.items} />;
-    case "object":
-      return <ObjectField {...props} />;
-    default:
-      return <JsonField {...props} />;
+const controls = {
+  text: TextControl,
+  number: NumberControl,
+  switch: SwitchControl,
+  choice: ChoiceControl,
+  file: FileControl,
+  json: JsonControl,
+};
+
+export function Field({ pointer, faults, ...props }: FieldProps): JSX.Element {
+  const { schema, label } = props;
+  const kind = kindOf(schema);
+  const id = `field${pointer}`;
+  const text = kind === "file" ? aboutFile(schema) : schema.description;
+  const about = text && (
+    <p class="about" id={`${id}-about`}>
+      {text}
+    </p>
+  );
+  if (kind === "object" || kind === "list") {
+    const Content = kind === "object" ? Members : Items;
+    return (
+      <fieldset class="nested stack">
+        <legend>{label}</legend>
+        {about}
+        <Content {...props} {...{ pointer, faults }} />
+      </fieldset>
+    );
   }
-}
-
-interface GroupProps extends Pick<FieldProps, "label" | "pointer" | "schema"> {
-  readonly children: ComponentChildren;
-}
-
-function Group({ label, pointer, schema, children }: GroupProps) {
+  const Control = controls[kind];
+  const own = faults.filter((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`));
+  const attributes = { id, "aria-invalid": own.length > 0, "aria-describedby": `${id}-about ${id}-faults` };
   return (
-    <fieldset class="nested stack" id={`field${pointer}`} aria-describedby={`field${pointer}-about`}>
-      <legend>{label}</legend>
-      <About pointer={pointer} text={schema.description} />
-      {children}
-    </fieldset>
-  );
-}
-
-function ObjectField({ onChange, ...props }: FieldProps) {
-  return (
-    <Group {...props}>
-      <Members
-        {...props}
-        onChange={(value) => onChange(props.isOptional && Object.keys(value ?? {}).length === 0 ? undefined : value)}
-      />
-    </Group>
-  );
-}
-
-/** The fields of an object. Optional fields without a default stand at the end, and are left out while they are empty. */
-export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
-  const object = isObject(value) ? value : {};
-  const members = [...schema.fields]
-    .filter(([, each]) => !each.isHidden)
-    .map(([name, each]) => ({
-      name,
-      schema: each,
-      label: each.title ?? titleOf(name),
-      pointer: pointer + pointerTo([name]),
-      isOptional: !schema.required.includes(name) && each.default === undefined,
-    }));
-  const optional = members.filter(({ isOptional }) => isOptional);
-  const hasContent = (each: (typeof members)[number]) =>
-    object[each.name] !== undefined || faultsAt(faults, each.pointer).length > 0;
-  const [isOpen, setOpen] = useState(optional.length === members.length);
-  const field = ({ name, ...each }: (typeof members)[number]) => (
-    <Field
-      key={name}
-      {...each}
-      value={object[name]}
-      faults={faults}
-      onChange={(changed) => onChange(withMember(object, name, changed))}
-    />
-  );
-  return (
-    <div class="stack">
-      {members.filter(({ isOptional }) => !isOptional).map(field)}
-      {optional.length > 0 && (
-        <details open={isOpen || optional.some(hasContent)} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>More: {optional.map(({ label }) => label).join(", ")}</summary>
-          <div class="stack">{optional.map(field)}</div>
-        </details>
-      )}
-      <OwnFaults pointer={pointer} faults={faults} members={members.map((each) => each.pointer)} />
+    <div class="stack close">
+      <label for={id}>{label}</label>
+      <Control {...props} attributes={attributes} />
+      {about}
+      <p class="faults" id={`${id}-faults`}>
+        {own.map((fault) => `${fault.pointer.slice(pointer.length)} ${fault.detail}`).join("; ")}
+      </p>
     </div>
   );
 }
 
-interface OwnFaultsProps extends Pick<FieldProps, "pointer" | "faults"> {
-  /** Pointers to the values inside that have fields. */
-  readonly members: readonly string[];
-}
-
-/** Faults of an object or a list, and of values inside that have no visible field. */
-function OwnFaults({ pointer, faults, members }: OwnFaultsProps) {
-  const shown = members.flatMap((member) => faultsAt(faults, member));
-  return <Faults pointer={pointer} faults={faultsAt(faults, pointer).filter((fault) => !shown.includes(fault))} />;
-}
-
-function ListField({ items, ...props }: FieldProps & { readonly items: SchemaNode }) {
-  const { label, pointer, faults, schema, value, isOptional, onChange } = props;
-  const list = isList(value) ? value : [];
-  const change = (changed: typeof list) => onChange(isOptional && changed.length === 0 ? undefined : changed);
-  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = schema.limits;
+/** The fields of an object. Optional fields without a default stand at the end, and are left out while they are empty. */
+export function Members({ schema, value, pointer, faults, isOptional, onChange }: Omit<FieldProps, "label">) {
+  const object: Readonly<Record<string, Json>> = isObject(value) ? value : {};
+  const members = [...schema.fields].flatMap(([name, member]) => {
+    const isLeftOut = !schema.required.includes(name) && member.default === undefined;
+    return member.isHidden ? [] : { name, schema: member, label: member.title ?? titleOf(name), isOptional: isLeftOut };
+  });
+  const optional = members.filter((member) => member.isOptional);
+  const [isOpen] = useState(() => optional.length === members.length || optional.some(({ name }) => name in object));
+  const field = ({ name, ...member }: (typeof members)[number]) => (
+    <Field
+      key={name}
+      {...member}
+      pointer={pointer + pointerTo([name])}
+      value={object[name]}
+      faults={faults}
+      onChange={(changed) => {
+        const { [name]: _, ...others } = object;
+        const all = changed === undefined ? others : { ...object, [name]: changed };
+        onChange(isOptional && Object.keys(all).length === 0 ? undefined : all);
+      }}
+    />
+  );
   return (
-    <Group {...props}>
-      <div class="stack">
-        {list.map((item, i) => (
-          <div class="removable" key={i}>
-            <Field
-              schema={items}
-              label={`${label} ${i + 1}`}
-              pointer={`${pointer}/${i}`}
-              value={item}
-              faults={faults}
-              onChange={(changed) => change(list.with(i, changed ?? ""))}
-            />
-            {list.length > minItems && (
-              <button
-                type="button"
-                class="quiet small"
-                aria-label={`Remove ${label} ${i + 1}`}
-                onClick={() => change(list.toSpliced(i, 1))}
-              >
-                ×
-              </button>
-            )}
-          </div>
-        ))}
-        <OwnFaults pointer={pointer} faults={faults} members={[...list.keys()].map((i) => `${pointer}/${i}`)} />
-        {list.length < maxItems && (
-          <button type="button" class="small" onClick={() => change([...list, initialOf(items) ?? ""])}>
-            Add
+    <div class="stack">
+      {members.filter((member) => !member.isOptional).map(field)}
+      {optional.length > 0 && (
+        <details open={isOpen}>
+          <summary>More: {optional.map(({ label }) => label).join(", ")}</summary>
+          <div class="stack">{optional.map(field)}</div>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function Items({ label, pointer, faults, schema, value, isOptional, onChange }: FieldProps) {
+  const list = isList(value) ? value : [];
+  const change = (changed: readonly Json[]) => onChange(isOptional && changed.length === 0 ? undefined : changed);
+  return (
+    <div class="stack">
+      {list.map((item, i) => (
+        <div class="removable" key={i}>
+          <Field
+            schema={schema.items}
+            label={`${label} ${i + 1}`}
+            pointer={`${pointer}/${i}`}
+            value={item}
+            faults={faults}
+            onChange={(changed) => change(list.with(i, changed ?? ""))}
+          />
+          <button type="button" aria-label={`Remove ${label} ${i + 1}`} onClick={() => change(list.toSpliced(i, 1))}>
+            ×
           </button>
-        )}
-      </div>
-    </Group>
+        </div>
+      ))}
+      <button type="button" onClick={() => change([...list, initialOf(schema.items) ?? ""])}>
+        Add
+      </button>
+    </div>
   );
 }

@@ -1,49 +1,30 @@
-/** The form: a panel for each input, and buttons to run the inputs, add an input and reset. */
+/** The form: the fields of the input, and buttons to run it and to reset it. */
 import { useEffect, useRef } from "preact/hooks";
-import type { Fault, Model } from "./api.ts";
+import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
+import type { Fault } from "./api.ts";
 import { Field, Members } from "./field.tsx";
-import { Faults, faultsAt } from "./labelled.tsx";
 import { kindOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
-/** One input of the form. `key` identifies it to Preact while other inputs are added or removed. */
-export interface Draft {
-  readonly key: number;
-  readonly value: Value;
-}
-
 interface FormProps {
-  readonly model: Model;
-  readonly drafts: readonly Draft[];
+  readonly schema: SchemaNode;
+  readonly value: Value;
+  /** Faults of the request body, a list with this input. */
   readonly faults: readonly Fault[];
   readonly isBusy: boolean;
-  readonly onChange: (drafts: readonly Draft[]) => void;
+  readonly onChange: (value: Value) => void;
   readonly onRun: () => void;
   readonly onCancel: () => void;
-  readonly onReset: () => void;
 }
 
-let nextKey = 0;
-
-export function draftOf(value: Value): Draft {
-  return { key: nextKey++, value };
-}
-
-export function Form({
-  model: { input: schema },
-  drafts,
-  faults,
-  isBusy,
-  onChange,
-  onRun,
-  onCancel,
-  onReset,
-}: FormProps) {
+export function Form({ isBusy, onRun, onCancel, ...input }: FormProps) {
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => {
-    if (faults.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
-  }, [faults]);
-  const unplaced = faults.filter((fault) => drafts.every((_, i) => faultsAt([fault], `/${i}`).length === 0));
+    const faulty = "[aria-invalid=true]";
+    for (const folded of form.current?.querySelectorAll(`details:has(${faulty})`) ?? [])
+      folded.setAttribute("open", "");
+    form.current?.querySelector<HTMLElement>(faulty)?.focus();
+  }, [input.faults]);
   return (
     <form
       ref={form}
@@ -57,39 +38,20 @@ export function Form({
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
       }}
     >
-      {drafts.map(({ key, value }, i) => {
-        const change = (changed: Value) => onChange(drafts.with(i, { key, value: changed }));
-        const at = { schema, value, pointer: `/${i}`, faults, onChange: change };
-        return (
-          <section class="panel stack" key={key} aria-labelledby={`input-${key}`}>
-            <header class="row ends">
-              <h2 id={`input-${key}`}>{drafts.length > 1 ? `Input ${i + 1}` : "Input"}</h2>
-              {drafts.length > 1 && (
-                <button type="button" class="small" onClick={() => onChange(drafts.toSpliced(i, 1))}>
-                  Remove
-                </button>
-              )}
-            </header>
-            {kindOf(schema).name === "object" ? <Members {...at} /> : <Field {...at} label="Value" />}
-          </section>
-        );
-      })}
-      <Faults pointer="" faults={unplaced} />
-      <div class="row run-bar">
-        {isBusy ? (
-          <button type="button" class="large" onClick={onCancel}>
-            Cancel
-          </button>
+      <section class="panel stack" aria-labelledby="input-title">
+        <h2 id="input-title">Input</h2>
+        {kindOf(input.schema) === "object" ? (
+          <Members {...input} pointer="/0" />
         ) : (
-          <button type="submit" class="large primary">
-            Run
-          </button>
+          <Field {...input} pointer="/0" label="Value" />
         )}
-        <button type="button" onClick={() => onChange([...drafts, draftOf(drafts.at(-1)?.value)])}>
-          Add an input
+      </section>
+      <div class="row run-bar">
+        <button type="submit" class="large primary" hidden={isBusy}>
+          Run
         </button>
-        <button type="button" class="quiet" onClick={onReset}>
-          Reset
+        <button type="button" class="large" hidden={!isBusy} onClick={onCancel}>
+          Cancel
         </button>
       </div>
     </form>

@@ -1,71 +1,90 @@
-/** Charts of numbers: bars for short lists and named scores, and a plot with a thin line for each number for long lists. */
-import { alignedTexts, numberText } from "./value.ts";
+/** Shows rows as a table, numbers as bars, and many numbers as a plot. */
+import { alignedTexts, isNumbers, type JsonObject, numberText, titleOf } from "./value.ts";
 
-interface BarsProps {
-  readonly entries: readonly (readonly [name: string | number, value: number])[];
+interface TableProps {
+  readonly rows: readonly JsonObject[];
   readonly label: string;
+  /** Whether each number has a bar. The table then has no titles, and the row of the largest number stands out. */
+  readonly hasBars?: boolean;
 }
 
-export function Bars({ entries, label }: BarsProps) {
-  const values = entries.map(([, value]) => value);
-  const texts = alignedTexts(values);
-  const most = Math.max(...values);
-  const share = shareIn(Math.min(0, ...values), Math.max(0, most));
+const MAX_ROWS = 200;
+
+export function Table({ rows, label, hasBars = false }: TableProps) {
+  const shown = rows.slice(0, MAX_ROWS);
+  const columns = [...new Set(shown.flatMap(Object.keys))].map((name) => {
+    const values = shown.map((row) => row[name] ?? "–");
+    return isNumbers(values) ? { name, values, texts: alignedTexts(values) } : { name, texts: values.map(String) };
+  });
+  const numbers = columns.find(({ values }) => values !== undefined)?.values ?? [];
+  const [low, high] = rangeOf(numbers);
+  const bar = (value: number) => {
+    const [left = 0, right = 0] = [Math.min(0, value), Math.max(0, value)].map((at) => (at - low) / (high - low || 1));
+    return { left: `${100 * left}%`, width: `${Math.max(0.4, 100 * (right - left))}%` };
+  };
   return (
-    <table class="bars" aria-label={label}>
-      <tbody>
-        {entries.map(([name, value], i) => {
-          const [left, right] = [share(Math.min(0, value)), share(Math.max(0, value))];
-          const place = { left: `${100 * left}%`, width: `${Math.max(0.4, 100 * (right - left))}%` };
-          return (
-            <tr key={name} class={value === most ? "most" : ""}>
-              <th scope="row">{name}</th>
-              <td class="track">
-                <span class="bar" style={place} />
-              </td>
-              <td class="amount">{texts[i]}</td>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys
+    <section class={hasBars ? "bars" : "table"} tabIndex={0} aria-label={label}>
+      <table>
+        <thead hidden={hasBars}>
+          <tr>
+            {columns.map(({ name, values }) => (
+              <th scope="col" key={name} class={values && "amount"}>
+                {titleOf(name)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {shown.map((_, i) => (
+            <tr key={i} class={hasBars && numbers[i] === Math.max(...numbers) ? "most" : ""}>
+              {columns.map(({ name, values, texts }) => [
+                hasBars && values && (
+                  <td key="track" class="track">
+                    <span class="bar" style={bar(values[i] ?? 0)} />
+                  </td>
+                ),
+                <td key={name} class={values && "amount"}>
+                  {texts[i]}
+                </td>,
+              ])}
             </tr>
-          );
-        })}
-      </tbody>
-    </table>
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MAX_ROWS && <p class="about">and {rows.length - MAX_ROWS} more rows</p>}
+    </section>
   );
 }
 
-/** Where a value lies between two others, from 0 to 1. */
-function shareIn(low: number, high: number): (value: number) => number {
-  return (value) => (high > low ? (value - low) / (high - low) : 0);
+/** The least and the most of the values and 0. */
+function rangeOf(values: readonly number[]): readonly [least: number, most: number] {
+  return [values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0)];
 }
 
-const [WIDTH, HEIGHT] = [600, 120];
-/** Maximum number of lines in a plot: two for each unit of its width. */
-const MAX_LINES = 2 * WIDTH;
+/** Maximum number of lines in a plot. Of a longer list, it shows every second number, or every third, and so on. */
+const MAX_LINES = 1200;
 
 export function Plot({ values, label }: { readonly values: readonly number[]; readonly label: string }) {
   const [first = 0] = values;
-  const least = values.reduce((before, value) => Math.min(before, value), first);
-  const most = values.reduce((before, value) => Math.max(before, value), first);
-  const text = `${values.length} numbers from ${numberText(least)} to ${numberText(most)}`;
-  const share = shareIn(Math.min(0, least), Math.max(0, most));
-  const y = (value: number) => (HEIGHT * (1 - share(value))).toFixed(1);
-  // A long list has one line for several numbers, from their least to their most.
+  const [least, most] = rangeOf(values.map((value) => value - first)).map((each) => numberText(each + first));
+  const [low, high] = rangeOf(values);
   const step = Math.ceil(values.length / MAX_LINES);
-  const lines = Array.from({ length: Math.ceil(values.length / step) }, (_, i) => {
-    const column = values.slice(i * step, (i + 1) * step);
-    const x = (((i * step + 0.5) / values.length) * WIDTH).toFixed(1);
-    return `M${x} ${y(Math.min(0, ...column))}V${y(Math.max(0, ...column))}`;
-  });
+  const lines = values.filter((_, i) => i % step === 0).map((value, i) => `M${i + 0.5} 0V${-value}`);
   return (
-    <figure class="plot">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${text}`}>
-        <path class="axis" d={`M0 ${y(0)}H${WIDTH}`} />
-        <path class="line" d={lines.join("")} />
-      </svg>
-      <figcaption>{text}</figcaption>
-      <details>
-        <summary>All numbers</summary>
-        <pre>{values.map(numberText).join(", ")}</pre>
-      </details>
-    </figure>
+    <details class="plot">
+      <summary>
+        <svg
+          viewBox={`0 ${-high} ${lines.length} ${high - low || 1}`}
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={label}
+        >
+          <path d={lines.join("")} />
+        </svg>
+        {values.length} numbers from {least} to {most}
+      </summary>
+      <pre>{values.map(numberText).join(", ")}</pre>
+    </details>
   );
 }

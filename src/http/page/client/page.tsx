@@ -1,53 +1,44 @@
 /** The page of a model: the form, the result, and the request as code. */
 import { type ComponentChildren, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { type Model, type Persistence, persistently, type Refusal, readExamples, readModel } from "./api.ts";
-import { OtherKey } from "./api-key.tsx";
+import { type Model, readExamples, readModel } from "./api.ts";
 import { takeDroppedFiles } from "./choose-file.tsx";
 import { Code } from "./code.tsx";
-import { Examples } from "./examples.tsx";
-import { type Draft, draftOf, Form } from "./form.tsx";
+import { Form } from "./form.tsx";
 import { Result } from "./result.tsx";
 import { idle, Runner } from "./run.ts";
 import { initialOf } from "./schema.ts";
-import type { Value } from "./value.ts";
+import { firstText, isFile, isPicture, type Value } from "./value.ts";
 
 interface PageProps {
   readonly model: Model;
   readonly examples: readonly Value[];
 }
 
+/** Maximum characters of a text on a button. */
+const MAX_TEXT = 60;
+
 function Page({ model, examples }: PageProps) {
-  const draftsOf = (example: Value) => [draftOf(initialOf(model.input, example))];
-  const [drafts, setDrafts] = useState<readonly Draft[]>(() => draftsOf(examples[0]));
+  const [value, setValue] = useState(() => initialOf(model.input, examples[0]));
+  /** Number of examples that were chosen: each fills a new form. */
+  const [chosen, setChosen] = useState(0);
   const [state, setState] = useState(idle);
-  const [unavailable, setUnavailable] = useState<Refusal>();
-  const [current, setCurrent] = useState(model);
+  const [unavailable, setUnavailable] = useState<string>();
   const runner = useMemo(
     () => new Runner({ part: model.part, onChange: setState, onUnavailable: setUnavailable }),
     [model],
   );
   useEffect(() => {
-    const openLink = () => {
-      const id = new URLSearchParams(location.hash.slice(1)).get("id");
-      if (id !== null) runner.open(id);
-    };
-    openLink();
-    addEventListener("hashchange", openLink);
-    return () => removeEventListener("hashchange", openLink);
+    const id = new URLSearchParams(location.hash.slice(1)).get("id");
+    if (id !== null) runner.open(id);
   }, [runner]);
   const { refusal, run, isBusy } = state;
-  useEffect(() => {
-    // The server may have another build of the model after each run.
-    if (!isBusy) readModel().then(setCurrent, () => {});
-  }, [isBusy]);
   const faults = useMemo(
     () =>
       refusal?.faults ??
       (run?.errors ?? []).map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, run?.errors],
   );
-  const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
     <>
       <header class="row ends">
@@ -56,37 +47,47 @@ function Page({ model, examples }: PageProps) {
           <p class="lead">{model.description}</p>
         </div>
         <p class="version">
-          Build <code title={`The build of the model that this server runs: ${model.digest}`}>{model.tag}</code>
+          Build <code title={model.digest}>{model.tag}</code>
         </p>
       </header>
       <div class="notices" role="status">
         {unavailable !== undefined && (
-          <p class="notice">{unavailable.message}. This page continues when the server is back; nothing is lost.</p>
-        )}
-        {current.digest !== model.digest && (
-          <div class="notice">
-            The server has another build of this model now: {current.tag}.{" "}
-            <button type="button" class="small" onClick={() => location.reload()}>
-              Reload the page
-            </button>
-          </div>
+          <p class="notice">{unavailable}. This page continues when the server is back; nothing is lost.</p>
         )}
       </div>
       <main>
         <div class="stack">
-          <Examples examples={examples} onChoose={(example) => setDrafts(draftsOf(example))} />
+          {examples.length > 1 && (
+            <fieldset class="row">
+              <legend>Examples</legend>
+              {examples.map((example, i) => {
+                const fill = () => {
+                  setValue(initialOf(model.input, example));
+                  setChosen(chosen + 1);
+                };
+                const picture = firstText(example, isPicture);
+                return (
+                  <button type="button" key={i} onClick={fill}>
+                    {picture !== undefined && <img src={picture} alt="" />}
+                    {firstText(example, (text) => !isFile(text))?.slice(0, MAX_TEXT) ?? `Example ${i + 1}`}
+                  </button>
+                );
+              })}
+            </fieldset>
+          )}
           <Form
-            {...{ model, drafts, faults, isBusy }}
-            onChange={setDrafts}
-            onRun={() => runner.start(values)}
+            key={chosen}
+            schema={model.input}
+            {...{ value, faults, isBusy }}
+            onChange={setValue}
+            onRun={() => runner.start(value)}
             onCancel={() => runner.cancel()}
-            onReset={() => setDrafts(draftsOf(examples[0]))}
           />
         </div>
         <div class="results">
           <Result model={model} state={state} />
         </div>
-        <Code inputs={values} />
+        <Code input={value} />
       </main>
     </>
   );
@@ -97,7 +98,9 @@ function say(children: ComponentChildren): void {
   render(
     <main class="waiting">
       <h1>{document.title}</h1>
-      {children}
+      <p class="lead" role="status">
+        {children}
+      </p>
     </main>,
     document.body,
   );
@@ -105,33 +108,18 @@ function say(children: ComponentChildren): void {
 
 async function begin(): Promise<void> {
   const { signal } = new AbortController();
-  const onUnavailable: Persistence["onUnavailable"] = (unavailable) => {
-    if (unavailable === undefined) return;
-    say(
-      <>
-        <p class="lead" role="status">
-          {unavailable.message}. This page opens when the server is ready.
-        </p>
-        <progress aria-label="Waiting for the server" />
-      </>,
-    );
-  };
+  const onUnavailable = (message: string | undefined) =>
+    message && say(`${message}. This page opens when the server is ready.`);
   try {
-    const reading = () => Promise.all([readModel(), readExamples()]);
-    const [model, examples] = await persistently(reading, { signal, onUnavailable });
+    const persistence = { signal, onUnavailable };
+    const [model, examples] = await Promise.all([readModel(persistence), readExamples(persistence)]);
     document.title = model.name;
     render(<Page model={model} examples={examples} />, document.body);
   } catch (error) {
-    say(
-      <>
-        <p class="notice bad" role="alert">
-          {error instanceof Error ? error.message : String(error)}
-        </p>
-        <OtherKey onChange={begin} />
-      </>,
-    );
+    say(error instanceof Error ? error.message : String(error));
   }
 }
 
 takeDroppedFiles();
+addEventListener("hashchange", () => location.reload());
 begin();

@@ -1,26 +1,24 @@
 /** Takes a picture with the camera, or records a sound with the microphone. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { writeWav } from "../../../author/audio/wav.ts";
-import { Clock } from "./clock.tsx";
 
 interface RecorderProps {
-  readonly kind: "camera" | "microphone";
+  readonly device: "camera" | "microphone";
   /** Called with undefined if the user closed the recorder without a recording. */
   readonly onDone: (file: Blob | undefined) => void;
 }
 
-export function Recorder({ kind, onDone }: RecorderProps) {
-  const isCamera = kind === "camera";
+export function Recorder({ device, onDone }: RecorderProps) {
+  const isCamera = device === "camera";
   const video = useRef<HTMLVideoElement>(null);
   const recorder = useRef<MediaRecorder>(null);
   const [isReady, setReady] = useState(false);
+  const [seconds, setSeconds] = useState(0);
   const [problem, setProblem] = useState<string>();
   useEffect(() => {
-    const opening = navigator.mediaDevices.getUserMedia(isCamera ? { video: true } : { audio: true });
-    let isOver = false;
+    const opening = navigator.mediaDevices.getUserMedia({ video: isCamera, audio: !isCamera });
     opening.then(
       (stream) => {
-        if (isOver) return;
         // The camera is ready once it has a picture.
         if (video.current) video.current.srcObject = stream;
         if (isCamera) return;
@@ -28,26 +26,19 @@ export function Recorder({ kind, onDone }: RecorderProps) {
         recorder.current.start();
         setReady(true);
       },
-      (error: unknown) => setProblem(reasonOf(error, kind)),
+      (error: Error) => setProblem(reasonOf(error, device)),
     );
+    const timer = setInterval(() => recorder.current && setSeconds((before) => before + 1), 1000);
     return () => {
-      isOver = true;
-      opening.then(
-        (stream) => {
-          for (const track of stream.getTracks()) track.stop();
-        },
-        () => {},
-      );
+      clearInterval(timer);
+      opening.then((stream) => stream.getTracks().map((track) => track.stop())).catch(() => {});
     };
-  }, [kind, isCamera]);
-  const finish = async () => {
-    try {
-      onDone(await (isCamera ? pictureOf(video.current) : soundOf(recorder.current)));
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
-    }
-  };
-  const state = isReady ? (isCamera ? "" : "Recording …") : `Asking for the ${kind} …`;
+  }, [device, isCamera]);
+  const finish = () =>
+    (isCamera ? pictureOf(video.current) : soundOf(recorder.current)).then(onDone, () =>
+      setProblem("The recording is empty: close this and record again."),
+    );
+  const state = isReady ? (isCamera ? "" : "Recording …") : `Asking for the ${device} …`;
   return (
     <div class="recorder stack close">
       {isCamera && problem === undefined && (
@@ -62,15 +53,15 @@ export function Recorder({ kind, onDone }: RecorderProps) {
         />
       )}
       <p>
-        <span role="status">{problem ?? state}</span> {problem === undefined && isReady && !isCamera && <Clock />}
+        <span role="status">{problem ?? state}</span> {seconds > 0 && <span class="took">{seconds} s</span>}
       </p>
-      <div class="actions row">
+      <div class="row">
         {problem === undefined && (
-          <button type="button" class="small primary" disabled={!isReady} onClick={finish}>
+          <button type="button" class="primary" disabled={!isReady} onClick={finish}>
             {isCamera ? "Take the picture" : "Stop"}
           </button>
         )}
-        <button type="button" class="small" onClick={() => onDone(undefined)}>
+        <button type="button" onClick={() => onDone(undefined)}>
           Close
         </button>
       </div>
@@ -78,15 +69,14 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   );
 }
 
-function reasonOf(error: unknown, kind: RecorderProps["kind"]): string {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  if (name === "NotFoundError") return `This device has no ${kind}.`;
-  return name === "NotAllowedError" ? `The browser does not let this page use the ${kind}.` : message;
+function reasonOf({ name, message }: Error, device: RecorderProps["device"]): string {
+  if (name === "NotFoundError") return `This device has no ${device}.`;
+  return name === "NotAllowedError" ? `The browser does not let this page use the ${device}.` : message;
 }
 
-function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
+async function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
+  if (video === null) return undefined;
   const canvas = document.createElement("canvas");
-  if (video === null) return Promise.resolve(undefined);
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
   canvas.getContext("2d")?.drawImage(video, 0, 0);
   return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? undefined), "image/jpeg", 0.92));
@@ -94,7 +84,7 @@ function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
 
 /** Ends a recording, and converts it to WAV, which every model can read: 16 bits, the first channel, at the AudioContext's sample rate. */
 async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined> {
-  if (recorder?.state !== "recording") return undefined;
+  if (recorder === null) return undefined;
   const recorded = new Promise<Blob>((resolve) => {
     recorder.ondataavailable = ({ data }) => resolve(data);
   });
@@ -102,9 +92,7 @@ async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined
   recorder.stop();
   const context = new AudioContext();
   try {
-    const sound = await context.decodeAudioData(await (await recorded).arrayBuffer()).catch(() => {
-      throw new Error("The recording is empty: close this and record again.");
-    });
+    const sound = await context.decodeAudioData(await (await recorded).arrayBuffer());
     const wav = writeWav(sound.getChannelData(0), { rate: sound.sampleRate, channels: 1, encoding: "pcm16" });
     return new Blob([wav], { type: "audio/wav" });
   } finally {

@@ -1,72 +1,66 @@
 /** Shows the result of a run (a demo prediction): its status, logs and faults, and the outputs of each input. */
 import { useEffect, useRef } from "preact/hooks";
-import { hasEnded, type Model, type Refusal, type Run } from "./api.ts";
-import { OtherKey } from "./api-key.tsx";
-import { Clock } from "./clock.tsx";
-import { CopyButton } from "./copy-button.tsx";
+import { isObject, type Json } from "../../../base/json.ts";
+import type { Model } from "./api.ts";
 import { Output } from "./output.tsx";
-import type { RunState } from "./run.ts";
-import { firstText, isObject, isPicture, type Json, type Value } from "./value.ts";
+import { hasEnded, type RunState } from "./run.ts";
+import { firstText, isPicture } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
-  const { run, inputs, refusal, isBusy } = state;
+  const { run, input, refusal, isBusy } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
     // Scrolls to the result when a run begins: on a narrow screen, it may be out of sight below a long form.
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);
-  const { outputs: whole, partial_outputs: partial = [], grown = [], demo_outputs: demo = [] } = run ?? {};
+  const { outputs: whole, partial_outputs: partial = [], grown = [], demo_outputs: demo = [], errors } = run ?? {};
   const outputs: readonly (Json | undefined)[] = whole ?? partial;
-  const parts = whole === undefined ? grown : [];
-  const count = Math.max(inputs?.length ?? 0, outputs.length, parts.length);
-  const done = whole === undefined ? outputs.filter((each) => each !== undefined && each !== null).length : count;
+  const count = Math.max(outputs.length, grown.length);
+  const [text, kind] = statusOf(state);
+  // The form has one input. A run that was opened by its link may have more.
+  const nameOf = (index: number) => (input === undefined ? `Input ${index + 1}: ` : "");
+  const problems = errors?.map(({ index, message }) => nameOf(index) + message);
+  const problem =
+    refusal?.message.replaceAll("/0/", "") ?? (text === "Failed" && (problems?.join("\n") ?? run?.error_message));
   return (
     <section ref={panel} class="panel stack result" aria-labelledby="result-title">
       <header class="row ends">
         <h2 id="result-title">Result</h2>
-        <Status state={state} />
+        <p class={`status ${kind}`}>
+          <span role="status">{text}</span> <span class="took">{isBusy ? "" : tookOf(state)}</span>
+        </p>
       </header>
-      {run !== undefined && inputs === undefined && (
+      {run !== undefined && input === undefined && (
         <p class="notice">This result was opened by its link. The form has another input.</p>
       )}
-      {isBusy && <progress aria-label="Progress" {...(done > 0 && { value: done / count })} />}
-      {refusal !== undefined && (
-        <p class="notice bad" role="alert">
-          {textOf(refusal, state)}
+      {isBusy && <progress aria-label="Progress" />}
+      {problem && (
+        <p class="notice bad prose" role="alert">
+          {problem}
         </p>
       )}
-      {refusal?.status === 403 && <OtherKey />}
-      {run?.status === "failed" && !isCanceled(run) && (
-        <div class="notice bad" role="alert">
-          {run.errors === undefined
-            ? run.error_message
-            : run.errors.map(({ index, message }) => (
-                <p key={index}>
-                  Input {index + 1}: {message}
-                </p>
-              ))}
-        </div>
-      )}
       {Array.from({ length: count }, (_, i) => {
-        const [output, part] = [outputs[i] ?? (whole && null), parts[i]];
-        const isOutput = output !== undefined && (output !== null || whole !== undefined);
-        if (!isOutput && part === undefined) return null;
-        const picture = firstText(inputs?.[i], isPicture);
+        const [output, part] = [outputs[i] ?? (whole && null), grown[i]];
+        if (output === undefined && part === undefined) return null;
+        const picture = firstText(input, isPicture);
+        // Of the demo output, shows only members that differ from the same members of the output.
+        const more = output !== undefined && changed(demo[i], output);
         return (
-          <article key={i} class="item stack close" aria-label={count > 1 ? `Input ${i + 1}` : undefined}>
+          <article key={i} class="item stack close">
             {count > 1 && <h3>Input {i + 1}</h3>}
-            {isOutput ? (
-              <ItemOutputs {...{ model, output, picture }} shown={demo[i] ?? output} />
-            ) : (
-              <Output value={part ?? null} schema={model.part} label="Output so far" />
-            )}
+            <div class="grid">
+              {more && <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />}
+              {output === undefined ? (
+                <Output value={part ?? null} schema={model.part} label="Output so far" />
+              ) : (
+                <Output value={output} schema={model.output} label="Output" picture={picture} />
+              )}
+            </div>
           </article>
         );
       })}
-      {run === undefined && refusal === undefined && !isBusy && (
-        <p class="empty">The result appears here. The form has an example: run it.</p>
-      )}
+      {text === "" && <p class="empty">The result appears here. The form has an example: run it.</p>}
       {run !== undefined && run.logs !== "" && (
         <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
           <summary>Logs</summary>
@@ -77,73 +71,30 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         </details>
       )}
       {run !== undefined && hasEnded(run) && (
-        <div class="under row ends">
-          <p class="about">The link opens this result again while the server keeps it.</p>
-          <CopyButton text={location.href}>Copy the link</CopyButton>
-        </div>
+        <p class="about">The address of this page opens this result again while the server keeps it.</p>
       )}
     </section>
   );
 }
 
-interface ItemOutputsProps {
-  readonly model: Model;
-  readonly output: Json;
-  /** The demo output of the input; the output if there is no demo output. */
-  readonly shown: Json;
-  readonly picture: string | undefined;
+/** The members of the first value that the second one has not; undefined if there are none. */
+function changed(value: Json | undefined, known: Json): Json | undefined {
+  if (!isObject(value) || !isObject(known)) return JSON.stringify(value) === JSON.stringify(known) ? undefined : value;
+  const members = Object.entries(value).filter(([name, each]) => JSON.stringify(each) !== JSON.stringify(known[name]));
+  return members.length === 0 ? undefined : Object.fromEntries(members);
 }
 
-function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
-  const isSame = (one: Value, other: Value) => JSON.stringify(one) === JSON.stringify(other);
-  const whole = <Output value={output} schema={model.output} label="Output" picture={picture} />;
-  if (isSame(output, shown)) return whole;
-  // Shows only members of the demo output that differ from the same members of the output.
-  const known = isObject(output) ? output : {};
-  const more = isObject(shown)
-    ? Object.fromEntries(Object.entries(shown).filter(([name, value]) => !isSame(value, known[name])))
-    : shown;
-  return (
-    <div class="grid">
-      <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />
-      {whole}
-    </div>
-  );
+/** The status of a run as a word, and its CSS class. */
+function statusOf({ run, isBusy, refusal }: RunState): readonly [text: string, kind: string] {
+  if (isBusy) return [run?.status === "running" ? "Running" : "Waiting for its turn", "busy"];
+  if (refusal !== undefined) return ["Refused", "bad"];
+  if (run === undefined) return ["", ""];
+  if (run.status === "success") return ["Done", "good"];
+  return [run.error_message === "Canceled" ? "Canceled" : "Failed", "bad"];
 }
 
-/** Why the server refused to create or read a run, for people. */
-function textOf({ status, message }: Refusal, { run, inputs }: RunState): string {
-  if (status === 422) return "Some fields need another value. Each shows its fault.";
-  if (status !== 404) return message;
-  return run === undefined && inputs === undefined
-    ? "The server no longer has this result."
-    : "The server no longer has this run: it was restarted, or the run is too old. Run it again.";
-}
-
-function isCanceled({ status, error_message }: Run): boolean {
-  return status === "failed" && error_message === "Canceled";
-}
-
-function Status({ state: { run, isBusy, refusal } }: { readonly state: RunState }) {
-  const [text, kind] = isBusy
-    ? [run?.status === "running" ? "Running" : "Waiting for its turn", "busy"]
-    : refusal !== undefined
-      ? ["Refused", "bad"]
-      : run === undefined
-        ? ["", ""]
-        : run.status === "success"
-          ? ["Done", "good"]
-          : [isCanceled(run) ? "Canceled" : "Failed", "bad"];
-  return (
-    <p class={`status row ${kind}`}>
-      <span role="status">{text}</span>
-      {isBusy ? <Clock /> : run !== undefined && refusal === undefined && <span class="took">{tookOf(run)}</span>}
-    </p>
-  );
-}
-
-function tookOf({ created_at, finished_at }: Run): string {
-  if (finished_at === undefined) return "";
-  const ms = Date.parse(finished_at) - Date.parse(created_at);
+function tookOf({ run, refusal }: RunState): string {
+  if (run?.finished_at === undefined || refusal !== undefined) return "";
+  const ms = Date.parse(run.finished_at) - Date.parse(run.created_at);
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

@@ -1,32 +1,36 @@
 /** Runs of the model on the page, which are demo predictions. The form starts a run, and the id in the page's URL opens one. */
-import {
-  cancelRun,
-  createRun,
-  eventsOf,
-  hasEnded,
-  type Model,
-  newIdempotencyKey,
-  type Persistence,
-  pause,
-  persistently,
-  Refusal,
-  type Run,
-  readRun,
-} from "./api.ts";
-import type { StreamEvent } from "./events.ts";
+import { cancelRun, eventsOf, type Model, type Persistence, pause, Refusal, type StreamEvent } from "./api.ts";
 import { grownBy, type Json, type Value } from "./value.ts";
 
 /** Milliseconds before a broken event stream is opened again. */
 const REOPEN_MS = 1000;
 
+/** A demo prediction in the server's JSON. */
+export interface Run {
+  readonly demo_id: string;
+  readonly status: "pending" | "running" | "success" | "failed";
+  readonly outputs?: readonly Json[];
+  readonly demo_outputs?: readonly Json[];
+  /** Outputs so far, also after a failure; null for inputs without an output. */
+  readonly partial_outputs?: readonly Json[];
+  /** For each input, its parts so far, joined to one value. They come from the event stream, not from the server's JSON. */
+  readonly grown?: readonly (Json | undefined)[];
+  readonly error_message?: string;
+  /** The inputs that failed. `pointer` is a JSON pointer to the faulty field, if it is known. */
+  readonly errors?: readonly { readonly index: number; readonly message: string; readonly pointer?: string }[];
+  readonly logs: string;
+  readonly created_at: string;
+  readonly finished_at?: string;
+}
+
 /** The run that the page shows. */
 export interface RunState {
   /** Undefined if the run was opened by a link. */
-  readonly inputs?: readonly Value[] | undefined;
+  readonly input?: Value;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
   /** Why the server refused to create or read the run. */
-  readonly refusal?: Refusal | undefined;
+  readonly refusal?: Refusal;
 }
 
 interface RunnerOptions extends Pick<Persistence, "onUnavailable"> {
@@ -35,6 +39,10 @@ interface RunnerOptions extends Pick<Persistence, "onUnavailable"> {
 }
 
 export const idle: RunState = { isBusy: false };
+
+export function hasEnded({ status }: Run): boolean {
+  return status === "success" || status === "failed";
+}
 
 export class Runner {
   readonly #options: RunnerOptions;
@@ -45,62 +53,48 @@ export class Runner {
     this.#options = options;
   }
 
-  start(inputs: readonly Value[]): void {
-    const key = newIdempotencyKey();
-    this.#begin(inputs, async (persistence) => {
-      const { signal } = persistence;
-      const run = await persistently(() => createRun(inputs, { key, signal }), persistence);
-      history.replaceState(null, "", `#id=${run.demo_id}`);
-      return run;
-    });
+  start(input: Value): void {
+    // With the key, a repeated request starts no second run. crypto.randomUUID() is missing on pages that came over plain HTTP from another machine.
+    const key = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36).padStart(7, "0"));
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": key.join("-") };
+    this.#follow("demo", { method: "POST", headers, body: JSON.stringify([input]) }, input);
   }
 
   open(id: string): void {
-    this.#begin(undefined, (persistence) => persistently(() => readRun(id, persistence.signal), persistence));
+    this.#follow(`demo/${encodeURIComponent(id)}`, {});
   }
 
   cancel(): void {
     const { run } = this.#state;
-    // Ignores the answer: the event stream reports the end of the run.
+    // The event stream reports the end of the run.
     if (run !== undefined) return void cancelRun(run.demo_id).catch(() => {});
     // The server has not answered the request that creates the run. It creates none if the request is not complete.
     this.#stop();
     this.#show({ ...this.#state, isBusy: false });
   }
 
-  #begin(inputs: RunState["inputs"], create: (persistence: Persistence) => Promise<Run>): void {
+  /** Follows a run by its event stream until it ends. Opens the stream again when it breaks. */
+  async #follow(path: string, init: RequestInit, input?: Value): Promise<void> {
     this.#stop();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
-    const persistence = { signal, onUnavailable: this.#options.onUnavailable };
-    const show = (state: Omit<RunState, "inputs">) => signal.aborted || this.#show({ inputs, ...state });
-    show({ isBusy: true });
-    create(persistence)
-      .then((run) => this.#follow(run, (run) => show({ run, isBusy: !hasEnded(run) }), persistence))
-      .catch((error: unknown) => {
-        const refusal = error instanceof Refusal ? error : new Refusal(500, String(error));
-        show({ run: this.#state.run, isBusy: false, refusal });
-      });
-  }
-
-  /** Follows a run by its event stream until it ends. Reads the run when the stream breaks, and then opens the stream again. */
-  async #follow(begun: Run, show: (run: Run) => void, persistence: Persistence): Promise<void> {
-    const { signal } = persistence;
-    let run = begun;
-    show(run);
-    while (!hasEnded(run)) {
-      try {
-        for await (const event of eventsOf(run.demo_id, signal)) {
-          run = afterEvent(run, event, this.#options.part);
-          show(run);
+    const { onUnavailable, part } = this.#options;
+    this.#show({ input, isBusy: true });
+    let run: Run | undefined;
+    try {
+      while (run === undefined || !hasEnded(run)) {
+        const [to, request]: [string, RequestInit] = run === undefined ? [path, init] : [`demo/${run.demo_id}`, {}];
+        for await (const event of eventsOf(to, request, { signal, onUnavailable })) {
+          run = afterEvent(run, event, part);
+          if (run === undefined) continue;
+          history.replaceState(null, "", `#id=${run.demo_id}`);
+          this.#show({ input, run, isBusy: !hasEnded(run) });
         }
-      } catch {
-        // The connection was lost. The run is read below, and its events again after a pause.
+        if (run === undefined || !hasEnded(run)) await pause(REOPEN_MS, signal);
       }
-      if (hasEnded(run)) return;
-      run = await persistently(() => readRun(begun.demo_id, signal), persistence);
-      show(run);
-      if (!hasEnded(run)) await pause(REOPEN_MS, signal);
+    } catch (error) {
+      const refusal = error instanceof Refusal ? error : new Refusal(500, String(error));
+      if (!signal.aborted) this.#show({ input, run, isBusy: false, refusal });
     }
   }
 
@@ -116,11 +110,11 @@ export class Runner {
 }
 
 /** The run after one of its events. A stream begins with `start` and then has all events, so `start` replaces what the page has of the run. */
-function afterEvent(run: Run, { name, data }: StreamEvent, schema: Model["part"]): Run {
+function afterEvent(run: Run | undefined, { name, data }: StreamEvent, schema: Model["part"]): Run | undefined {
   if (name === "start" || name === "completed") return JSON.parse(data);
-  const value: EventData = JSON.parse(data);
-  if (typeof value === "string") return { ...run, status: "running", logs: run.logs + value };
-  const { index, output, sequence, part } = value;
+  if (run === undefined || name === "loading") return run;
+  if (name === "log") return { ...run, status: "running", logs: run.logs + JSON.parse(data) };
+  const { index, output, sequence, part }: EventData = JSON.parse(data);
   const partial_outputs = [...(run.partial_outputs ?? [])];
   const grown = [...(run.grown ?? [])];
   if (output !== undefined) partial_outputs[index] = output;
@@ -129,7 +123,10 @@ function afterEvent(run: Run, { name, data }: StreamEvent, schema: Model["part"]
   return { ...run, status: "running", partial_outputs, grown };
 }
 
-/** The data of an event: a text for `log`, an output for `output`, a part of one for `part`. */
-type EventData =
-  | string
-  | { readonly index: number; readonly output?: Json; readonly sequence?: number; readonly part?: Json };
+/** The data of the events `output` and `part`. */
+interface EventData {
+  readonly index: number;
+  readonly output?: Json;
+  readonly sequence?: number;
+  readonly part?: Json;
+}

@@ -1,4 +1,4 @@
-/** Functions for values of form fields: JSON, or undefined for an omitted field. */
+/** Functions for JSON values. Undefined stands for an omitted field. */
 import type { Json, JsonObject } from "../../../base/json.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 
@@ -13,14 +13,8 @@ export function isList(value: Value): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-export function isNumbers(value: Value | readonly Value[]): value is readonly number[] {
-  return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
-}
-
-/** A copy of the object in which one member is changed, or removed if `value` is undefined. */
-export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
-  const { [name]: _, ...rest } = object;
-  return value === undefined ? rest : { ...object, [name]: value };
+export function isNumbers(value: Value): value is readonly number[] {
+  return isList(value) && value.length > 0 && value.every((each) => typeof each === "number");
 }
 
 /**
@@ -44,11 +38,8 @@ export function sentence(text: string): string {
 
 /** A title from a name: `heatMap` and `heat_map` become `Heat map`. */
 export function titleOf(name: string): string {
-  const words = name
-    .replaceAll(/[_-]+/g, " ")
-    .replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .trim();
-  return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
+  const words = name.replaceAll(/[_-]+/g, " ").replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2");
+  return sentence(words.trim().replaceAll(/(?<=.)\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
 }
 
 /** The first text in a value that passes the test; undefined without one. */
@@ -70,15 +61,20 @@ export function isPicture(text: string): boolean {
   return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
 }
 
-/** The media type of a data URI; undefined for other URLs. */
-export function mediaTypeOf(url: string): string | undefined {
-  return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
+/** The media type of a data URI; empty for other URLs. */
+export function mediaTypeOf(url: string): string {
+  return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase() ?? "";
+}
+
+export function extensionOf(mediaType: string): string {
+  const plain = mediaType.replace(/^[^/]*\/(?:x-)?|\+.*$/g, "");
+  return { jpeg: "jpg", plain: "txt", "octet-stream": "bin", mpeg: "mp3", "": "bin" }[plain] ?? plain;
 }
 
 /** Size of the content of a base64 data URI, such as `1.2 MB`. */
 export function sizeText(dataUri: string): string {
-  const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
-  const bytes = Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
+  const characters = dataUri.length - dataUri.indexOf(",") - 1 - (/=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0);
+  const bytes = Math.floor((characters * 3) / 4);
   if (bytes < 1000) return `${bytes} B`;
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
