@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/schemas/json-schema.ts";
-import { eventsIn } from "../src/http/page/client/api.ts";
+import { eventsIn } from "../src/http/page/client/events.ts";
 import { alignedTexts, grownBy, type Json } from "../src/http/page/client/value.ts";
 import { image, z } from "../src/index.ts";
 
@@ -48,7 +48,13 @@ test("events are found in their text, whatever chunks it arrives in", async () =
   const text = "retry: 1\n\nevent: log\ndata: a\nid: 1\n\n: comment\n\ndata: b\ndata: c\n\nrest";
   for (let size = 1; size <= text.length; size++) {
     const chunks = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size).slice(0, size));
-    const found = await Array.fromAsync(eventsIn(ReadableStream.from(chunks)));
+    const stream = new ReadableStream<string>({
+      start(controller) {
+        for (const chunk of chunks) controller.enqueue(chunk);
+        controller.close();
+      },
+    });
+    const found = await Array.fromAsync(eventsIn(stream));
     expect(found).toEqual([
       { name: "log", data: "a" },
       { name: "message", data: "b\nc" },

@@ -1,6 +1,7 @@
 /** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { askForKey, keyHeaders } from "./api-key.ts";
+import { eventsIn, type StreamEvent } from "./events.ts";
 import { type Json, sentence } from "./value.ts";
 
 export interface Model {
@@ -61,7 +62,7 @@ export async function readModel(persistence = quietly): Promise<Model> {
 }
 
 export async function readExamples(persistence: Persistence): Promise<readonly Json[]> {
-  return (await request("examples", {}, persistence)).json();
+  return JSON.parse(await (await request("examples", {}, persistence)).text());
 }
 
 export async function cancelRun(id: string): Promise<void> {
@@ -95,11 +96,6 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-export interface StreamEvent {
-  readonly name: string;
-  readonly data: string;
-}
-
 /**
  * Sends a request for an event stream, and yields its events until the stream ends or breaks. Uses `fetch`, since `EventSource` cannot send a header
  * with the API key. @throws Refusal
@@ -115,24 +111,5 @@ export async function* eventsOf(
     if (body !== null) yield* eventsIn(body.pipeThrough(new TextDecoderStream()));
   } catch {
     persistence.signal.throwIfAborted();
-  }
-}
-
-/** Parses the text of an event stream. */
-export async function* eventsIn(text: ReadableStream<string>): AsyncGenerator<StreamEvent, void> {
-  // Some browsers cannot iterate over streams.
-  const reader = text.getReader();
-  const pieces: string[] = [];
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    pieces.push(read.value);
-    // An event may come in many pieces: they are joined only where an event may end.
-    if (!read.value.includes("\n")) continue;
-    const blocks = pieces.splice(0).join("").split("\n\n");
-    pieces.push(blocks.pop() ?? "");
-    for (const block of blocks) {
-      const [, name = "message"] = /^event: ?(.*)$/m.exec(block) ?? [];
-      const data = [...block.matchAll(/^data: ?(.*)$/gm)].map(([, line]) => line);
-      if (data.length > 0) yield { name, data: data.join("\n") };
-    }
   }
 }

@@ -1,5 +1,6 @@
 /** Runs of the model on the page, which are demo predictions. The form starts a run, and the id in the page's URL opens one. */
-import { cancelRun, eventsOf, type Model, type Persistence, pause, Refusal, type StreamEvent } from "./api.ts";
+import { cancelRun, eventsOf, type Model, type Persistence, pause, Refusal } from "./api.ts";
+import type { StreamEvent } from "./events.ts";
 import { grownBy, type Json, type Value } from "./value.ts";
 
 /** Milliseconds before a broken event stream is opened again. */
