@@ -155,7 +155,7 @@ describe("results", () => {
   test("are evicted above the limit, the oldest first and never the newest", () => {
     const account = new MemoryAccount({ maxBytes: 20_000 });
     const store = new MemoryStore(keepAll, { memory: account });
-    for (const id of ["a", "b", "c"]) store.keep(record(id));
+    for (const id of ["a", "b", "c"]) store.finish(record(id));
     expect(account.parts.results).toBe(3000);
     using outputs = account.add("outputs", 18_500);
     expect(["a", "b", "c"].map((id) => store.recall(id)?.id)).toEqual([undefined, undefined, "c"]);
@@ -167,7 +167,7 @@ describe("results", () => {
   test("take at most a quarter of the memory", () => {
     const account = new MemoryAccount({ maxBytes: 8000 });
     const store = new MemoryStore(keepAll, { memory: account });
-    for (const id of ["a", "b", "c"]) store.keep(record(id));
+    for (const id of ["a", "b", "c"]) store.finish(record(id));
     expect(store.retained).toEqual({ count: 2, bytes: 2000 });
   });
 });

@@ -93,34 +93,4 @@ describe("the store", () => {
     expect(await store.read("1")).toEqual(again);
     expect(store.retained.count).toBe(1);
   });
-
-  test("evicts a prediction on request, and accepts its id again", async () => {
-    const { store, keptOf } = storeWith({ maxCount: 2 });
-    const [first, other, again] = [endOf("1"), endOf("2"), endOf("1")];
-    store.finish(first);
-    store.evict("1");
-    store.evict("1");
-    expect(store.retained).toEqual({ count: 0, bytes: 0 });
-    store.finish(other);
-    store.finish(again);
-    expect(await keptOf(other, again)).toEqual([true, true]);
-  });
-
-  test("holds no memory of an evicted prediction, even if it is not the oldest", async () => {
-    const { store } = storeWith({ maxBytes: 1e6 });
-    const before = heldBytes();
-    for (let i = 0; i < 20_000; i++) {
-      store.finish(largeEndOf(`${i}`, 10_000));
-      store.evict(`${i}`);
-    }
-    // Results of 200 MB in all passed through the store. The buffers of nearly all of them are free again.
-    expect(heldBytes() - before).toBeLessThan(16e6);
-    expect(store.retained).toEqual({ count: 0, bytes: 0 });
-  });
 });
-
-/** Bytes of all buffers that are still reachable. */
-function heldBytes(): number {
-  Bun.gc(true);
-  return process.memoryUsage().external;
-}

@@ -202,8 +202,12 @@ export class LivePredictions {
     const { store, webhooks } = this.#options;
     try {
       // The store queues the write before the first `await`, so that an outcome is written after it.
-      if (request !== undefined) await store.accept({ ...request, body: storedBody(request) });
-      else if (webhook !== undefined) await webhooks?.store(live.id, webhook);
+      const storing =
+        request !== undefined
+          ? store.accept({ ...request, body: storedBody(request) })
+          : webhook && webhooks?.store(live.id, webhook);
+      if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
+      await storing;
     } catch (error) {
       live.isStored = false;
       // A client that chose the id will send it again, and must then find no record of this failed attempt.
@@ -215,7 +219,6 @@ export class LivePredictions {
       throw error;
     }
     live.request = undefined;
-    if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
   }
 
   /** Ends a prediction that another process runs now. Writes no outcome and sends no webhook message. */
@@ -295,7 +298,7 @@ export class LivePredictions {
     // A prediction that could not be stored was refused with an error.
     const wasRefused = live.failedFor === "store";
     if (!(this.#isAbandoned && live.isStored) && !wasRefused) {
-      store.finish(record);
+      store.finish(record, live.isStored);
       if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }
     metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);

@@ -57,23 +57,13 @@ export class MemoryStore implements Store {
   }
 
   finish(record: EndedRecord): void {
-    this.keep(record);
-  }
-
-  /**
-   * Stores an ended prediction.
-   * @returns the bytes counted for the record; undefined if the id has an outcome already
-   */
-  keep(record: EndedRecord): number | undefined {
     const hash = hashOf(record.id);
     const keptMs = this.#now();
-    if (this.#isTaken(record.id, hash, keptMs)) return undefined;
+    if (this.#isTaken(record.id, hash, keptMs)) return;
     const place = this.#records.push(record, keptMs, hash);
     this.#index.add(hash, place);
-    const bytes = this.#bytesOf(place);
-    this.#charge.grow(bytes);
+    this.#charge.grow(this.#bytesOf(place));
     this.#sweep(keptMs);
-    return bytes;
   }
 
   read(id: string): Promise<PredictionRecord | undefined> {
@@ -85,11 +75,6 @@ export class MemoryStore implements Store {
     this.#sweep(this.#now());
     const place = this.#placeOf(id);
     return place === undefined ? undefined : this.#records.record(place);
-  }
-
-  evict(id: string): void {
-    const place = this.#placeOf(id);
-    if (place !== undefined) this.#evict(place);
   }
 
   written(): Promise<void> {
@@ -123,10 +108,10 @@ export class MemoryStore implements Store {
     }
   }
 
-  #evict(place: Place): void {
-    this.#index.delete(this.#records.hash(place), place);
-    this.#charge.grow(-this.#bytesOf(place));
-    this.#records.drop(place);
+  #evict(oldest: Place): void {
+    this.#index.delete(this.#records.hash(oldest), oldest);
+    this.#charge.grow(-this.#bytesOf(oldest));
+    this.#records.shift();
   }
 
   #bytesOf(place: Place): number {

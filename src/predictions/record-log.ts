@@ -29,10 +29,8 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
-  /** 1 for a dropped record. Its memory is free when all earlier records are dropped too. */
-  isDropped: 14,
   /** Index in the list of model versions. */
-  model: 15,
+  model: 14,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
@@ -100,7 +98,6 @@ export class RecordLog {
     numbers[at + field.digestLength] = head - id.length;
     numbers[at + field.membersBytes] = written - head;
     numbers[at + field.logsBytes] = logsBytes;
-    numbers[at + field.isDropped] = 0;
     numbers[at + field.model] = this.#indexOf(record.model);
     slab.end = aligned(from + written + logsBytes);
     const place = (this.#freedSlabs + this.#slabs.length - 1) * SLAB_BYTES + start;
@@ -157,18 +154,11 @@ export class RecordLog {
     };
   }
 
-  /** Marks a record as dropped. Its memory is reused when all earlier records are dropped too. */
-  drop(place: Place): void {
-    this.#large.delete(place);
-    this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isDropped] = 1;
-    for (let oldest = this.first; oldest !== undefined; oldest = this.first) {
-      if (this.#number(oldest, field.isDropped) === 0) return;
-      this.#free(oldest);
-    }
-  }
-
   /** Removes the oldest record. A buffer is reused when all its records are removed. */
-  #free(oldest: Place): void {
+  shift(): void {
+    const oldest = this.first;
+    if (oldest === undefined) return;
+    this.#large.delete(oldest);
     const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;
     for (const name of textFields) end += this.#number(oldest, name);

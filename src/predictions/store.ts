@@ -37,10 +37,11 @@ export interface Store {
   /** Gives unfinished requests of this process back. Another process may claim them, and no death is counted. */
   release(ids: readonly string[]): Promise<void>;
   /**
-   * Stores an outcome; the first one of an id stands. An outcome without a stored request stays in memory only: its
-   * client has waited and got it.
+   * Stores an outcome; the first one of an id stands.
+   * @param isStored whether the store has the request. Otherwise the outcome stays in memory only: its client has
+   * waited and got it.
    */
-  finish(record: EndedRecord): void;
+  finish(record: EndedRecord, isStored: boolean): void;
   /**
    * Resolves when the outcome is stored, or storing it has failed. Clients must not see it before: after a kill, the
    * request runs again, perhaps with another outcome.

@@ -10,7 +10,7 @@ const store = await SqliteStore.open({ path, retention: keepAll, role: role === 
 process.stdout.write("open\n");
 
 /**
- * Stores predictions one after another. Some have a large body or a large outcome, which the store writes to a file.
+ * Stores predictions one after another. Some have a large body or a large outcome.
  */
 async function work(lane: number): Promise<void> {
   for (let index = 0; ; index++) {
@@ -21,7 +21,7 @@ async function work(lane: number): Promise<void> {
     if (index % 5 === 4) continue;
     store.begun(id);
     if (index % 3 === 2) continue;
-    store.finish(index % 11 === 6 ? largeEndOf(id, 100_000) : endOf(id));
+    store.finish(index % 11 === 6 ? largeEndOf(id, 100_000) : endOf(id), true);
     process.stdout.write(`ended ${id}\n`);
   }
 }

@@ -33,7 +33,7 @@ export function claim(store: SqliteStore, isOwn = (_owner: string) => true, full
 export type LeftRequest = Omit<PredictionRequest, "body"> &
   Pick<Claimed, "deaths" | "deadlineMs"> & { readonly body: ReturnType<typeof storedBody> };
 
-/** Like `claim`. @returns the requests whose bodies the store has */
+/** Like `claim`, and loads the requests. */
 export async function leftOf(store: SqliteStore, isOwn?: (owner: string) => boolean): Promise<LeftRequest[]> {
   const left: LeftRequest[] = [];
   for await (const { deaths, deadlineMs, load } of claim(store, isOwn)) {
@@ -46,5 +46,5 @@ export async function leftOf(store: SqliteStore, isOwn?: (owner: string) => bool
 /** Stores the requests of predictions and then their outcomes, in order. Resolves before the outcomes are written. */
 export async function endIn(store: SqliteStore, ...records: readonly EndedRecord[]): Promise<void> {
   await Promise.all(records.map(({ id }) => store.accept(requestOf(id))));
-  for (const record of records) store.finish(record);
+  for (const record of records) store.finish(record, true);
 }

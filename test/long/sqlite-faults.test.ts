@@ -1,13 +1,12 @@
-/** The database of predictions when a process, the database thread, the disk or the file fails. */
+/** The database of predictions when a process or the file fails. */
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { log } from "../../src/base/log.ts";
 import { clientOf, startCli } from "../helpers/cli.ts";
 import { failure, failureOf } from "../helpers/failure.ts";
 import { killedAfter } from "../helpers/killed-store.ts";
-import { asText, endOf, keepAll, largeEndOf, requestOf } from "../helpers/predictions.ts";
+import { asText, endOf, largeEndOf, requestOf } from "../helpers/predictions.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { claim, endIn, leftOf, open } from "../helpers/sqlite.ts";
@@ -37,13 +36,10 @@ describe("a process that is killed", () => {
       }
       await store.close();
       await using next = await open(dir);
-      for await (const { id } of claim(next, (each) => each === owner)) next.finish(endOf(id));
+      for await (const { id } of claim(next, (each) => each === owner)) next.finish(endOf(id), true);
     }
-    // All predictions have ended, so the store has none to take over, and only files with outcomes.
     await using last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
-    const names = await readdir(dir.join("predictions.db-files"));
-    for (const name of names) expect((await last.read(name.split(".")[0] ?? ""))?.outcome).toBeDefined();
   }, 120_000);
 
   test("beside other processes of the server leaves its predictions to these", async () => {
@@ -61,57 +57,6 @@ describe("a process that is killed", () => {
     }
     for (const id of mine) expect(left.has(id)).toBe(false);
   }, 120_000);
-});
-
-describe("a database thread that dies", () => {
-  test("makes the store refuse new predictions, which are stored when they are sent again", async () => {
-    await using dir = await tempDir();
-    using _warn = spyOn(log, "warn").mockImplementation(silent);
-    const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
-    await using store = await open(dir, { newWorker });
-    const kept = store.accept(requestOf("ax", { body: '["die now"]' }));
-    await new Promise((resolve) => setImmediate(resolve));
-    store.begun("ax");
-    expect((await failureOf(kept)).code).toBe("predictions_unwritable");
-    await store.accept(requestOf("ax"));
-    expect(await store.read("ax")).toMatchObject({ id: "ax", outcome: undefined });
-  });
-
-  test("is followed by one that stores again what was lost, even if retention has evicted it since", async () => {
-    await using dir = await tempDir();
-    using _warn = spyOn(log, "warn").mockImplementation(silent);
-    const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
-    await using store = await open(dir, { newWorker, retention: { ...keepAll, maxCount: 1 } });
-    const kept = ["ax", "ay"].map((id) => store.accept(requestOf(id)));
-    for (const id of ["ax", "ay"]) store.finish(endOf(id, { logs: "die now" }));
-    for (const each of kept) expect((await failureOf(each)).code).toBe("predictions_unwritable");
-    expect(await store.read("ax")).toBeUndefined();
-    await store.accept(requestOf("ax"));
-    expect(await store.read("ax")).toMatchObject({ id: "ax", outcome: undefined });
-  });
-
-  test("is replaced by a thread that writes the predictions which ended meanwhile", async () => {
-    await using dir = await tempDir();
-    const warn = spyOn(log, "warn").mockImplementation(silent);
-    try {
-      const newWorker = () => new Worker(new URL("../helpers/dying-worker.ts", import.meta.url));
-      const store = await open(dir, { newWorker });
-      await store.accept(requestOf("a1"));
-      store.finish(endOf("a1"));
-      const refused = await failureOf(store.accept(requestOf("a2", { body: '["die now"]' })));
-      expect(refused.code).toBe("predictions_unwritable");
-      expect(warn).toHaveBeenCalledTimes(1);
-      expect(await store.read("a1")).toEqual(endOf("a1"));
-      await store.accept(requestOf("a3"));
-      await store.flush();
-      await store.close();
-    } finally {
-      warn.mockRestore();
-    }
-    await using next = await open(dir);
-    expect(await next.read("a1")).toEqual(endOf("a1"));
-    expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3"]);
-  });
 });
 
 describe("a file that cannot be used is reported in one line", () => {
@@ -147,7 +92,7 @@ describe("a file that cannot be used is reported in one line", () => {
       database.run("PRAGMA user_version = 7");
     }
     expect((await failureOf(open(dir))).message).toEndWith(
-      "a newer sconce wrote it (its format is 7 and this sconce knows 2); use that one, or name another file",
+      "a newer sconce wrote it (its format is 7 and this sconce knows 3); use that one, or name another file",
     );
   });
 
@@ -198,7 +143,6 @@ describe("a file that cannot be read is moved aside, and the server begins anew"
     ]);
     const [, aside = ""] = /They are in (\S+) now/.exec(String(error.mock.calls[0]?.[0])) ?? [];
     expect(await Bun.file(aside).bytes()).toEqual(bytes);
-    expect(await readdir(`${aside}-files`)).toHaveLength(1);
     expect(await leftOf(next)).toEqual([]);
     await endIn(next, endOf("a1"));
     expect(await next.read("a1")).toEqual(endOf("a1"));
@@ -264,36 +208,6 @@ describe("a file that is deleted or replaced under a running server", () => {
   );
 });
 
-describe("files that belong to no prediction", () => {
-  test("are removed at the start of a server, but not of a further process", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir);
-    await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
-    const stray = dir.join("predictions.db-files/a2.being-written");
-    await Bun.write(stray, "");
-    await (await open(dir, { role: "member" })).close();
-    expect(await readdir(dir.join("predictions.db-files"))).toHaveLength(2);
-    await store.close();
-    await (await open(dir)).close();
-    const names = await readdir(dir.join("predictions.db-files"));
-    expect(names.map((name) => name.split(".")[0])).toEqual(["a1"]);
-  });
-});
-
-test("a prediction whose body the store has lost fails, and says so", async () => {
-  await using dir = await tempDir();
-  await using models = await storeWith("lab");
-  const store = await open(dir);
-  await store.accept(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
-  await store.close();
-  for (const name of await readdir(dir.join("predictions.db-files"))) rmSync(dir.join("predictions.db-files", name));
-  await using server = await models.serve("lab", { store: dir.join("predictions.db") });
-  expect(await server.client.end("a1")).toMatchObject({
-    status: "failed",
-    error_message: "The server's store lost the request; send it again",
-  });
-});
-
 describe("a store that is closed", () => {
   test("stores nothing more, and may be closed again", async () => {
     await using dir = await tempDir();
@@ -301,7 +215,7 @@ describe("a store that is closed", () => {
     await store.close();
     await store.close();
     expect((await failureOf(store.accept(requestOf("a1")))).code).toBe("predictions_unwritable");
-    store.finish(endOf("a2"));
+    store.finish(endOf("a2"), true);
     await store.flush();
     await using next = await open(dir);
     expect(next.retained.count).toBe(0);

@@ -1,14 +1,13 @@
-/** Calls the database on its thread, and starts a new thread if the thread dies. */
+/** Calls the database on its thread. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { Aside, DatabaseOptions, PredictionDatabase } from "./prediction-database.ts";
 import type { Totals } from "./rows.ts";
 
 type Methods = Pick<PredictionDatabase, "write" | "get" | "sources" | "takeOver" | "webhooks" | "close"> & {
-  open(options: DatabaseOptions): Opened;
+  open(options: DatabaseOptions): { readonly totals: Totals; readonly aside: Aside | undefined };
 };
 
-export type Opened = Totals & { readonly aside: Aside | undefined };
 export type Method = keyof Methods;
 export type Argument<M extends Method> = Parameters<Methods[M]>[0];
 export type Result<M extends Method> = ReturnType<Methods[M]>;
@@ -17,9 +16,15 @@ export type Call<M extends Method = Method> = {
   [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
 }[M];
 
+/** A piece of a large body or outcome, for the next call of `write`. */
+export interface Piece {
+  readonly method: "piece";
+  readonly piece: Uint8Array;
+}
+
 export type Answer<R = unknown> =
   | { readonly number: number; readonly result: R; readonly fault?: undefined }
-  | { readonly number: number; readonly fault: string };
+  | { readonly number: number; readonly result?: undefined; readonly fault: string };
 
 /** Message of the thread after maintenance. It answers no call, so it has no number. */
 export interface Tended {
@@ -35,86 +40,51 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Runs calls on the thread. The message of a rejected call continues a sentence, such as "its thread ended". */
 export class DatabaseThread {
-  readonly #options: () => DatabaseOptions;
-  readonly #newWorker: () => Worker;
-  #waiting = new OpenMap<number, Waiting>(spread);
-  #worker: Worker | undefined;
-  #opened: Promise<Opened> | undefined;
+  readonly #worker = new Worker(new URL("./sqlite-worker.ts", import.meta.url));
+  readonly #waiting = new OpenMap<number, Waiting>(spread);
   #nextNumber = 0;
+  /** Why the thread answers no calls. */
+  #ended: string | undefined;
   onTended: (tended: Tended) => void = () => {};
 
-  /** @param options called for each new thread, because the options contain the current time */
-  constructor(options: () => DatabaseOptions, newWorker: () => Worker = sqliteWorker) {
-    this.#options = options;
-    this.#newWorker = newWorker;
-  }
-
-  open(): Promise<Opened> {
-    this.#opened ??= this.#start();
-    return this.#opened;
-  }
-
-  async call<M extends Exclude<Method, "open" | "close">>(method: M, argument: Argument<M>): Promise<Result<M>> {
-    await this.open();
-    const worker = this.#worker;
-    if (worker === undefined) throw new Error("its thread ended");
-    return this.#post(worker, method, argument);
-  }
-
-  /** Closes the database and ends the thread, even if closing fails. */
-  async close(): Promise<void> {
-    const worker = this.#worker;
-    if (worker === undefined) return;
-    try {
-      await this.#post(worker, "close", undefined).catch(() => {});
-    } finally {
-      this.#lose(worker, "it is closed");
-      worker.terminate();
-    }
-  }
-
-  async #start(): Promise<Opened> {
-    const worker = this.#newWorker();
-    this.#worker = worker;
-    worker.onmessage = ({ data }: MessageEvent<Answer<never> | Tended>) => {
+  constructor() {
+    this.#worker.onmessage = ({ data }: MessageEvent<Answer<never> | Tended>) => {
       if (data.number === undefined) return this.onTended(data);
       const waiting = this.#waiting.get(data.number);
       this.#waiting.delete(data.number);
       if (data.fault === undefined) waiting?.resolve(data.result);
       else waiting?.reject(new Error(data.fault));
     };
-    worker.onerror = (event) => this.#lose(worker, `its thread failed: ${messageOf(event.message)}`);
-    worker.addEventListener("close", () => this.#lose(worker, "its thread ended"));
-    try {
-      return await this.#post(worker, "open", this.#options());
-    } catch (error) {
-      this.#lose(worker, messageOf(error));
-      worker.terminate();
-      throw error;
-    }
+    this.#worker.onerror = (event) => this.#end(`its thread failed: ${messageOf(event.message)}`);
+    this.#worker.addEventListener("close", () => this.#end("its thread ended"));
   }
 
-  #post<M extends Method>(worker: Worker, method: M, argument: Argument<M>): Promise<Result<M>> {
+  /** Rejects with an error whose message continues a sentence, such as "its thread ended". */
+  call<M extends Method>(method: M, argument: Argument<M>): Promise<Result<M>> {
+    if (this.#ended !== undefined) return Promise.reject(new Error(this.#ended));
     const number = this.#nextNumber++;
     const { promise, resolve, reject } = Promise.withResolvers<Result<M>>();
     this.#waiting.set(number, { resolve, reject });
-    worker.postMessage({ number, method, argument });
+    this.#worker.postMessage({ number, method, argument });
     return promise;
   }
 
-  /** Rejects all calls of a thread that has ended. The next call starts a new thread. */
-  #lose(worker: Worker, reason: string): void {
-    if (worker !== this.#worker) return;
-    this.#worker = undefined;
-    this.#opened = undefined;
-    const waiting = this.#waiting;
-    this.#waiting = new OpenMap(spread);
-    for (const { reject } of waiting) reject(new Error(reason));
+  /** Sends a copy of the bytes. A message with a view would copy its whole buffer. */
+  sendPiece(bytes: Uint8Array): void {
+    const piece = bytes.slice();
+    this.#worker.postMessage({ method: "piece", piece } satisfies Piece, [piece.buffer]);
   }
-}
 
-function sqliteWorker(): Worker {
-  return new Worker(new URL("./sqlite-worker.ts", import.meta.url));
+  /** Closes the database and ends the thread, even if closing fails. */
+  async close(): Promise<void> {
+    await this.call("close", undefined).catch(() => {});
+    this.#end("it is closed");
+    this.#worker.terminate();
+  }
+
+  #end(reason: string): void {
+    this.#ended ??= reason;
+    for (const { reject } of this.#waiting) reject(new Error(this.#ended));
+  }
 }

@@ -1,17 +1,13 @@
 /** The SQLite database of predictions, on its thread: commits changes, reads predictions, evicts old outcomes. */
 import type { Database, Statement } from "bun:sqlite";
-import { statSync } from "node:fs";
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { codeOf } from "../../base/errors.ts";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
-import { BatchWrite } from "./batch-write.ts";
-import { moveAside } from "./damaged-files.ts";
 import { prepareFolder } from "./database-lock.ts";
-import { ElapsedClock } from "./elapsed-clock.ts";
 import { connect, type FileOptions, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
-import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
 import type { Row, RowSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
-import { ValueFiles } from "./value-files.ts";
+import { type Meta, type Oldest, type Statements, statements } from "./statements.ts";
 
 export interface DatabaseOptions extends RetentionLimits, FileOptions {
   /** Name of this process's server, which is stored with its requests. */
@@ -26,11 +22,6 @@ export interface WriteBatch {
   readonly rows: string;
   readonly wallMs: number;
 }
-
-export type Written = Totals & {
-  /** Ids of outcomes that were not written because the database had one already, separated by spaces. */
-  readonly refused: string;
-};
 
 export interface Sources {
   readonly sources: readonly RowSource[];
@@ -61,16 +52,20 @@ const SWEEP_ROWS = 256;
 const VACUUM_PAGES = 512;
 /** Minimum number of free pages that the file keeps for later rows. A large file keeps a quarter of its pages. */
 const SPARE_PAGES = 1024;
+/** Content of a test file, which shows whether a full disk has room again. */
+const PROBE = new Uint8Array(64 * 1024);
 
 export class PredictionDatabase {
   readonly #database: Database;
   readonly #options: DatabaseOptions;
-  readonly #files: ValueFiles;
-  readonly #clock: ElapsedClock;
   readonly #sql: Statements;
   /** Device and inode of the opened file. */
   readonly #identity: string;
-  #totals: Totals;
+  /**
+   * Time of the database's clock at 0 of `performance.now()`. The clock advances with the monotonic clock, and across
+   * a restart with the wall clock, but never back.
+   */
+  #startMs: number;
   /** Where a damaged file was moved, and why; undefined if the file could be read. */
   readonly aside: Aside | undefined;
 
@@ -80,35 +75,29 @@ export class PredictionDatabase {
    */
   static open(options: DatabaseOptions): PredictionDatabase {
     prepareFolder(options.path);
-    const files = new ValueFiles(options.path, options.sync === "full");
-    files.prepare();
     try {
-      return new PredictionDatabase(connect(options), files, options);
+      return new PredictionDatabase(connect(options), options);
     } catch (error) {
       if (!options.isMain || !(error instanceof UnreadableFile)) throw error;
-      const path = moveAside(options.path);
-      files.prepare();
-      return new PredictionDatabase(connect(options), files, options, { path, reason: error.message });
+      const aside = { path: moveAside(options.path), reason: error.message };
+      return new PredictionDatabase(connect(options), options, aside);
     }
   }
 
-  private constructor(database: Database, files: ValueFiles, options: DatabaseOptions, aside?: Aside) {
+  private constructor(database: Database, options: DatabaseOptions, aside?: Aside) {
     this.#database = database;
     this.#options = options;
-    this.#files = files;
     this.#sql = statements(database);
     this.#identity = identityOf(options.path);
-    const meta = this.#meta();
-    this.#totals = meta;
     this.aside = aside;
-    this.#clock = new ElapsedClock(meta, options.wallMs);
-    if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
+    const { elapsedMs, wallMs } = this.#meta();
+    this.#startMs = elapsedMs + Math.max(0, options.wallMs - wallMs) - performance.now();
   }
 
   /** Ended predictions in the database, including those of other processes. */
   get totals(): Totals {
-    const { totalCount, totalBytes } = this.#meta();
-    return { totalCount, totalBytes };
+    const { count, bytes } = this.#meta();
+    return { count, bytes };
   }
 
   /** Whether the open file was deleted or replaced. Then the next process would not find the predictions. */
@@ -116,30 +105,33 @@ export class PredictionDatabase {
     return identityOf(this.#options.path) !== this.#identity;
   }
 
-  /** Commits all changes, or throws and changes nothing. */
-  write({ rows, wallMs }: WriteBatch): Written {
+  /**
+   * Commits all changes, or throws and changes nothing. Without changes, tests whether the disk has room.
+   * @param pieces the large bodies and outcomes of the rows, in the order of the rows
+   */
+  write({ rows, wallMs }: WriteBatch, pieces: Uint8Array[] = []): Totals {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const parsed: readonly Row[] = JSON.parse(rows);
-    const { refused, staleFiles } = this.#database
+    if (parsed.length === 0) this.#probe();
+    return this.#database
       .transaction(() => {
-        const { maxAgeMs, server } = this.#options;
-        const before = this.#meta();
-        this.#clock.follow(before.elapsedMs);
-        const nowMs = this.#clock.now();
-        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs, server });
-        for (const row of parsed) batch.write(row);
-        const { files, ...totals } = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
+        const totals = this.totals;
+        // Another process may have written a later time.
+        this.#startMs = Math.max(this.#startMs, this.#meta().elapsedMs - performance.now());
+        const nowMs = this.#nowMs;
+        const before = totals.count;
+        for (const row of parsed) this.#writeRow(row, pieces.splice(0, row.pieces), nowMs, totals);
+        this.#sweep(totals, { nowMs, limit: 2 * Math.max(0, totals.count - before) + 16 });
         this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
-        this.#totals = totals;
-        return { refused: batch.refused, staleFiles: [...batch.staleFiles, ...files] };
+        return totals;
       })
       .immediate();
-    for (const file of staleFiles) this.#files.removeNow(file);
-    return { ...this.#totals, refused: refused.join(" ") };
   }
 
   get(id: string): StoredRecord | undefined {
-    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? undefined;
+    const ended = this.#sql.getEnded.get(id);
+    const isReadable = ended !== null && this.#nowMs - ended.endedMs <= this.#options.maxAgeMs;
+    return (isReadable ? ended : this.#sql.getUnfinished.get(id)) ?? undefined;
   }
 
   sources(): Sources {
@@ -160,8 +152,7 @@ export class PredictionDatabase {
           const { server } = this.#options;
           const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
           if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
-          const leftMs = deadlineMs - this.#clock.now();
-          return { ...request, leftMs, deaths };
+          return { ...request, leftMs: deadlineMs - this.#nowMs, deaths };
         })
         .immediate();
     } catch (error) {
@@ -202,63 +193,77 @@ export class PredictionDatabase {
     this.#database.close(true);
   }
 
-  #getEnded(id: string): StoredRecord | undefined {
-    const ended = this.#sql.getEnded.get(id);
-    if (ended === null) return undefined;
-    const { endedMs, ...record } = ended;
-    return this.#isExpired(endedMs) ? undefined : record;
+  get #nowMs(): number {
+    return this.#startMs + performance.now();
   }
 
-  #isExpired(endedMs: number): boolean {
-    return this.#clock.now() - endedMs > this.#options.maxAgeMs;
+  #writeRow(row: Row, pieces: readonly Uint8Array[], nowMs: number, totals: Totals): void {
+    const { id, ageMs, creation, begunAtMs, end, webhook } = row;
+    const { maxAgeMs, server } = this.#options;
+    const large = row.pieces > 0 ? Buffer.concat(pieces) : undefined;
+    if (creation !== undefined) {
+      const deadlineMs = nowMs - ageMs + creation.timeoutMs;
+      this.#sql.create.run({ ...creation, id, deadlineMs, server, body: large ?? creation.body });
+    }
+    if (begunAtMs !== undefined) this.#sql.begun.run(begunAtMs, id);
+    if (end !== undefined) {
+      this.#sql.removeUnfinished.run(id);
+      // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.
+      const expired = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);
+      const members = large ?? end.members;
+      const isAdded = this.#sql.end.run({ ...end, id, members, endedMs: nowMs - ageMs }).changes > 0;
+      totals.count += Number(isAdded) - Number(expired !== null);
+      totals.bytes += (isAdded ? end.bytes : 0) - (expired?.bytes ?? 0);
+    }
+    if (webhook === null) this.#sql.removeWebhook.run(id);
+    else if (webhook !== undefined) this.#sql.addWebhook.run(id, webhook);
   }
 
-  /**
-   * Evicts up to SWEEP_ROWS old rows in a transaction.
-   * @returns whether it evicted any
-   */
+  /** Evicts up to SWEEP_ROWS old rows in a transaction. @returns whether it evicted any */
   #evict(): boolean {
-    const [nowMs, oldest] = [this.#clock.now(), this.#sql.oldest.all(1)[0]];
-    if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
-    const evicted = this.#database
+    const [nowMs, oldest] = [this.#nowMs, this.#sql.oldest.all(1)[0]];
+    if (oldest === undefined || !this.#isOver(this.totals, oldest, nowMs)) return false;
+    this.#database
       .transaction(() => {
-        const { wallMs, elapsedMs, ...before } = this.#meta();
-        const { files, ...totals } = this.#sweep(before, { nowMs, limit: SWEEP_ROWS });
-        this.#sql.setMeta.run({ ...totals, elapsedMs, wallMs });
-        this.#totals = totals;
-        return files;
+        const meta = this.#meta();
+        this.#sweep(meta, { nowMs, limit: SWEEP_ROWS });
+        this.#sql.setMeta.run(meta);
       })
       .immediate();
-    for (const file of evicted) this.#files.removeNow(file);
     return true;
   }
 
-  #sweep(before: Totals, { nowMs, limit }: { nowMs: number; limit: number }): Totals & { files: string[] } {
-    let { totalCount, totalBytes } = before;
-    const files: string[] = [];
-    let last = 0;
+  /** Removes the oldest outcomes that are beyond the limits of retention, and subtracts them from the totals. */
+  #sweep(totals: Totals, { nowMs, limit }: { readonly nowMs: number; readonly limit: number }): void {
     const [first] = this.#sql.oldest.all(1);
-    const candidates = first !== undefined && this.#isOver(before, first, nowMs) ? this.#sql.oldest.all(limit) : [];
-    for (const old of candidates) {
-      if (!this.#isOver({ totalCount, totalBytes }, old, nowMs)) break;
-      totalCount -= 1;
-      totalBytes -= old.bytes;
-      if (old.file !== null) files.push(old.file);
+    if (first === undefined || !this.#isOver(totals, first, nowMs)) return;
+    let last = 0;
+    for (const old of this.#sql.oldest.all(limit)) {
+      if (!this.#isOver(totals, old, nowMs)) break;
+      totals.count -= 1;
+      totals.bytes -= old.bytes;
       last = old.seq;
     }
-    if (last > 0) this.#sql.removeUpTo.run(last);
-    return { totalCount, totalBytes, files };
+    this.#sql.removeUpTo.run(last);
   }
 
-  #isOver({ totalCount, totalBytes }: Totals, oldest: Oldest, nowMs: number): boolean {
-    const ageMs = nowMs - oldest.endedMs;
-    return isOverLimits(this.#options, { count: totalCount, bytes: totalBytes, ageMs });
+  #isOver(totals: Totals, { endedMs }: Oldest, nowMs: number): boolean {
+    return isOverLimits(this.#options, { ...totals, ageMs: nowMs - endedMs });
   }
 
-  #meta(): Totals & { elapsedMs: number; wallMs: number } {
+  #meta(): Meta {
     const meta = this.#sql.meta.get();
     if (meta === null) throw new Error("its table of totals is empty");
     return meta;
+  }
+
+  #probe(): void {
+    const path = `${this.#options.path}-probe`;
+    try {
+      writeFileSync(path, PROBE);
+    } finally {
+      rmSync(path, { force: true });
+    }
   }
 
   #checkpoint(mode: "NOOP" | "PASSIVE" | "RESTART"): { log: number; checkpointed: number } {
@@ -278,4 +283,11 @@ export class PredictionDatabase {
 function identityOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? "" : `${found.dev}:${found.ino}`;
+}
+
+/** Moves a database that cannot be read, and its write-ahead log. @returns the new path of the database */
+function moveAside(path: string): string {
+  const aside = `${path}.damaged-${new Date().toISOString().replaceAll(/[^\dT]/g, "")}`;
+  for (const suffix of ["", "-wal"]) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
+  return aside;
 }

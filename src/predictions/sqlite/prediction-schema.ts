@@ -6,7 +6,7 @@ import { codeOf } from "../../base/errors.ts";
 export interface FileOptions {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether nobody else has the database open. Opening it then moves a damaged file aside, and removes files without a row. */
+  /** Whether nobody else has the database open. Opening it then moves a damaged file aside. */
   readonly isMain: boolean;
 }
 
@@ -17,13 +17,13 @@ export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
 const APPLICATION_ID = 0x73636e63;
-const VERSION = 2;
+const VERSION = 3;
 /** Maximum size of a file that is checked for damage at the start: a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Times in `ended_ms`, `deadline_ms` and `elapsed_ms` are of `ElapsedClock`, others of the wall clock, all in
- * milliseconds. `webhooks` has undelivered webhooks.
+ * Times in `ended_ms`, `deadline_ms` and `elapsed_ms` are of the database's clock, others of the wall clock, all in
+ * milliseconds. A small body or outcome is text, a large one UTF-8 in a blob. `webhooks` has undelivered webhooks.
  */
 const tables = `
   CREATE TABLE meta (
@@ -34,14 +34,14 @@ const tables = `
   CREATE TABLE unfinished (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
-    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
-    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
+    deaths INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
+    body ANY NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
-    file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL,
+    kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
+    members ANY NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE webhooks (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL

@@ -1,7 +1,8 @@
 /** The thread of the database, so that the server's event loop never waits for a disk, lock or checkpoint. */
 import { databaseFault } from "./database-fault.ts";
-import type { Answer, Argument, Call, Method, Result, Tended } from "./database-thread.ts";
+import type { Answer, Argument, Call, Method, Piece, Result, Tended } from "./database-thread.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
+import type { StoredText } from "./rows.ts";
 
 declare const self: Worker;
 
@@ -12,13 +13,19 @@ const PAUSE_MS = 1000;
 
 let database: PredictionDatabase | undefined;
 let timer: ReturnType<typeof setTimeout> | undefined;
+/** Pieces for the next call of `write`. */
+let pieces: Uint8Array[] = [];
 
 const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } = {
   open(options) {
     database = PredictionDatabase.open(options);
-    return { ...database.totals, aside: database.aside };
+    return { totals: database.totals, aside: database.aside };
   },
-  write: (batch) => opened().write(batch),
+  write(batch) {
+    const received = pieces;
+    pieces = [];
+    return opened().write(batch, received);
+  },
   get: (id) => opened().get(id),
   sources: () => opened().sources(),
   takeOver: (selection) => opened().takeOver(selection),
@@ -29,19 +36,31 @@ const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } 
   },
 };
 
-self.onmessage = ({ data }: MessageEvent<Call>) => {
-  self.postMessage(answer(data));
+self.onmessage = ({ data }: MessageEvent<Call | Piece>) => {
+  if (data.method === "piece") {
+    pieces.push(data.piece);
+    return;
+  }
+  const answered = answer(data);
+  self.postMessage(answered, ownedBy(answered));
   if (data.method === "write") quietly(() => database?.checkLog());
   tendIn(IDLE_MS);
 };
 
-function answer<M extends Method>({ number, method, argument }: Call<M>): Answer {
+function answer<M extends Method>({ number, method, argument }: Call<M>): Answer<Result<M>> {
   try {
     return { number, result: methods[method](argument) };
   } catch (error) {
     if (database?.isDetached) self.postMessage({ totals: database.totals, isDetached: true } satisfies Tended);
     return { number, fault: databaseFault(error) };
   }
+}
+
+/** The buffer of a large value, whose ownership the answer passes on without a copy. */
+function ownedBy({ result }: Answer): ArrayBuffer[] {
+  const { members, body }: { members?: StoredText; body?: StoredText } = Object(result);
+  const large = members ?? body;
+  return large instanceof Uint8Array ? [large.buffer] : [];
 }
 
 function opened(): PredictionDatabase {
@@ -56,12 +75,10 @@ function tendIn(delayMs: number): void {
 }
 
 function tend(): void {
-  if (database === undefined) return;
   let delayMs = PAUSE_MS;
   quietly(() => {
     if (database === undefined) return;
-    const hasMore = database.tend();
-    delayMs = hasMore ? 0 : PAUSE_MS;
+    delayMs = database.tend() ? 0 : PAUSE_MS;
     self.postMessage({ totals: database.totals, isDetached: database.isDetached } satisfies Tended);
   });
   tendIn(delayMs);

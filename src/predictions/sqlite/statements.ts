@@ -1,27 +1,25 @@
 /** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
-import type { CreationRow, EndRow, RowSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
+import type { CreationRow, EndRow, RowSource, StoredRecord, StoredRequest, StoredText, Totals } from "./rows.ts";
 
 /** One of the oldest ended predictions. */
 export interface Oldest {
   readonly seq: number;
   readonly bytes: number;
   readonly endedMs: number;
-  readonly file: string | null;
 }
 
-type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
+/** Totals, and the times of the last write, from which the next process continues the clock. */
+export type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
+
+type Creation = Omit<CreationRow, "body"> & { id: string; body: StoredText; deadlineMs: number; server: string };
+type End = Omit<EndRow, "members"> & { id: string; members: StoredText; endedMs: number };
 type Unfinished = Omit<StoredRequest, "leftMs"> & {
   readonly deadlineMs: number;
   readonly begunAtMs: number | null;
   readonly server: string;
 };
-
-const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
-
-/** What a row gets when it is written: its id, and a time on the clock of the database. */
-type Unwritten<Time extends string> = { readonly id: string } & Readonly<Record<Time, number>>;
 
 export type Statements = ReturnType<typeof statements>;
 
@@ -30,53 +28,48 @@ export function statements(database: Database) {
   const prepare = <Result, Parameters extends SQLQueryBindings[]>(sql: string) =>
     database.prepare<Result, Parameters>(sql);
   return {
-    meta: prepare<Meta, []>(
-      "SELECT count totalCount, bytes totalBytes, elapsed_ms elapsedMs, wall_ms wallMs FROM meta",
-    ),
-    setMeta: prepare<null, [Meta]>(
-      "UPDATE meta SET count = $totalCount, bytes = $totalBytes, elapsed_ms = $elapsedMs, wall_ms = $wallMs",
-    ),
-    files: prepare<{ file: string }, []>(
-      "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
+    meta: prepare<Meta, []>("SELECT count, bytes, elapsed_ms elapsedMs, wall_ms wallMs FROM meta"),
+    setMeta: prepare<null, [{ [K in keyof Meta]: number }]>(
+      "UPDATE meta SET count = $count, bytes = $bytes, elapsed_ms = $elapsedMs, wall_ms = $wallMs",
     ),
 
-    create: prepare<null, [CreationRow & Unwritten<"deadlineMs"> & { server: string; begunAtMs: number | null }]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
-       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
-       WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
+    create: prepare<null, [Creation]>(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, body, origin, digest, model, server)
+       VALUES ($id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $body, $origin, $digest, $model, $server)
+       ON CONFLICT (id) DO NOTHING`,
     ),
     begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
     takenOver: prepare<null, [number, string, number]>(
       "UPDATE unfinished SET begun_at_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
     ),
-    removeUnfinished: prepare<{ file: string | null }, [string]>("DELETE FROM unfinished WHERE id = ? RETURNING file"),
+    removeUnfinished: prepare<null, [string]>("DELETE FROM unfinished WHERE id = ?"),
     getUnfinished: prepare<StoredRecord, [string]>(
       `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
-         NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
+         NULL status, '' members, '' logs, digest, model FROM unfinished WHERE id = ?`,
     ),
     sources: prepare<RowSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server FROM unfinished"),
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
+         begun_at_ms begunAtMs, deaths, body, origin, digest, model, server
        FROM unfinished WHERE seq > ? AND seq <= ?
          AND instr(?, substr(id, 1, 1) || ' ' || server || ',') ORDER BY seq LIMIT 1`,
     ),
 
-    end: prepare<null, [EndRow & Unwritten<"endedMs">]>(
-      `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
+    end: prepare<null, [End]>(
+      `INSERT INTO ended (id, bytes, ended_ms, kind, count, items_done,
          created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
-       VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
+       VALUES ($id, $bytes, $endedMs, $kind, $count, $itemsDone,
          $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
     ),
     getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
-      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
-         file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
+      `SELECT id, kind, count, items_done itemsDone, created_at_ms createdAtMs, started_at_ms startedAtMs,
+         finished_at_ms finishedAtMs, status, members, logs, digest, model, ended_ms endedMs FROM ended WHERE id = ?`,
     ),
-    removeExpired: prepare<{ bytes: number; file: string | null }, [string, number, number]>(
-      "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes, file",
+    removeExpired: prepare<{ bytes: number }, [string, number, number]>(
+      "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes",
     ),
-    oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs, file FROM ended ORDER BY seq LIMIT ?"),
+    oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs FROM ended ORDER BY seq LIMIT ?"),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
 
     addWebhook: prepare<null, [string, string]>(
