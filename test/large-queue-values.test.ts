@@ -64,13 +64,13 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("have a time limit in proportion to their bytes; small commands keep their shorter limit", async () => {
     using one = await worker("slow");
-    const smallFails = () => expect(one.queue.renew(["p"])).rejects.toThrow("the queue of the replicas");
+    const smallFails = () => expect(one.queue.renew([{ id: "p" }])).rejects.toThrow("the queue of the replicas");
     redis.pause();
     const created = one.queue.create(request("p", large));
     await smallFails();
     redis.resume();
     expect(await created).toHaveProperty("createdAtMs");
-    const [taken] = (await one.take()).requests;
+    const [taken] = await one.take();
     redis.pause();
     const loaded = taken?.load();
     await smallFails();
@@ -95,7 +95,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
       await one.queue.create(request(record.id, "[1]"));
       await one.queue.finish([{ record, bytes: String(record.outcome.members).length }]);
     }
-    const read = async (id: string) => (await one.queue.read(id, { isAwaited: false }))?.outcome?.members;
+    const read = async (id: string) => (await one.queue.read(id))?.outcome?.members;
     const [first, small, second] = await Promise.all([read("p"), read("q"), read("p")]);
     expect(first).toEqual(ends[0]?.outcome.members);
     expect(small).toBe('"outputs":[1]');
@@ -110,7 +110,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const finish = async ({ queue }: typeof first, members: string) => {
       const record = endOf("p", members);
       await queue.finish([{ record, bytes: members.length }]);
-      return String((await queue.read("p", { isAwaited: false }))?.outcome?.members);
+      return String((await queue.read("p"))?.outcome?.members);
     };
     const [told, late] = [`"outputs":[1,${large}]`, `"outputs":[2,${large}]`];
     expect((await finish(second, told)) === told).toBe(true);
@@ -127,8 +127,8 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     leases.finish(endOf("p", `"outputs":[${large}]`));
     leases.finish(endOf("q", '"outputs":[1]'));
     await leases.written("q");
-    expect((await one.queue.read("q", { isAwaited: false }))?.outcome?.members).toBe('"outputs":[1]');
-    expect((await one.queue.read("p", { isAwaited: false }))?.outcome).toBeUndefined();
+    expect((await one.queue.read("q"))?.outcome?.members).toBe('"outputs":[1]');
+    expect((await one.queue.read("p"))?.outcome).toBeUndefined();
     await held.release();
     await until(() => claimer.memory.parts.outputs === 0);
   });
@@ -141,7 +141,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     await one.queue.create(request("p", "[1]"));
     await claimer.claim();
     leases.finish(endOf("p", `"outputs":[${large}]`));
-    const read = leases.written("p").then(() => one.queue.read("p", { isAwaited: false }));
+    const read = leases.written("p").then(() => one.queue.read("p"));
     await redis.client.flushall();
     await one.queue.makeGroup();
     await one.queue.create(request("p", "[1]"));

@@ -68,7 +68,7 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
     using links = await redisLinks(redis.url);
     const names = { repository: "stage", name: "stops", node: "dead" };
     const died = new Queue({ ...links, ...names, leaseMs: 1000, retentionMs: 60_000, limits });
-    expect((await died.claim(links.link, 1, 1)).requests).toHaveLength(1);
+    expect(await died.claim(links.link, 1, 1)).toHaveLength(1);
     await using _next = await store.serve("stage", { ...config, role: "worker", queueLease: 1 });
     gate.release("a");
     expect(await state({ Prefer: "wait" })).toMatchObject({ status: "success" });

@@ -22,20 +22,20 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     await claimer.claim();
     const live = livePrediction({ id: "p", kind: "demo" });
     claimer.leases.report(live);
-    const logs = async () => (await queue.read("p", { isAwaited: false }))?.logs;
+    const logs = async () => (await queue.read("p"))?.logs;
     live.log("öne\n");
     await until(async () => (await logs()) === "öne\n");
 
     // The next two reports fail: the first does not arrive, and the answer to the second is lost.
-    const report = queue.reportProgress.bind(queue);
+    const report = queue.renew.bind(queue);
     const faults: (typeof report)[] = [
       () => Promise.reject(new Error("not sent")),
-      async (progress) => {
-        await report(progress);
+      async (reports) => {
+        await report(reports);
         throw new Error("no answer");
       },
     ];
-    queue.reportProgress = (progress) => (faults.shift() ?? report)(progress);
+    queue.renew = (reports) => (faults.shift() ?? report)(reports);
     live.log("two\n");
     await until(async () => (await logs()) === "öne\ntwo\n");
     live.log("three\n");

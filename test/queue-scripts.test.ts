@@ -1,10 +1,10 @@
 /** The queue's Lua scripts, run by workers whose leases have expired. */
 import { describe, expect, test } from "bun:test";
 import { Queue } from "../src/predictions/redis/queue.ts";
+import { QueueState } from "../src/predictions/redis/queue-state.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { redisLinks } from "./helpers/redis-links.ts";
-import { until } from "./helpers/running.ts";
+import { blocking, redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -20,7 +20,25 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const { link } = links;
     const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
     await queue.makeGroup();
-    return { queue, take: (count = 5) => queue.claim(link, count, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
+    let isWorker = false;
+    const state = new QueueState(
+      queue,
+      () => isWorker,
+      () => {},
+    );
+    return {
+      queue,
+      take: (count = 5) => queue.claim(link, count, 1),
+      async figures(works = false) {
+        isWorker = works;
+        await state.poll();
+        return { ...state.facts, isFull: state.isFull };
+      },
+      [Symbol.dispose]() {
+        state[Symbol.dispose]();
+        links[Symbol.dispose]();
+      },
+    };
   }
 
   const request = {
@@ -43,31 +61,32 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     } as const;
   }
 
-  const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
+  const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim(10);
+  const renewed = ({ queue }: { queue: Queue }) => queue.renew([{ id: "p" }]);
 
   test("counts its workers from their start until they leave", async () => {
     using one = await worker("counted", "a");
     using other = await worker("counted", "b");
-    expect(await one.queue.tend(true)).toMatchObject({ workers: 1 });
-    expect(await other.queue.tend(false)).toMatchObject({ workers: 1 });
-    expect(await other.queue.tend(true)).toMatchObject({ workers: 2 });
-    await one.queue.leave();
-    expect(await other.queue.tend(false)).toMatchObject({ workers: 1 });
+    expect(await one.figures(true)).toMatchObject({ workers: 1 });
+    expect(await other.figures()).toMatchObject({ workers: 1 });
+    expect(await other.figures(true)).toMatchObject({ workers: 2 });
+    await one.queue.giveBack([], true);
+    expect(await other.figures()).toMatchObject({ workers: 1 });
   });
 
   test("keeps the first outcome, whichever worker reports it", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
-    const [taken] = (await first.take()).requests;
+    const [taken] = await first.take();
     expect(await taken?.load()).toMatchObject({ id: "p", origin: { requestId: "r" } });
-    expect((await reclaim(second)).requests).toHaveLength(1);
-    expect(await first.queue.renew(["p"])).toEqual({ lost: ["p"], canceled: [] });
+    expect(await reclaim(second)).toHaveLength(1);
+    expect(await renewed(first)).toEqual(["lost"]);
     await first.queue.finish([endOf('"outputs":[1]')]);
     await second.queue.finish([endOf('"outputs":[2]')]);
-    const record = await second.queue.read("p", { isAwaited: false });
+    const record = await second.queue.read("p");
     expect(record).toMatchObject({ itemsDone: 1, outcome: { status: "success", members: '"outputs":[1]' } });
-    expect(await first.queue.tend(false)).toMatchObject({
+    expect(await first.figures()).toMatchObject({
       items: 0,
       ended: 1,
       waiting: 0,
@@ -75,40 +94,38 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     });
   });
 
-  test("gives a prediction to at most two workers; lost answers and returned predictions do not count", async () => {
-    using first = await worker("third", "a");
-    using second = await worker("third", "b");
-    using third = await worker("third", "c");
+  test("counts the workers that ended while they had a prediction; lost answers and returned predictions do not count", async () => {
+    const workers = await Promise.all(["a", "b", "c"].map((node) => worker("third", node)));
+    using stack = new DisposableStack();
+    const [first, second, third] = workers.map((each) => stack.use(each));
+    if (first === undefined || second === undefined || third === undefined) throw new Error("no workers");
     await first.queue.create(request);
     await first.take();
     await first.queue.giveBack(["p"]);
-    expect((await first.take()).requests).toHaveLength(1);
+    expect(await first.take()).toMatchObject([{ deaths: 0 }]);
     // The first worker receives the same prediction a second time.
-    expect((await reclaim(first)).requests).toHaveLength(1);
-    expect((await reclaim(second)).requests).toHaveLength(1);
-    expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });
-    const record = await first.queue.read("p", { isAwaited: false });
-    expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
+    expect(await reclaim(first)).toMatchObject([{ deaths: 0 }]);
+    expect(await reclaim(second)).toMatchObject([{ deaths: 1 }]);
+    await second.queue.giveBack(["p"]);
+    expect(await second.take()).toMatchObject([{ deaths: 1 }]);
+    expect(await reclaim(third)).toMatchObject([{ deaths: 2 }]);
   });
 
-  test("returns and reports more predictions than one script takes", async () => {
+  test("returns more predictions than one script takes", async () => {
     using one = await worker("many", "a", { maxQueuedItems: 10_000, maxQueuedBytes: 1e6 });
     const ids = Array.from({ length: 9000 }, (_, i) => `p${i}`);
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id })));
-    while ((await one.queue.tend(false)).waiting > 0) await one.take(1000);
-    const began = { startedAtMs: Date.now(), itemsDone: 1, logBytes: 0, logs: "" };
-    await one.queue.reportProgress(ids.map((id) => ({ id, ...began })));
-    expect(await one.queue.read("p8999", { isAwaited: false })).toMatchObject({ itemsDone: 1 });
+    while ((await one.figures()).waiting > 0) await one.take(1000);
     await one.queue.giveBack(ids);
-    expect(await one.queue.tend(false)).toMatchObject({ waiting: 9000, taken: 0 });
+    expect(await one.figures()).toMatchObject({ waiting: 9000, taken: 0 });
   });
 
   test("keeps unfinished predictions without a time limit in Redis, and ended ones for the retention time", async () => {
     using one = await worker("kept", "a");
     await one.queue.create(request);
-    expect(await redis.client.pttl("sconce:8:{kept}:p:p")).toBe(-1);
+    expect(await redis.client.pttl("sconce:9:{kept}:p:p")).toBe(-1);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    const leftMs = await redis.client.pttl("sconce:8:{kept}:p:p");
+    const leftMs = await redis.client.pttl("sconce:9:{kept}:p:p");
     expect(leftMs).toBeGreaterThan(50_000);
     expect(leftMs).toBeLessThanOrEqual(60_000);
   });
@@ -127,75 +144,51 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
       const { record, bytes } = endOf(members);
       await one.queue.finish([{ record: { ...record, id: `${i}` }, bytes }]);
     }
-    const read = (id: string) => one.queue.read(id, { isAwaited: false });
+    const read = (id: string) => one.queue.read(id);
     expect([(await read("0"))?.id, (await read("499"))?.id, (await read("first"))?.id]).toEqual([
       undefined,
       "499",
       "first",
     ]);
-    expect(await one.queue.tend(false)).toMatchObject({ items: 1, waiting: 1, isFull: false });
-    expect((await one.take()).requests).toMatchObject([{ id: "first" }]);
+    expect(await one.figures()).toMatchObject({ items: 1, waiting: 1, isFull: false });
+    expect(await one.take()).toMatchObject([{ id: "first" }]);
   });
 
   test("delivers a large body with its prediction, and deletes it after the run", async () => {
     using one = await worker("bodies", "a");
     const body = JSON.stringify("x".repeat(100_000));
     await one.queue.create({ ...request, bytes: body.length, body });
-    const [taken] = (await one.take()).requests;
+    const [taken] = await one.take();
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.hstrlen("sconce:8:{bodies}:p:p", "body")).toBe(body.length);
+    expect(await redis.client.hstrlen("sconce:9:{bodies}:p:p", "body")).toBe(body.length);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.hexists("sconce:8:{bodies}:p:p", "body")).toBe(0);
+    expect(await redis.client.hexists("sconce:9:{bodies}:p:p", "body")).toBe(0);
   });
 
   test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.queue.tend(false)).items === 3);
-    const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
+    while ((await one.figures()).items === 3);
+    const ended = await Promise.all(ids.map((id) => one.queue.read(id)));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // The prediction that has ended is given to no worker.
-    expect((await one.take()).requests).toHaveLength(2);
+    expect(await one.take()).toHaveLength(2);
     await one.queue.giveBack(["long"]);
-    expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
-  });
-
-  test("does not give a prediction to a worker after its deadline, but ends it at once", async () => {
-    using one = await worker("too-late", "a");
-    const created = await one.queue.create({ ...request, timeoutMs: 1 });
-    const nowMs = async () => {
-      const [seconds, microseconds] = await redis.client.time();
-      return Number(seconds) * 1000 + Number(microseconds) / 1000;
-    };
-    if ("createdAtMs" in created) while ((await nowMs()) < created.createdAtMs + 2);
-    expect((await one.take()).requests).toEqual([]);
-    const ended = async () => (await one.queue.read("p", { isAwaited: false }))?.outcome;
-    await until(async () => (await ended()) !== undefined);
-    expect((await ended())?.members).toContain("Timed out");
-  });
-
-  test("no longer counts predictions whose keys were deleted, and gives them to no worker", async () => {
-    using one = await worker("deleted", "a");
-    for (const id of ["p", "q"]) await one.queue.create({ ...request, id, timeoutMs: 1 });
-    expect(await redis.client.del("sconce:8:{deleted}:p:p", "sconce:8:{deleted}:p:q")).toBe(2);
-    await one.take();
-    expect((await reclaim(one)).requests).toEqual([]);
-    await until(async () => (await one.queue.tend(false)).items === 0);
-    expect(await one.queue.tend(false)).toMatchObject({ items: 0, waiting: 0, taken: 0 });
-    // A deadline goes once it has passed.
-    await until(async () => {
-      await one.queue.tend(false);
-      return (await redis.client.exists("sconce:8:{deleted}:deadlines")) === 0;
-    });
+    expect(await one.take()).toMatchObject([{ id: "long" }]);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
     await one.take();
+    const canceled = Promise.withResolvers<string>();
+    await one.queue.mail.keep();
+    using link = await blocking(redis.url);
+    void one.queue.mail.read(link, (letter, id) => letter === "canceled" && canceled.resolve(id));
+    using _mail = one.queue.mail;
     expect((await one.queue.cancel("prediction", "p", false))?.outcome).toBeUndefined();
-    expect(await one.queue.renew(["p"])).toEqual({ lost: [], canceled: ["p"] });
+    expect(await canceled.promise).toBe("p");
     expect((await one.queue.cancel("demo", "p", true)) === undefined).toBe(true);
     await redis.client.flushall();
     await one.queue.finish([endOf('"outputs":[1]')]);

@@ -8,6 +8,7 @@ import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
 import { noInputs } from "../pipeline/inputs/input-list.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { type LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
+import type { PredictionMetrics } from "./metrics.ts";
 import { CANCELED } from "./record.ts";
 import { type PredictionRequest, storedBody } from "./request.ts";
 import type { BuildParts } from "./running-build.ts";
@@ -21,8 +22,9 @@ export interface ClaimsOptions {
   readonly fronts?: number | undefined;
   /** Loads the model if it is not loaded. */
   readonly load?: (() => void) | undefined;
-  /** Whether the hook call that ended the last process is known; then no prediction fails for its deaths. */
+  /** Whether the hook call that ended the last process of this server is known; then no prediction fails for its deaths. */
   readonly isCauseKnown?: boolean | undefined;
+  readonly metrics: PredictionMetrics;
   /** Writes the error of a request that can no longer run into the server's log. */
   readonly onFault?: LivePredictionsOptions["onFault"];
 }
@@ -165,8 +167,9 @@ export class Claims {
 
   /** Queues a claimed request, or ends it with an error. Never throws. @param request undefined if the store has lost the body */
   async #queue(claimed: Claimed, request: PredictionRequest | undefined): Promise<void> {
-    const { live, memory, isCauseKnown, onFault } = this.#options;
+    const { store, live, memory, metrics, isCauseKnown, onFault } = this.#options;
     const { id, kind, count, bytes, deadlineMs, deaths } = claimed;
+    const isShared = store.shared !== undefined;
     const { build } = live;
     const charge = memory.add("bodies", HELD_PER_BYTE * bytes);
     const accepted = { ...(request ?? { ...claimed, body: "" }), model: request && build.parts.version };
@@ -176,8 +179,11 @@ export class Claims {
       return failed;
     };
     if (request === undefined) return void fail(LOST, "stop");
-    if (deaths >= MAX_DEATHS && !isCauseKnown)
-      return void fail(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
+    if (deaths >= MAX_DEATHS && (isShared || !isCauseKnown)) {
+      if (isShared) metrics.queueTook({ taken: 0, reclaimed: 0, givenUp: 1 });
+      const message = `Given up: ${deaths} processes ended, or were cut off, while they ran this; it is not run again`;
+      return void fail(message, "engine");
+    }
     build.begun();
     try {
       const body = storedBody(request);

@@ -23,3 +23,12 @@ export async function redisLinks(url: string): Promise<RedisLinks> {
     },
   };
 }
+
+/** A connection for reads that block. */
+export async function blocking(url: string): Promise<RedisLink> {
+  const ready = Promise.withResolvers<void>();
+  const address = parseRedisAddress(url);
+  const link = new RedisLink({ address, use: "blocking", onFault: () => {}, onReady: ready.resolve });
+  await ready.promise;
+  return link;
+}

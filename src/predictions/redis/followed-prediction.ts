@@ -1,12 +1,12 @@
 /** A prediction that clients of this process wait for or watch. Any process may run it. */
-import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import type { Text } from "../large-text.ts";
+import type { Charge } from "../../pipeline/memory/charge.ts";
+import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../../pipeline/memory/memory-account.ts";
+import { byteLengthOf, type Text } from "../large-text.ts";
 import { Observed } from "../observed.ts";
-import type { PartLog } from "../part-log.ts";
+import { PartLog } from "../part-log.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
-import { AwaitedEvents } from "./awaited-events.ts";
-import type { Queue } from "./queue.ts";
+import type { EventPage, Queue } from "./queue.ts";
 
 /** Minimum milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
@@ -23,25 +23,30 @@ export class FollowedPrediction extends Observed implements Followed {
   isOver = false;
   /** The last record that was read. Undefined before the first read, after `release`, and if the prediction no longer exists. */
   record: PredictionRecord | undefined;
+  outputs: Text[] = [];
+  parts: PartLog | undefined;
   readonly #options: FollowedOptions;
+  readonly #charge: Charge;
+  #requests = 0;
   /** Time of the last read, in milliseconds of `performance.now()`; infinite until the prediction is in the queue. */
   #polledMs = Number.POSITIVE_INFINITY;
-  /** Outputs and parts so far; undefined unless an event stream watches the prediction. */
-  #events: AwaitedEvents | undefined;
-  #requests = 0;
+  #isFollowed = false;
+  /**
+   * Whether an event stream reads the events. It stops when memory is short or Redis lacks an event. Event streams then get
+   * the other outputs at the end.
+   */
+  #events: "unread" | "read" | "stopped" = "unread";
+  #lastPage = "-";
+  #log = "";
+  #count = 0;
+  #isStale = false;
+  #reading: Promise<void> | undefined;
 
   constructor(id: string, options: FollowedOptions) {
     super();
     this.id = id;
     this.#options = options;
-  }
-
-  get outputs(): readonly (Text | undefined)[] {
-    return this.#events?.outputs ?? [];
-  }
-
-  get parts(): PartLog | undefined {
-    return this.#events?.parts;
+    this.#charge = options.memory.add("outputs", 0);
   }
 
   /** Counts one more request, which must dispose this object. */
@@ -53,23 +58,35 @@ export class FollowedPrediction extends Observed implements Followed {
   [Symbol.dispose](): void {
     this.#requests -= 1;
     if (this.#requests > 0) return;
-    this.#events?.[Symbol.dispose]();
+    this.#events = "stopped";
+    this.parts?.[Symbol.dispose]();
+    this.#charge[Symbol.dispose]();
     this.#options.onUnused();
   }
 
-  /** Called when the prediction is in the queue. */
+  /** Called when the prediction is in the queue, which then notifies this process of the end. */
   accepted(): void {
+    this.#isFollowed = true;
     this.#polledMs = performance.now();
   }
 
   async read(): Promise<PredictionRecord | undefined> {
-    const record = await this.#options.queue.read(this.id, { isAwaited: true });
+    const { queue } = this.#options;
+    const mustFollow = !this.#isFollowed;
+    this.#isFollowed = true;
+    // A full Redis refuses this. Polls then find the end.
+    const following = mustFollow && queue.follow(this.id, this.#events === "read").catch(() => false);
+    const record = await queue.read(this.id);
+    if ((await following) === false && mustFollow) this.#isFollowed = false;
     this.#polledMs = performance.now();
     return record;
   }
 
   async readOutputs(): Promise<void> {
-    this.#events ??= new AwaitedEvents(this.id, this.#options.memory, () => this.changed());
+    if (this.#events === "unread") {
+      this.#events = "read";
+      this.#isFollowed = false;
+    }
     const record = await this.read();
     if (record !== undefined) await this.readEvents();
     this.update(record);
@@ -77,12 +94,15 @@ export class FollowedPrediction extends Observed implements Followed {
 
   /** Reads new events if an event stream watches the prediction. Never throws. */
   async readEvents(): Promise<void> {
-    await this.#events?.read(this.#options.queue.events);
+    if (this.#events !== "read") return;
+    this.#isStale = true;
+    this.#reading ??= this.#readPages();
+    await this.#reading;
   }
 
   /** Ends the waits. With an event stream, reads the last events first, because the stream must send them before the end. */
   async ended(record: PredictionRecord): Promise<void> {
-    if (this.#events !== undefined) await this.readEvents();
+    await this.readEvents();
     this.update(record);
   }
 
@@ -113,6 +133,50 @@ export class FollowedPrediction extends Observed implements Followed {
   release(): void {
     if (!this.isOver) this.record = undefined;
     this.callWaiters();
+    this.changed();
+  }
+
+  async #readPages(): Promise<void> {
+    while (this.#isStale && this.#events === "read") {
+      this.#isStale = false;
+      // A failed read is repeated after the next notification or poll.
+      const found = await this.#options.queue.readEvents(this.id, this.#lastPage).catch(() => undefined);
+      for (const page of found?.pages ?? []) {
+        this.#lastPage = page.id;
+        if (this.#events === "read") this.#add(page);
+      }
+      this.#isStale ||= found?.isMore === true;
+    }
+    this.#reading = undefined;
+  }
+
+  /** Adds the new events of a page. */
+  #add({ name, from, events }: EventPage): void {
+    const { memory } = this.#options;
+    if (name !== this.#log) {
+      // A new name means that another process runs the prediction from the start.
+      this.#log = name;
+      this.#count = 0;
+      this.outputs = [];
+      this.#charge.grow(-this.#charge.bytes);
+      this.parts?.[Symbol.dispose]();
+      this.parts = new PartLog(memory.add("outputs", 0), name);
+    }
+    if (from > this.#count) this.#events = "stopped";
+    for (const { index, sequence, text } of events.slice(this.#count - from)) {
+      const bytes = HELD_PER_OUTPUT_BYTE * byteLengthOf(text);
+      if (!memory.hasRoom("outputs", bytes)) this.#events = "stopped";
+      if (this.#events === "stopped") break;
+      this.#count += 1;
+      if (sequence === undefined) {
+        this.#charge.grow(bytes);
+        this.outputs[index] = text;
+      } else {
+        this.parts?.charge.grow(bytes);
+        if (sequence === 0) this.parts?.restart(index);
+        this.parts?.add(index, text);
+      }
+    }
     this.changed();
   }
 }

@@ -1,12 +1,31 @@
-/** Names of the Redis keys of a queue, whose values scripts.ts describes. */
+/**
+ * The keys of a queue in Redis. A node is a front of a replica, and a worker is a node that runs predictions. A worker claims a prediction for the time of
+ * a lease, and renews the lease. After the lease, another worker may claim the prediction.
+ *
+ * All keys of a model's repository are in one slot of a Cluster:
+ *
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, `webhook`, and `large` (members that are too large for `members`). An unfinished
+ *   prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an event stream),
+ *   `eventBytes`, and a large `body`
+ * - `work:QUEUE`: a stream with one entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The consumer group
+ *   `workers` reads it. Its consumers are the workers, and their pending entries are the leases
+ * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers
+ * - `deadlines`: a sorted set of unfinished predictions
+ * - `due`: a sorted set of undelivered webhooks of ended predictions, by the end of the lease of the node that sends the webhook. A member has the id and
+ *   the creation time of the prediction
+ * - `e:ID`: a stream of the outputs of a running prediction, and of parts of outputs, for event streams
+ * - `mail:NODE`: a stream of notifications for a node
+ *
+ * Unfinished predictions have no time to live, so that a Redis with the policy `volatile-ttl` evicts ended ones only. Times are milliseconds of Redis'
+ * clock.
+ */
 
 /** Prefix of all keys, with the version of their layout. Servers with another layout use other keys. */
-const PREFIX = "sconce:8:";
+const PREFIX = "sconce:9:";
 
 export class Keys {
   readonly deadlines: string;
   readonly due: string;
-  readonly unused: string;
   readonly #base: string;
   readonly #name: string;
 
@@ -16,7 +35,6 @@ export class Keys {
     this.#base = `${PREFIX}{${repository}}:`;
     this.deadlines = `${this.#base}deadlines`;
     this.due = `${this.#base}due`;
-    this.unused = `${this.#base}unused`;
   }
 
   /** Keys of a queue of the repository, by default this one. */
@@ -26,10 +44,6 @@ export class Keys {
 
   totals(name = this.#name): string {
     return `${this.#base}totals:${name}`;
-  }
-
-  workers(): string {
-    return `${this.#base}workers:${this.#name}`;
   }
 
   prediction(id: string): string {

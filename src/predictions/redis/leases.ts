@@ -7,12 +7,11 @@ import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { byteLengthOf } from "../large-text.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
-import { type EndedRecord, hasEnded, type PredictionRecord } from "../record.ts";
+import type { EndedRecord } from "../record.ts";
 import type { Claimed, Claimer } from "../store.ts";
 import { CallBatch } from "./call-batch.ts";
-import { EventReport } from "./event-report.ts";
-import type { QueuedOutcome } from "./mail.ts";
-import { MAX_COUNT, type Progress, type Queue } from "./queue.ts";
+import { Lease } from "./lease.ts";
+import { type LeaseReport, MAX_COUNT, type Queue, type QueuedOutcome } from "./queue.ts";
 import { BLOCK_MS, isGroupMissing, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
 import { retry } from "./retry.ts";
 
@@ -28,28 +27,14 @@ export interface LeasesOptions {
 const RETRY_MS = 100;
 /** Maximum outcomes in one call: predictions of a batch end together. */
 const MAX_OUTCOMES = 64;
-/** Milliseconds between reports of progress. */
-const REPORT_MS = 200;
+/** Milliseconds between reports of progress, and after a failed report. */
+const REPORT_MS = 50;
+const FAILED_MS = 500;
 /**
  * Milliseconds after a prediction's time limit at which an outcome that Redis has not accepted is dropped. Another process
  * has ended the prediction by then.
  */
 const EXPIRY_MS = 60_000;
-
-interface Lease {
-  readonly id: string;
-  /** Time limit, in milliseconds of `performance.now()`. */
-  readonly deadlineMs: number;
-  /** The prediction, from its start in this process on. */
-  live: LivePrediction | undefined;
-  /** Undefined for a prediction whose outcome has all its events. */
-  events: EventReport | undefined;
-  /** Called when Redis has acknowledged the outcome, or the outcome was dropped. */
-  readonly onAcknowledged: (() => void)[];
-  /** The outcome, until Redis acknowledges it. */
-  ended: EndedRecord | undefined;
-  reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
-}
 
 export class Leases implements Disposable {
   readonly #options: LeasesOptions;
@@ -57,27 +42,20 @@ export class Leases implements Disposable {
   readonly #outcomes: CallBatch<QueuedOutcome, true>;
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #claimer: Claimer | undefined;
-  #hasLeft = false;
   #isReporting = false;
+  #hasLeft = false;
   #renewedMs = performance.now();
   #reclaimedMs = Number.NEGATIVE_INFINITY;
-  /** Position of the next page of ended leases; empty between two searches. */
-  #reclaimAfter = "";
 
   constructor(options: LeasesOptions) {
     this.#options = options;
-    const { queue } = options;
     this.#outcomes = new CallBatch({
       maxCount: MAX_OUTCOMES,
       bytesOf: ({ bytes }) => bytes,
       call: async (outcomes) => {
-        await queue.finish(outcomes);
+        await options.queue.finish(outcomes);
         return outcomes.map(() => true);
       },
-    });
-    queue.mail.listen({
-      canceled: (id) => this.#claimer?.canceled(id),
-      watched: (id) => this.#leases.get(id)?.events?.watched(),
     });
   }
 
@@ -91,54 +69,51 @@ export class Leases implements Disposable {
     this.#claimer?.wanted();
   }
 
+  /** Called when a client has canceled a prediction. */
+  canceled(id: string): void {
+    this.#claimer?.canceled(id);
+  }
+
+  /** Called when an event stream watches a prediction. */
+  watched(id: string): void {
+    this.#leases.get(id)?.watched();
+  }
+
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
     const { queue, openLink } = this.#options;
     const { signal } = claimer;
     this.#claimer = claimer;
     this.#timers.push(
       setInterval(() => void this.renew(), queue.leaseMs / 3),
-      setInterval(() => void this.#reportProgress(), REPORT_MS),
+      setInterval(() => void this.#report(), REPORT_MS),
     );
     for (const timer of this.#timers) timer.unref();
     using link = openLink();
     signal.addEventListener("abort", () => link[Symbol.dispose]());
     for (let room = await claimer.room(); room > 0; room = await claimer.room()) {
-      const leases = await this.#next(link, Math.min(MAX_COUNT, room)).catch((error: unknown) => error);
+      const claimed = await this.#next(link, Math.min(MAX_COUNT, room)).catch((error: unknown) => error);
       if (signal.aborted) return undefined;
-      if (Array.isArray(leases)) {
-        for (const { lease, ...claimed } of leases) if (this.#leases.get(lease.id) === lease) yield claimed;
-      } else if (isGroupMissing(leases)) await queue.makeGroup().catch(() => {});
+      if (Array.isArray(claimed)) {
+        for (const { lease, request } of claimed) if (this.#leases.get(lease.id) === lease) yield request;
+      } else if (isGroupMissing(claimed)) await queue.makeGroup().catch(() => {});
       else await Bun.sleep(RETRY_MS);
     }
     return undefined;
   }
 
-  /** Renews all leases. Drops predictions that another process has claimed, and cancels those that a client has canceled. */
+  /** Renews all leases, and drops predictions that another process has claimed. Never throws. */
   async renew(): Promise<void> {
-    const { queue } = this.#options;
-    const ids = [...this.#leases.keys()];
-    try {
-      for (let i = 0; i < ids.length; i += MAX_COUNT) {
-        const { lost, canceled } = await queue.renew(ids.slice(i, i + MAX_COUNT));
-        for (const id of lost) this.#lost(id);
-        for (const id of canceled) this.#claimer?.canceled(id);
-      }
-      this.#renewedMs = performance.now();
-    } catch {
-      // The timer calls `renew` again.
-    }
+    const began = performance.now();
+    const isRenewed = await this.#exchange([...this.#leases.keys()].map((id) => ({ id })));
+    if (isRenewed) this.#renewedMs = began;
   }
 
   report(live: LivePrediction): void {
-    const lease = this.#leases.get(live.id);
-    if (lease === undefined || lease.ended !== undefined) return;
-    lease.live = live;
-    if (EventReport.isNeeded(live)) lease.events = new EventReport(live, this.#options.queue.events);
+    this.#leases.get(live.id)?.begin(live);
   }
 
   async release(ids: readonly string[]): Promise<void> {
-    const released = ids.filter((id) => this.#drop(id));
-    await this.#options.queue.giveBack(released);
+    await this.#options.queue.giveBack(ids.filter((id) => this.#drop(id)));
   }
 
   finish(record: EndedRecord): void {
@@ -151,7 +126,7 @@ export class Leases implements Disposable {
 
   async written(id: string): Promise<void> {
     const lease = this.#leases.get(id);
-    if (lease?.ended !== undefined) await new Promise<void>((resolve) => lease.onAcknowledged.push(resolve));
+    if (lease?.ended !== undefined) await lease.acknowledged;
   }
 
   /** Resolves when Redis has acknowledged all outcomes, except dropped ones. */
@@ -162,7 +137,7 @@ export class Leases implements Disposable {
   /** Leaves the processes that claim predictions. */
   async leave(): Promise<void> {
     this.#hasLeft = true;
-    await this.#options.queue.leave().catch(() => {});
+    if (this.#claimer !== undefined) await this.#options.queue.giveBack([], true).catch(() => {});
     this[Symbol.dispose]();
   }
 
@@ -171,28 +146,26 @@ export class Leases implements Disposable {
   }
 
   /** Claims predictions of processes that have ended, else new ones. Waits for a while if there are none. */
-  async #next(link: RedisLink, count: number): Promise<(Claimed & { readonly lease: Lease })[]> {
+  async #next(link: RedisLink, count: number): Promise<{ lease: Lease; request: Claimed }[]> {
     const { queue, metrics } = this.#options;
     const { leaseMs } = queue;
     const nowMs = performance.now();
-    if (this.#reclaimAfter === "" && nowMs - this.#reclaimedMs > leaseMs / 2) {
-      this.#reclaimedMs = nowMs;
+    if (nowMs - this.#reclaimedMs > leaseMs / 2) {
       // After an outage of Redis all leases have ended. Each process first renews its own, so that no running prediction
       // changes its process.
-      if (nowMs - this.#renewedMs > leaseMs / 2) await this.renew();
-      else this.#reclaimAfter = "-";
-    }
-    if (this.#reclaimAfter !== "") {
-      const { givenUp, next, requests: ended } = await queue.reclaim(this.#reclaimAfter, count);
-      this.#reclaimAfter = next;
-      const requests = ended.filter(({ id }) => !this.#leases.has(id));
-      const { length } = requests;
-      metrics.queueTook({ taken: length, reclaimed: length, givenUp });
+      const isCurrent = nowMs - this.#renewedMs <= leaseMs / 2;
+      const all = isCurrent ? await queue.reclaim(count) : [];
+      if (!isCurrent) await this.renew();
+      // A full page is not the last one.
+      if (all.length < count) this.#reclaimedMs = nowMs;
+      const found = all.filter(({ id }) => !this.#leases.has(id));
+      const { length } = found;
+      metrics.queueTook({ taken: length, reclaimed: length, givenUp: 0 });
       if (length > 0)
         log.info(`Takes over ${length === 1 ? "a prediction" : `${length} predictions`} of a replica that ended`);
-      return requests.map((request) => this.#add(request));
+      if (length > 0 || !isCurrent) return found.map((request) => this.#add(request));
     }
-    const { requests } = await queue.claim(link, count, Math.min(BLOCK_MS, leaseMs / 2));
+    const requests = await queue.claim(link, count, Math.min(BLOCK_MS, leaseMs / 2));
     metrics.queueTook({ taken: requests.length, reclaimed: 0, givenUp: 0 });
     const added = requests.map((request) => this.#add(request));
     // If this process was suspended meanwhile, other processes may have claimed the predictions.
@@ -200,45 +173,45 @@ export class Leases implements Disposable {
     return added;
   }
 
-  #add(request: Claimed): Claimed & { readonly lease: Lease } {
-    const { id } = request;
+  #add(request: Claimed): { lease: Lease; request: Claimed } {
+    const { id, deadlineMs } = request;
     // If this process has a lease for the id, Redis lost that prediction, and its client sent it again.
     this.#lost(id);
-    const before = this.#leases.get(id);
-    if (before !== undefined) this.#remove(before);
-    const reported = { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 };
-    const { deadlineMs } = request;
-    const lease: Lease = {
-      id,
-      deadlineMs,
-      live: undefined,
-      events: undefined,
-      ended: undefined,
-      onAcknowledged: [],
-      reported,
-    };
+    this.#remove(this.#leases.get(id));
+    const lease = new Lease(id, deadlineMs);
     this.#leases.set(id, lease);
-    return { ...request, lease };
+    return { lease, request };
   }
 
-  async #reportProgress(): Promise<void> {
+  async #report(): Promise<void> {
     if (this.#isReporting) return;
     this.#isReporting = true;
+    const nowMs = performance.now();
+    const isSent = await this.#exchange([...this.#leases.values()].flatMap((lease) => lease.report(nowMs) ?? []));
+    if (!isSent) await Bun.sleep(FAILED_MS);
+    this.#isReporting = false;
+  }
+
+  /** Renews leases with their progress. @returns false after a failure */
+  async #exchange(reports: readonly LeaseReport[]): Promise<boolean> {
     try {
-      const due = [...this.#leases.values()].flatMap((lease) => progressOf(lease) ?? []);
-      if (due.length > 0) await this.#options.queue.reportProgress(due);
-      for (const { lease, startedAtMs, itemsDone, logBytes, logs } of due) {
-        const logLength = lease.reported.logLength + logs.length;
-        lease.reported = { startedAtMs, itemsDone, logLength, logBytes: logBytes + Buffer.byteLength(logs) };
+      for (const page of pagesOf(reports)) {
+        const leases = page.map(({ id }) => this.#leases.get(id));
+        const states = await this.#options.queue.renew(page);
+        page.forEach((report, i) => {
+          const [lease, state] = [leases[i], states[i] ?? "lost"];
+          if (lease === undefined || this.#leases.get(report.id) !== lease) return;
+          lease.reported(report, state);
+          if (state === "lost") this.#lost(report.id);
+        });
       }
+      return true;
     } catch {
-      // The next report has the same progress.
-    } finally {
-      this.#isReporting = false;
+      return false;
     }
   }
 
-  /** Drops a prediction that another process runs now. */
+  /** Drops a prediction that another process runs now, or has ended. */
   #lost(id: string): void {
     if (this.#drop(id)) this.#claimer?.lost(id);
   }
@@ -261,7 +234,9 @@ export class Leases implements Disposable {
     // A replaced lease belongs to an older prediction with this id.
     const isCurrent = () => this.#leases.get(lease.id) === lease;
     const send = async () => {
-      await lease.events?.flush();
+      // The last events must precede the outcome, if an event stream reads them.
+      for (let last = lease.report(0); last !== undefined; last = lease.report(0))
+        if (!(await this.#exchange([last]))) break;
       if (!isCurrent()) return;
       // A large outcome has its own call, because small ones must not wait for it.
       await (outcome.bytes > LARGE_VALUE_BYTES ? queue.finish([outcome]) : this.#outcomes.ask(outcome));
@@ -270,20 +245,22 @@ export class Leases implements Disposable {
     if (isCurrent()) this.#remove(lease);
   }
 
-  #remove({ id, events, onAcknowledged }: Lease): void {
-    this.#leases.delete(id);
-    events?.[Symbol.dispose]();
-    for (const resolve of onAcknowledged) resolve();
+  #remove(lease: Lease | undefined): void {
+    if (lease === undefined) return;
+    this.#leases.delete(lease.id);
+    lease[Symbol.dispose]();
   }
 }
 
-/** Progress that Redis does not have yet. */
-function progressOf(lease: Lease): (Progress & { readonly lease: Lease }) | undefined {
-  const { id, live, reported } = lease;
-  if (live === undefined || hasEnded(live.record)) return undefined;
-  const { startedAtMs, itemsDone, logs } = live.record;
-  const { logLength, logBytes } = reported;
-  const isReported =
-    reported.startedAtMs === startedAtMs && reported.itemsDone === itemsDone && logLength === logs.length;
-  return isReported ? undefined : { lease, id, startedAtMs, itemsDone, logBytes, logs: logs.slice(logLength) };
+/** Divides reports into calls of limited size. */
+function* pagesOf(reports: readonly LeaseReport[]): Generator<LeaseReport[]> {
+  let [page, bytes]: [LeaseReport[], number] = [[], 0];
+  for (const report of reports) {
+    page.push(report);
+    bytes += report.progress?.bytes ?? 0;
+    if (page.length < MAX_COUNT && bytes < LARGE_VALUE_BYTES) continue;
+    yield page;
+    [page, bytes] = [[], 0];
+  }
+  if (page.length > 0) yield page;
 }

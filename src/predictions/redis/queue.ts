@@ -1,19 +1,17 @@
 /** The Redis queue that servers share. Most methods run one command or script. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { newId } from "../ids.ts";
-import type { Kind, PredictionRecord } from "../record.ts";
-import { originText, type PredictionRequest } from "../request.ts";
-import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
+import type { Text } from "../large-text.ts";
+import { CANCELED, type EndedRecord, type Kind, type PredictionRecord } from "../record.ts";
+import type { PredictionRequest } from "../request.ts";
+import type { Accepted, Claimed, Full } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
-import { Mail, type QueuedOutcome } from "./mail.ts";
-import { QueueEvents } from "./queue-events.ts";
+import { type Letter, Mail } from "./mail.ts";
+import { bodyOf, type ClaimedEntry, claimedOf, type QueuedRequest, requestText } from "./queued-request.ts";
+import { type Argument, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
 import {
-  bodyOf,
-  type ClaimedEntry,
-  claimedOf,
   entriesOf,
   entryOf,
   listOf,
@@ -22,8 +20,8 @@ import {
   recordOf,
   type StreamEntry,
   textOf,
-} from "./record-fields.ts";
-import { type Argument, LARGE_VALUE_BYTES, type LuaScript, type RedisLink } from "./redis-link.ts";
+  valuesOf,
+} from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
 export interface QueueOptions {
@@ -33,55 +31,77 @@ export interface QueueOptions {
   readonly repository: string;
   /** Name of the queue. Replicas with the same name share predictions. */
   readonly name: string;
-  /** Id of this replica. */
+  /** Id of this node. */
   readonly node: string;
   readonly leaseMs: number;
   /** Milliseconds for which ended predictions stay readable. */
   readonly retentionMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** Whether this replica sends the webhooks of the predictions that it ends. */
+  /** Whether this node sends the webhooks of the predictions that it ends. */
   readonly deliversWebhooks?: boolean;
 }
 
-export interface QueuedRequest extends Omit<PredictionRequest, "createdAtMs"> {
-  readonly body: string | Uint8Array<ArrayBuffer>;
+/** An outcome, and its size in bytes. */
+export interface QueuedOutcome {
+  readonly record: EndedRecord;
   readonly bytes: number;
 }
 
-export interface Progress {
+/** Outputs, and parts of outputs, in order of arrival. */
+export interface EventPage {
+  /** Random name of the log. Each node that runs the prediction writes a new log. */
+  readonly name: string;
+  /** Number of earlier events in the log. */
+  readonly from: number;
+  readonly events: readonly QueuedEvent[];
+}
+
+export interface QueuedEvent {
+  readonly index: number;
+  /** Number of earlier parts of this output. Undefined for a whole output. */
+  readonly sequence: number | undefined;
+  readonly text: Text;
+}
+
+/** The progress of a claimed prediction since the last report. */
+export interface LeaseReport {
   readonly id: string;
-  readonly startedAtMs: number | undefined;
-  readonly itemsDone: number;
-  /** Bytes of the logs that Redis has acknowledged. `logs` is the text after these bytes. */
-  readonly logBytes: number;
-  readonly logs: string;
+  /** Undefined to renew the lease only. */
+  readonly progress?: {
+    readonly startedAtMs: number | undefined;
+    readonly itemsDone: number;
+    /** Bytes of the logs that Redis has acknowledged. `logs` is the text after these bytes. */
+    readonly logBytes: number;
+    readonly logs: string;
+    readonly page: EventPage | undefined;
+    /** Size of the report. */
+    readonly bytes: number;
+  };
 }
 
-export interface RedisFacts extends QueueFacts {
-  /** Number of predictions that replicas have ended since the queue was created. */
-  readonly ended: number;
-  /** Whether Redis refuses new predictions because its memory is full. */
-  readonly isFull: boolean;
-}
-
-export interface ClaimedPage {
-  readonly requests: readonly Claimed[];
-  /** Number of predictions that failed instead of being claimed, because too many replicas ended while they ran them. */
-  readonly givenUp: number;
-}
-
-interface Named {
-  readonly id: string;
-}
-
-type EndMode = "cancel" | "force" | "late" | "dropped";
+/** What Redis knows of a lease. `lost`: the prediction has ended, or another node has claimed it. */
+export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
 export const MAX_COUNT = 256;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
-/** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
-const OWNER = "_";
+/** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
+const GRACE_MS = 1500;
+/** Largest outcome in a notification, in bytes. Nodes read a larger outcome. */
+const MAX_LETTER_BYTES = 65_536;
+/** A worker without leases that is silent for this many milliseconds has ended. */
+const IDLE_MS = 60_000;
+/** Maximum pages of events in one answer, and their usual size at most. */
+const MAX_PAGES = 16;
+const PAGES_BYTES = 2 ** 22;
+
+/** An end that no worker has found: `free` if it must wait for a worker that runs the prediction. */
+interface Ending {
+  readonly id: string;
+  readonly message: string;
+  readonly isFree: boolean;
+}
 
 export class Queue {
   readonly link: RedisLink;
@@ -89,13 +109,9 @@ export class Queue {
   readonly leaseMs: number;
   readonly keys: Keys;
   readonly mail: Mail;
-  readonly events: QueueEvents;
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
-  readonly #reads: CallBatch<Named & { readonly isAwaited: boolean }, unknown>;
-  /** Records above LARGE_VALUE_BYTES that are being read, by id. Concurrent readers of an id share one transfer. */
-  readonly #fetching = new Map<string, Promise<PredictionRecord | undefined>>();
   /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
   #redisClockMs: number | undefined;
 
@@ -107,24 +123,11 @@ export class Queue {
     this.leaseMs = leaseMs;
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
-    this.mail = new Mail({ link, keys: this.keys, node, keptMs: this.#retentionMs });
-    const linkFor = (bytes: number) => this.#linkFor(bytes);
-    this.events = new QueueEvents({ node, keys: this.keys, mail: this.mail, linkFor });
+    this.mail = new Mail(link, this.keys, node);
     this.#creates = new CallBatch({
       bytesOf: ({ bytes }) => bytes,
       call: (requests) => this.#createAll(requests, link),
     });
-    this.#reads = new CallBatch({
-      call: async (reads) => {
-        const nodes = reads.map(({ isAwaited }) => (isAwaited ? node : ""));
-        return listOf(await link.run(scripts.readScript, this.#keysOf(reads), [LARGE_VALUE_BYTES, ...nodes]));
-      },
-    });
-  }
-
-  /** A new id for a prediction. */
-  newId(): string {
-    return newId(OWNER);
   }
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
@@ -136,133 +139,160 @@ export class Queue {
     return created;
   }
 
-  /**
-   * Reads a prediction of any queue of the repository; undefined for an unknown id.
-   * @param isAwaited whether this replica is notified when the prediction ends
-   */
-  async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
-    const reply = await this.#reads.ask({ id, isAwaited });
-    return typeof reply === "number" ? this.#fetch(id, reply) : recordOf(reply);
+  /** Reads a prediction of any queue of the repository; undefined for an unknown id. */
+  async read(id: string): Promise<PredictionRecord | undefined> {
+    const reply = await this.link.call("hmget", this.keys.prediction(id), ...RECORD_FIELDS, "large");
+    const bytes = numberOf(listOf(reply).at(-1));
+    const record = recordOf(reply);
+    if (bytes === 0 || record?.outcome === undefined) return record;
+    const members = await this.#options.largeLink.fetch(bytes, "hget", this.keys.prediction(id), "largeMembers");
+    return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
+  }
+
+  /** Lets nodes notify this one of the end of a prediction of any queue, and of its events if `isWatching`. */
+  async follow(id: string, isWatching: boolean): Promise<void> {
+    const { keys, link, node } = this;
+    const args = [node, isWatching ? 1 : ""];
+    const [queue, entry] = listOf(await link.run(scripts.followScript, [keys.prediction(id)], args)).map(textOf);
+    if (queue === undefined || entry === undefined) return;
+    const [pending] = listOf(await link.call("xpending", keys.work(queue), "workers", entry, entry, 1));
+    this.mail.send([[textOf(listOf(pending)[1]), [["watched", id]]]]);
   }
 
   /**
-   * Cancels a prediction. The replica that runs the prediction ends it with its outputs so far, and this replica is notified.
+   * Reads pages of events of a running prediction.
+   * @param after id of the last page that was read, or "-"
+   * @returns the pages with their ids, and whether there may be more
+   */
+  async readEvents(id: string, after: string): Promise<{ pages: (EventPage & { id: string })[]; isMore: boolean }> {
+    const from = after === "-" ? after : `(${after}`;
+    const reply = await this.link.fetch(PAGES_BYTES, "xrange", this.keys.events(id), from, "+", "COUNT", MAX_PAGES);
+    const pages = listOf(reply).map((each) => pageOf(entryOf(each)));
+    return { pages, isMore: pages.length === MAX_PAGES };
+  }
+
+  /**
+   * Cancels a prediction. The node that runs the prediction ends it with its outputs so far, and this node is notified.
    * @param isForced whether to end it at once instead
    * @returns the record, which may be unfinished; undefined for an unknown id
    */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
-    const record = await this.read(id, { isAwaited: true });
+    await this.follow(id, false);
+    const record = await this.read(id);
     if (record?.kind !== kind) return undefined;
     if (record.outcome !== undefined) return record;
-    await this.#end([id], isForced ? "force" : "cancel");
-    return this.read(id, { isAwaited: true });
+    await this.#end([{ id, message: CANCELED, isFree: !isForced }]);
+    return this.read(id);
   }
 
   /** Cancels a prediction whose id no client has. */
   async abandon(id: string): Promise<void> {
-    await this.#end([id], "cancel");
+    await this.#end([{ id, message: CANCELED, isFree: true }]);
+  }
+
+  /** Ends predictions of any queue of the repository whose time limit has passed, unless their workers still may end them. */
+  async endLate(ids: readonly string[]): Promise<void> {
+    const nowMs = await this.nowMs();
+    const endings = ids.map(async (id) => {
+      const reply = await this.link.call("hmget", this.keys.prediction(id), "created", "deadline");
+      const [createdAtMs = 0, deadlineMs = 0] = listOf(reply).map(numberOf);
+      const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
+      return { id, message: `Timed out after ${seconds} s`, isFree: nowMs < deadlineMs + GRACE_MS };
+    });
+    await this.#end(await Promise.all(endings));
   }
 
   /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
-  async claim(link: RedisLink, count: number, blockMs: number): Promise<ClaimedPage> {
+  async claim(link: RedisLink, count: number, blockMs: number): Promise<Claimed[]> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.keys.work(), ">"];
     const entries = entriesOf(await link.call("xreadgroup", ...options));
-    return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
+    return Promise.all(entries.map((entry) => this.#claimed(claimedOf(entry, 1))));
   }
 
-  /**
-   * Claims predictions whose leases have ended, page by page.
-   * @param after "-" for the first page, then `next` of the result, which is "" after the last page
-   */
-  async reclaim(after: string, count: number): Promise<ClaimedPage & { readonly next: string }> {
+  /** Claims predictions whose leases have ended. */
+  async reclaim(count: number): Promise<Claimed[]> {
+    const { link, node, leaseMs } = this;
     const work = this.keys.work();
-    const pending = await this.link.call("xpending", work, "workers", "IDLE", this.leaseMs, after, "+", count);
-    const idle = listOf(pending).map((each) => textOf(listOf(each)[0]));
-    const next = idle.length === count ? `(${idle.at(-1)}` : "";
-    const found = await Promise.all(idle.map((entry) => this.link.call("xrange", work, entry, entry)));
-    const entries = found.flatMap((each) => listOf(each).map(entryOf));
-    if (entries.length === 0) return { givenUp: 0, next, requests: [] };
-    const args = [this.node, this.leaseMs, ...entries.map(({ id }) => id)];
-    const reply = await this.#runEnding(scripts.reclaimScript, entries.map(claimedOf), args);
-    const [claimed, givenUp, ended] = listOf(reply);
-    this.mail.announce(ended);
-    const own = new Set(listOf(claimed).map(textOf));
-    const requests = await this.#requestsOf(entries.filter(({ id }) => own.has(id)));
-    return { givenUp: numberOf(givenUp), next, requests };
+    const pending = listOf(await link.call("xpending", work, "workers", "IDLE", leaseMs, "-", "+", count));
+    const claims = pending.map(async (each) => {
+      const [entry = "", worker, , before] = listOf(each).map(textOf);
+      // An entry of this node is here because the answer of an earlier claim was lost.
+      const deliveries = numberOf(listOf(each)[3] ?? before) + (worker === node ? 0 : 1);
+      // Fails if another worker has claimed the entry meanwhile, because the lease is new then.
+      const reply = await link.call("xclaim", work, "workers", node, leaseMs, entry, "RETRYCOUNT", deliveries);
+      return listOf(reply).map((found) => claimedOf(entryOf(found), deliveries));
+    });
+    return Promise.all((await Promise.all(claims)).flat().map((entry) => this.#claimed(entry)));
   }
 
   async makeGroup(): Promise<void> {
     try {
       await this.link.call("xgroup", "CREATE", this.keys.work(), "workers", "0", "MKSTREAM");
     } catch (error) {
-      // BUSYGROUP means that another replica has created the group.
+      // BUSYGROUP means that another node has created the group.
       const cause = error instanceof SconceError ? error.cause : undefined;
       if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
     }
   }
 
+  /** Stores outcomes of this worker, and notifies the waiting nodes. */
   async finish(outcomes: readonly QueuedOutcome[]): Promise<void> {
-    const args: Argument[] = [];
-    const records = outcomes.map(({ record }) => record);
-    for (const { outcome, itemsDone, logs, startedAtMs, finishedAtMs, model } of records) {
-      const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      args.push(outcome.status, String(outcome.members), startedAgoMs, itemsDone, logs, model?.reference ?? "");
+    const nowMs = await this.nowMs();
+    const bytes = outcomes.map((each) => each.bytes);
+    const started = outcomes.map(({ record: { startedAtMs, finishedAtMs } }) =>
+      startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, finishedAtMs - startedAtMs)),
+    );
+    const fields = outcomes.map(({ record, bytes }, i) => {
+      const { outcome, itemsDone, logs, model } = record;
+      const { status, members } = outcome;
+      const isLarge = bytes > LARGE_VALUE_BYTES;
+      const large = isLarge ? ["large", bytes, "largeMembers", String(members)] : ["members", String(members)];
+      const more = ["started", started[i] ?? "", "done", itemsDone, "logs", logs, "model", model?.reference ?? ""];
+      return { id: record.id, fields: ["status", status, ...large, ...more] };
+    });
+    const link = this.#linkFor(Math.max(...bytes));
+    const { endedMs, states } = await this.#finish(fields, "worker", { link });
+    this.mail.send(
+      outcomes.map(({ record, bytes }, i) => {
+        const isShort = bytes <= MAX_LETTER_BYTES;
+        const value = isShort ? JSON.stringify(valuesOf(record, { startedMs: started[i] ?? "", endedMs })) : record.id;
+        return [states[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
+      }),
+    );
+  }
+
+  /** Renews the leases of predictions, and stores their progress. */
+  async renew(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
+    const nowMs = await this.nowMs();
+    const args = reports.flatMap(({ progress }) => {
+      if (progress === undefined) return [0];
+      const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
+      const startedMs = startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, Date.now() - startedAtMs));
+      const more = [startedMs, itemsDone, logBytes, logs, ...(page === undefined ? [] : fieldsOf(page))];
+      return [more.length, ...more];
+    });
+    const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
+    const link = this.#linkFor(Math.max(...reports.map(({ progress }) => progress?.bytes ?? 0)));
+    const states = listOf(await link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
+    const withEvents = reports.flatMap(({ id, progress }, i) =>
+      progress?.page === undefined ? [] : [[textOf(states[i]), [["events" satisfies Letter, id]]] as const],
+    );
+    this.mail.send(withEvents);
+    return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
+  }
+
+  /** Returns claimed predictions to the queue. The claim does not count as a death. @param isLeaving whether this node ends as a worker */
+  async giveBack(ids: readonly string[], isLeaving = false): Promise<void> {
+    const idleMs = isLeaving ? Math.max(IDLE_MS, this.leaseMs) : "";
+    for (let i = 0; i === 0 || i < ids.length; i += MAX_COUNT) {
+      const names = ids.slice(i, i + MAX_COUNT).map((id) => this.keys.prediction(id));
+      await this.link.run(scripts.giveBackScript, [this.keys.work(), ...names], [this.node, idleMs]);
     }
-    const link = this.#linkFor(Math.max(...outcomes.map(({ bytes }) => bytes)));
-    this.mail.announce(await this.#runEnding(scripts.finishScript, records, args, { link }), outcomes);
   }
 
-  async reportProgress(progress: readonly Progress[]): Promise<void> {
-    const nowMs = Date.now();
-    for (const page of pagesOf(progress)) {
-      const args = page.flatMap(({ startedAtMs, itemsDone, logBytes, logs }) => [
-        startedAtMs === undefined ? "" : Math.max(0, nowMs - startedAtMs),
-        itemsDone,
-        logBytes,
-        logs,
-      ]);
-      await this.link.run(scripts.progressScript, [this.keys.work(), ...this.#keysOf(page)], [this.node, ...args]);
-    }
-  }
-
-  /** Renews the leases of predictions. @returns ids that have ended or another replica has claimed, and ids that clients have canceled */
-  async renew(ids: readonly string[]): Promise<{ lost: string[]; canceled: string[] }> {
-    const keys = [this.keys.work(), ...ids.map((id) => this.keys.prediction(id))];
-    const states = listOf(await this.link.run(scripts.renewScript, keys, [this.node]));
-    return { lost: ids.filter((_, i) => states[i] === 1), canceled: ids.filter((_, i) => states[i] === 2) };
-  }
-
-  /** Returns claimed predictions to the queue. The claim does not count as an attempt. */
-  async giveBack(ids: readonly string[]): Promise<void> {
-    for (const page of pagesOf(ids.map((id) => ({ id }))))
-      this.mail.announce(await this.#runEnding(scripts.giveBackScript, page, [this.node]));
-  }
-
-  /** Removes this replica from the workers. */
-  async leave(): Promise<void> {
-    await this.link.call("zrem", this.keys.workers(), this.node);
-  }
-
-  /**
-   * Ends predictions of all queues of the repository whose time limit has passed.
-   * @returns the figures of this queue
-   * @param isWorker whether this replica runs predictions
-   */
-  async tend(isWorker: boolean): Promise<RedisFacts> {
-    const { keys, node, mail, leaseMs } = this;
-    const names = [keys.work(), keys.totals(), keys.workers(), keys.deadlines, keys.mail(node), keys.unused];
-    const reply = await this.link.run(scripts.tendScript, names, [node, isWorker ? 1 : 0, leaseMs, mail.lastId]);
-    const [nowMs = 0, items = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0, isFull = 0] = listOf(reply)
-      .slice(0, 8)
-      .map(numberOf);
-    this.#redisClockMs = nowMs - performance.now();
-    await this.#end(listOf(reply).slice(8).map(textOf), "late");
-    return { items, ended, waiting, taken, ageMs, workers, isFull: isFull === 1 };
-  }
-
-  /** The time in milliseconds by Redis' clock. */
-  async redisNowMs(): Promise<number> {
-    if (this.#redisClockMs === undefined) {
+  /** The time in milliseconds by Redis' clock. @param isNew whether to read the clock, instead of the time since the last reading */
+  async nowMs(isNew = false): Promise<number> {
+    if (this.#redisClockMs === undefined || isNew) {
       const [seconds, microseconds] = listOf(await this.link.call("time")).map(numberOf);
       this.#redisClockMs = 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
     }
@@ -271,70 +301,79 @@ export class Queue {
 
   async #createAll(requests: readonly QueuedRequest[], link: RedisLink): Promise<(Accepted | Full)[]> {
     const { limits, name } = this.#options;
+    const { keys } = this;
     const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, name];
-    for (const { id, kind, count, bytes, timeoutMs, digest = "", body, origin, ...more } of requests) {
-      args.push(id, kind, count, bytes, Math.ceil(timeoutMs), more.isWaitedFor ? this.node : "", digest);
-      args.push(
-        more.isWatched ? 1 : "",
-        originText(origin),
-        more.webhook === undefined ? "" : webhookText(more.webhook),
-      );
+    for (const request of requests) {
+      const { id, kind, count, bytes, timeoutMs, digest = "", body, isWaitedFor, isWatched, webhook } = request;
+      args.push(id, kind, count, bytes, Math.ceil(timeoutMs), isWaitedFor ? this.node : "", digest, isWatched ? 1 : "");
+      args.push(webhook === undefined ? "" : webhookText(webhook), requestText(request));
       args.push(typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length));
     }
-    const reply = listOf(await link.run(scripts.acceptScript, this.#keysOfEnding(name, requests), args)).map(numberOf);
-    const [items = 0, createdAtMs = 0, ...created] = reply;
+    const names = [keys.work(), keys.totals(), keys.deadlines, ...requests.map(({ id }) => keys.prediction(id))];
+    const [items = 0, createdAtMs = 0, ...created] = listOf(await link.run(scripts.acceptScript, names, args)).map(
+      numberOf,
+    );
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** Ends predictions of any queue of the repository, unless the script finds that they must go on. */
-  async #end(ids: readonly string[], mode: EndMode): Promise<void> {
-    const names = await Promise.all(ids.map((id) => this.link.call("hget", this.keys.prediction(id), "queue")));
-    const known = ids.map((id, i) => ({ id, queue: textOf(names[i]) }));
-    for (const [queue, found] of Map.groupBy(known, (each) => each.queue)) {
+  /** Ends predictions of any queue of the repository as failed, and notifies the waiting nodes. A worker that runs one is told instead. */
+  async #end(endings: readonly Ending[]): Promise<void> {
+    const { keys, link } = this;
+    const queues = await Promise.all(endings.map(({ id }) => link.call("hget", keys.prediction(id), "queue")));
+    const found = endings.map((ending, i) => ({ ...ending, queue: textOf(queues[i]) }));
+    for (const same of Map.groupBy(found, ({ queue, isFree }) => `${isFree} ${queue}`).values()) {
+      const [{ queue, isFree } = { queue: "", isFree: false }] = same;
       if (queue === "") {
         // The predictions have ended, or their keys were deleted.
-        await this.link.call("zrem", this.keys.deadlines, ...found.map(({ id }) => id));
+        await link.call("zrem", keys.deadlines, ...same.map(({ id }) => id));
         continue;
       }
-      const reply = await this.#runEnding(scripts.endScript, found, [mode], { queue });
-      const worker = textOf(reply);
-      if (worker === "") this.mail.announce(reply);
-      else for (const { id } of found) this.mail.notify(worker, "canceled", id);
+      const failed = same.map(({ id, message }) => {
+        return { id, fields: ["status", "failed", "members", `"error_message":${JSON.stringify(message)}`] };
+      });
+      const { states } = await this.#finish(failed, isFree ? "unclaimed" : "any", { queue });
+      this.mail.send(
+        same.map(({ id, message }, i) => {
+          const { hasEnded = false, nodes = "" } = states[i] ?? {};
+          // A worker notices the end at the time limit itself.
+          return [hasEnded || message === CANCELED ? nodes : "", [[hasEnded ? "read" : "canceled", id]]];
+        }),
+      );
     }
   }
 
-  #fetch(id: string, bytes: number): Promise<PredictionRecord | undefined> {
-    const known = this.#fetching.get(id);
-    if (known !== undefined) return known;
-    const fetching = this.#linkFor(bytes)
-      .fetch(bytes, "hmget", this.keys.prediction(id), ...RECORD_FIELDS)
-      .then(recordOf)
-      .finally(() => this.#fetching.delete(id));
-    this.#fetching.set(id, fetching);
-    return fetching;
+  async #finish(
+    endings: readonly { readonly id: string; readonly fields: readonly Argument[] }[],
+    mode: "worker" | "unclaimed" | "any",
+    { queue, link = this.link }: { readonly queue?: string; readonly link?: RedisLink },
+  ): Promise<{ endedMs: number; states: { hasEnded: boolean; nodes: string }[] }> {
+    const { keys } = this;
+    const webhookLeaseMs = mode === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
+    const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
+    const args = endings.flatMap(({ fields }) => [fields.length, ...fields]);
+    const reply = await link.run(
+      scripts.finishScript,
+      [...names, ...endings.map(({ id }) => keys.prediction(id))],
+      [this.#retentionMs, webhookLeaseMs, mode, ...args],
+    );
+    const [endedMs, ...states] = listOf(reply);
+    return {
+      endedMs: numberOf(endedMs),
+      states: states.map((state) => {
+        const [how, nodes] = listOf(state);
+        return { hasEnded: how === 1, nodes: textOf(nodes) };
+      }),
+    };
   }
 
-  async #requestsOf(entries: readonly StreamEntry[]): Promise<Claimed[]> {
-    const nowMs = await this.redisNowMs();
-    const [late, claimed] = [[] as string[], [] as Claimed[]];
-    for (const entry of entries.map(claimedOf)) {
-      const { body: _body, deadlineMs: redisMs, ...facts } = entry;
-      const deadlineMs = performance.now() + redisMs - nowMs;
-      if (redisMs <= nowMs) late.push(facts.id);
-      else claimed.push({ ...facts, deadlineMs, deaths: 0, load: () => this.#load(entry) });
-    }
-    // If this call fails, `tend` ends the predictions later.
-    if (late.length > 0) void this.#end(late, "dropped").catch(() => {});
-    return claimed;
+  async #claimed(entry: ClaimedEntry): Promise<Claimed> {
+    const { body: _body, ...facts } = entry;
+    const deadlineMs = performance.now() + entry.createdAtMs + entry.timeoutMs - (await this.nowMs());
+    return { ...facts, deadlineMs, load: () => this.#load(entry) };
   }
 
-  async #load({
-    deadlineMs: _deadline,
-    bytes,
-    body: found,
-    ...facts
-  }: ClaimedEntry): Promise<PredictionRequest | undefined> {
-    let body = bodyOf(found);
+  async #load({ bytes, body: found, ...facts }: ClaimedEntry): Promise<PredictionRequest | undefined> {
+    let body = found;
     if (body.length === 0) {
       body = bodyOf(await this.#linkFor(bytes).fetch(bytes, "hget", this.keys.prediction(facts.id), "body"));
     }
@@ -343,34 +382,25 @@ export class Queue {
     return undefined;
   }
 
-  #keysOf(named: readonly Named[]): string[] {
-    return named.map(({ id }) => this.keys.prediction(id));
-  }
-
-  #keysOfEnding(queue: string, named: readonly Named[]): string[] {
-    const { keys } = this;
-    return [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due, ...this.#keysOf(named)];
-  }
-
-  /** Runs a script that ends predictions. @param options.queue name of their queue, by default this one */
-  #runEnding(
-    script: LuaScript,
-    named: readonly Named[],
-    args: readonly Argument[],
-    { queue = this.#options.name, link = this.link }: { readonly queue?: string; readonly link?: RedisLink } = {},
-  ): Promise<unknown> {
-    const webhookLeaseMs = this.#options.deliversWebhooks ? this.leaseMs : 0;
-    return link.run(script, this.#keysOfEnding(queue, named), [this.#retentionMs, webhookLeaseMs, ...args]);
-  }
-
   /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#options.largeLink : this.link;
   }
 }
 
-function pagesOf<T>(all: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(all.length / MAX_COUNT) }, (_, i) =>
-    all.slice(i * MAX_COUNT, (i + 1) * MAX_COUNT),
-  );
+/** Names and values of the fields of a page in a stream. */
+function fieldsOf({ name, from, events }: EventPage): Argument[] {
+  const fields = events.flatMap(({ index, sequence, text }) => [`${index} ${sequence ?? ""}`, String(text)]);
+  return [name, from, ...fields];
+}
+
+function pageOf({ id, fields }: StreamEntry): EventPage & { readonly id: string } {
+  const [name = "", from, ...texts] = fields.map(textOf);
+  const events: QueuedEvent[] = [];
+  for (let i = 0; i < texts.length; i += 2) {
+    const [index, sequence] = (texts[i] ?? "").split(" ");
+    const text = texts[i + 1] ?? "";
+    events.push({ index: Number(index), sequence: sequence ? Number(sequence) : undefined, text });
+  }
+  return { id, name, from: Number(from), events };
 }

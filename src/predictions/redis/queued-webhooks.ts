@@ -1,8 +1,7 @@
 /** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
 import { type Deliverer, type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Queue } from "./queue.ts";
-import { listOf, numberOf, textOf } from "./record-fields.ts";
-import { webhookScript } from "./scripts.ts";
+import { listOf, numberOf, textOf } from "./replies.ts";
 
 /** Maximum ids in one call, because the next call waits for it. */
 const MAX_IDS = 500;
@@ -66,32 +65,45 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     await this.#exchange(claimed, 0).catch(() => {});
   }
 
-  /** Reports delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends. */
+  /** Removes delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends. */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Deliverer): Promise<void> {
     const { keys, link } = this.#queue;
     const delivered = this.#delivered.splice(0);
     try {
-      const nowMs = Math.ceil(await this.#queue.redisNowMs());
+      const nowMs = Math.ceil(await this.#queue.nowMs());
+      // Nodes that claim a webhook at the same time set the same end of the lease, so that only one of them changes it.
+      const untilMs = leaseMs === 0 ? nowMs : Math.ceil(nowMs / leaseMs + 1) * leaseMs;
+      for (let i = 0; i < delivered.length; i += MAX_IDS)
+        await link.call("zrem", keys.due, ...delivered.slice(i, i + MAX_IDS).map(memberOf));
+      for (let i = 0; i < renewed.length; i += MAX_IDS)
+        await link.call(
+          "zadd",
+          keys.due,
+          "XX",
+          ...renewed.slice(i, i + MAX_IDS).flatMap((key) => [untilMs, memberOf(key)]),
+        );
       const most = webhooks?.hasRoom ? MAX_IDS : 0;
-      const found = listOf(await link.call("zrangebyscore", keys.due, "-inf", nowMs, "LIMIT", 0, most));
-      const named = [
-        ...delivered.map(({ id, createdAtMs }) => [id, `-${createdAtMs}`] as const),
-        ...renewed.map(({ id, createdAtMs }) => [id, `${createdAtMs}`] as const),
-        ...found.map((id) => [textOf(id), ""] as const),
-      ];
-      for (let i = 0; i === 0 || i < named.length; i += MAX_IDS) {
-        const page = named.slice(i, i + MAX_IDS);
-        const names = [keys.due, ...page.map(([id]) => keys.prediction(id))];
-        const [count, ...claimed] = listOf(await link.run(webhookScript, names, [leaseMs, ...page.flat()]));
-        this.count = numberOf(count);
-        for (let at = 0; at < claimed.length; at += 3) {
-          const [id = "", createdAtMs, webhook = ""] = claimed.slice(at, at + 3).map(textOf);
-          webhooks?.ended({ id, createdAtMs: Number(createdAtMs) }, webhookOf(webhook));
-        }
-      }
+      const found = listOf(await link.call("zrangebyscore", keys.due, "-inf", nowMs, "LIMIT", 0, most)).map(textOf);
+      await Promise.all(found.map((member) => this.#claim(member, untilMs, webhooks)));
+      this.count = numberOf(await link.call("zcard", keys.due));
     } catch (error) {
       this.#delivered.push(...delivered);
       throw error;
     }
   }
+
+  async #claim(member: string, untilMs: number, webhooks: Deliverer | undefined): Promise<void> {
+    const { keys, link } = this.#queue;
+    if (numberOf(await link.call("zadd", keys.due, "XX", "GT", "CH", untilMs, member)) === 0) return;
+    const [id = "", createdAtMs] = member.split(" ");
+    const [created, webhook] = listOf(await link.call("hmget", keys.prediction(id), "created", "webhook")).map(textOf);
+    // The prediction has expired, or a later one has the same id.
+    if (created !== createdAtMs || !webhook) await link.call("zrem", keys.due, member);
+    else webhooks?.ended({ id, createdAtMs: Number(createdAtMs) }, webhookOf(webhook));
+  }
+}
+
+/** @returns the member of the sorted set `due` */
+function memberOf({ id, createdAtMs }: WebhookKey): string {
+  return `${id} ${createdAtMs}`;
 }

@@ -163,6 +163,11 @@ export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
+/** Whether Redis refused a command because its memory is full. */
+export function isFull(error: unknown): boolean {
+  return error instanceof SconceError && messageOf(error.cause).startsWith("OOM");
+}
+
 /** Whether Redis may have executed a failed command: the command was sent, but the answer was lost. */
 export function isAnswerLost(error: unknown): boolean {
   if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;

@@ -9,11 +9,13 @@ import { type PredictionRequest, storedBody } from "../request.ts";
 import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreHindrance } from "../store.ts";
 import { FollowedPrediction } from "./followed-prediction.ts";
 import { Leases } from "./leases.ts";
+import type { Letter } from "./mail.ts";
 import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { isAnswerLost, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+import { recordOf } from "./replies.ts";
 import { retry } from "./retry.ts";
 
 export interface RedisStoreOptions {
@@ -36,6 +38,8 @@ const START_MS = 2000;
 const CANCEL_MS = 1000;
 /** Maximum cancellations that wait for Redis. Further predictions of disconnected clients run to their end. */
 const MAX_CANCELLATIONS = 10_000;
+/** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
+const OWNER = "_";
 
 export class RedisStore implements Store, SharedStore {
   readonly webhooks: QueuedWebhooks;
@@ -80,22 +84,16 @@ export class RedisStore implements Store, SharedStore {
     this.#memory = memory;
     this.#queue = queue;
     this.#links.use(queue.mail);
-    void queue.mail.read(openLink());
-    this.#state = new QueueState(queue);
-    this.#leases = new Leases({ queue, openLink, memory, metrics });
-    this.webhooks = new QueuedWebhooks(queue);
-    queue.mail.listen({
-      ended: (record) => void this.#followed.get(record.id)?.ended(record),
-      events: (id) => void this.#followed.get(id)?.readEvents(),
-      read: (id) => void this.#followed.get(id)?.poll(0),
-    });
-    this.#state.isWorker = () => this.#leases.isActive;
-    this.#state.onTick(() => this.#tick());
+    void queue.mail.read(openLink(), (letter, value) => this.#received(letter, value));
+    this.#leases = this.#links.use(new Leases({ queue, openLink, memory, metrics }));
+    const onPoll = () => this.#polled();
+    this.#state = this.#links.use(new QueueState(queue, () => this.#leases.isActive, onPoll));
+    this.webhooks = this.#links.use(new QueuedWebhooks(queue));
   }
 
   get hindrance(): StoreHindrance | undefined {
     if (!this.#state.isConnected) return "queue";
-    return this.#state.facts.isFull ? "full" : undefined;
+    return this.#state.isFull ? "full" : undefined;
   }
 
   get facts(): SharedStore["facts"] {
@@ -107,7 +105,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   newId(): string {
-    return this.#queue.newId();
+    return newId(OWNER);
   }
 
   async accept(request: PredictionRequest): Promise<Accepted | Full> {
@@ -143,7 +141,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   read(id: string): Promise<PredictionRecord | undefined> {
-    return this.#queue.read(id, { isAwaited: false });
+    return this.#queue.read(id);
   }
 
   flush(): Promise<void> {
@@ -193,16 +191,24 @@ export class RedisStore implements Store, SharedStore {
   }
 
   close(): Promise<void> {
-    this.#state.stop();
-    this.#leases[Symbol.dispose]();
-    this.webhooks[Symbol.dispose]();
     this.#links[Symbol.dispose]();
     return Promise.resolve();
   }
 
-  #tick(): void {
+  #polled(): void {
     for (const followed of this.#followed.values()) void followed.poll();
     const { waiting, workers, ageMs } = this.#state.facts;
     if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) this.#leases.wanted();
+  }
+
+  #received(letter: Letter, value: string): void {
+    if (letter === "canceled") this.#leases.canceled(value);
+    else if (letter === "watched") this.#leases.watched(value);
+    else if (letter === "events") void this.#followed.get(value)?.readEvents();
+    else if (letter === "read") void this.#followed.get(value)?.poll(0);
+    else {
+      const record = recordOf(JSON.parse(value));
+      if (record !== undefined) void this.#followed.get(record.id)?.ended(record);
+    }
   }
 }

@@ -150,7 +150,7 @@ export const replicas: Fault = {
       if (x !== WARM_UP && count > 2) tally.found("wrong", `${x} was run ${count} times`);
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
     tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
-    const left = () => leftIn(redis, isLong);
+    const left = () => leftIn(redis);
     if (!(await comesTrue(async () => (await left()).length === 0, GONE_MS)))
       tally.found("leaked", (await left()).join("\n"));
     const leftBytes = (await usedMemory(redis)) - emptyBytes;
@@ -228,14 +228,14 @@ async function usedMemory({ client }: TestRedis): Promise<number> {
 }
 
 /** Keys that Redis still has although the retention of the last prediction is over. */
-async function leftIn({ client }: TestRedis, isMailAwaited: boolean): Promise<string[]> {
+async function leftIn({ client }: TestRedis): Promise<string[]> {
   const keys = await client.keys("*");
   const left = await Promise.all(
     keys.map(async (key) => {
-      // Each running replica has these keys.
-      if (key.includes(":workers:")) return [];
       if (key.includes(":work:")) return (await client.xlen(key)) === 0 ? [] : [`${key} has entries`];
-      if (!key.includes(":totals:")) return [key].filter(() => isMailAwaited || !key.includes(":mail:"));
+      // Running replicas renew the time to live of their notifications.
+      if (key.includes(":mail:")) return (await client.pttl(key)) > 0 ? [] : [`${key} has no time to live`];
+      if (!key.includes(":totals:")) return [key];
       const [items, bytes] = await client.hmget(key, "items", "bytes");
       return items === "0" && bytes === "0" ? [] : [`${key} has ${items} items, ${bytes} bytes`];
     }),
