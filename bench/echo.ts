@@ -17,7 +17,7 @@ if (model === undefined) throw new Error(`${name} is no network of this benchmar
 const bodies = new Bodies(new InputDecoder(model.input));
 const [y] = (await readSamples(folder)).outputs;
 const memory = new MemoryAccount();
-const limits = { maxBytes: 64 * 2 ** 20, memory, uploads: new Uploads(memory) };
+const limits = { maxBytes: 64 * 2 ** 20, memory, uploads: new Uploads() };
 const id = "0AAAAAAAAAAAAAAAA";
 const time = new Date().toISOString();
 

@@ -34,7 +34,7 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
   test("that is a decompression bomb is refused with 413, and never fully decompressed", async () => {
     const bomb = encode(new Uint8Array(32 * 2 ** 20).fill(32));
     const memory = new MemoryAccount({ maxBytes: 2 ** 30 });
-    const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads(memory) };
+    const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads() };
     const headers = { "Content-Type": "application/json", "Content-Encoding": encoding };
     const taken: number[] = [];
     const take = memory.count.bind(memory);
@@ -59,7 +59,7 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const writer = writable.getWriter();
     const request = new Request("http://x/", { method: "POST", headers, body: readable });
-    const reading = readBody(request, { maxBytes: 2 ** 20, memory, uploads: new Uploads(memory) });
+    const reading = readBody(request, { maxBytes: 2 ** 20, memory, uploads: new Uploads() });
     await writer.write(whole.subarray(0, 1100));
     await writer.write(whole.subarray(1100));
     expect(memory.used).toBeGreaterThanOrEqual(DECODER_BYTES);

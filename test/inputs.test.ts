@@ -17,7 +17,7 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
   const memory = new MemoryAccount();
   const app = new Hono();
   app.post("/", async (c) => {
-    const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(memory) };
+    const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads() };
     const { body: given, bytes } = await readBody(c.req.raw, limits);
     const { inputs } = await bodies.decode(given, 10_000, () => {});
     return c.json({ inputs: toArray(inputs), bytes });

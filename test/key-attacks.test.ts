@@ -62,7 +62,7 @@ const paths = () => {
     ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/lab/stats", "/v2/models/stats", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
     [
-      "/sibling/metrics",
+      "/front/metrics",
       "/drain",
       "/models",
       "/models/guess",

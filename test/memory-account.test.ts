@@ -172,20 +172,19 @@ describe("results", () => {
   });
 });
 
-const names = ["held", "pictures", "results", "refusals"] as const;
+const names = ["held", "pictures", "results"] as const;
 
 /** An account that shares its counters with other processes. */
 function accountOf(
   counters: SharedCounters<(typeof names)[number]>,
   { row, count, maxBytes }: { readonly row: number; readonly count: number; readonly maxBytes: number },
 ): MemoryAccount {
-  const [held, pictures, results, refusals] = [
+  const [held, pictures, results] = [
     counters.counter("held", row),
     counters.counter("pictures", row),
     counters.counter("results", row),
-    counters.counter("refusals", row),
   ];
-  return new MemoryAccount({ maxBytes, siblings: { count, held, pictures, results, refusals } });
+  return new MemoryAccount({ maxBytes, shared: { count, held, pictures, results } });
 }
 
 test("processes share one account, and learn of each other's releases", async () => {

@@ -1,8 +1,8 @@
 /** Request ids in answers and log lines, and the log line of each request. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
+import { STATUS_HEADER } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
-import { STATUS_HEADER } from "../src/http/siblings.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";

@@ -55,10 +55,10 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       for (const end of ends) store.finish(end, true);
       expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
       for (const end of ends) expect(await store.read(end.id)).toEqual(end);
-      expect([warn.mock.calls.length, store.hindrance]).toEqual([1, "disk"]);
+      expect([warn.mock.calls.length, store.outage]).toEqual([1, "disk"]);
 
       await Bun.file(`${disk.path}/filler`).delete();
-      await until(() => store.hindrance === undefined);
+      await until(() => store.outage === undefined);
       await Promise.all([store.accept(requestOf("b3")), store.webhooks.add("b3", "whom")]);
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
@@ -81,9 +81,9 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       const store = await open(disk);
       fill(`${disk.path}/filler`);
       await failureOf(store.accept(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
-      expect(store.hindrance).toBe("disk");
+      expect(store.outage).toBe("disk");
       await Bun.file(`${disk.path}/filler`).delete();
-      await until(() => store.hindrance === undefined);
+      await until(() => store.outage === undefined);
       await store.accept(requestOf("a2"));
       await store.close();
     } finally {

@@ -3,11 +3,9 @@ import { expect, test } from "bun:test";
 import { readBody } from "../src/http/body-reader.ts";
 import { problemOf, problemStatus } from "../src/http/problem.ts";
 import { Uploads } from "../src/http/uploads.ts";
-import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
 
 const length = 400_000;
 
@@ -16,7 +14,7 @@ function receiving() {
   const clock = { ms: 0 };
   // Each body is charged three times, so memory suffices for little more than one body.
   const memory = new MemoryAccount({ maxBytes: 3_500_000 });
-  const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(memory, () => clock.ms) };
+  const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(() => clock.ms) };
   const read = (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
     const announced = bytes === undefined ? {} : { "Content-Length": String(bytes) };
     const headers = { "Content-Type": "application/json", ...announced };
@@ -93,7 +91,7 @@ test("the event loop turns for each chunk of a fast upload", async () => {
     },
   });
   const memory = new MemoryAccount();
-  const limits = { maxBytes: 1e6, memory, uploads: new Uploads(memory) };
+  const limits = { maxBytes: 1e6, memory, uploads: new Uploads() };
   using turns = loopTurns();
   const headers = { "Content-Type": "application/json" };
   const { bytes } = await readBody(new Request("http://x/", { method: "POST", body, headers }), limits);
@@ -107,32 +105,4 @@ test("small slow bodies are refused, too", async () => {
   const { charge } = await read(" ".repeat(300_000), 300_000);
   expect(problemOf((await Promise.race(slow)) as Error)).toMatchObject({ code: "body_too_slow" });
   expect(memory.used).toBeLessThan(charge.bytes + 100 * 3 * 10_000);
-});
-
-test("a body that another process refused drops a slow upload here", async () => {
-  await using dir = await tempDir();
-  const names = ["held", "pictures", "results", "refusals"] as const;
-  const counters = SharedCounters.create({ path: dir.join("counters"), names, rows: 2 });
-  const clock = { ms: 0 };
-  const fronts = [0, 1].map((row) => {
-    const [held, pictures, results, refusals] = names.map((name) => counters.counter(name, row));
-    if (!(held && pictures && results && refusals)) throw new RangeError("a counter is missing");
-    const siblings = { count: 2, held, pictures, results, refusals };
-    const memory = new MemoryAccount({ maxBytes: 3_500_000, siblings });
-    const uploads = new Uploads(memory, () => clock.ms);
-    return { uploads, read: (body: Request) => readBody(body, { maxBytes: 2 ** 24, memory, uploads }) };
-  });
-  const [here, there] = fronts;
-  if (!(here && there)) throw new RangeError("a front is missing");
-  using _ = here.uploads;
-  using __ = there.uploads;
-  const request = (body: ReadableStream<Uint8Array> | string, bytes: number) =>
-    new Request("http://x/", { method: "POST", body, headers: { "Content-Length": String(bytes) } });
-  const slow = here.read(request(begun(1000).body, length)).catch((error: unknown) => error);
-  clock.ms = 5500;
-  here.uploads.relieveOthers();
-  expect(await failureOf(there.read(request(" ".repeat(300_000), 300_000)))).toMatchObject({ code: "queue_full" });
-  here.uploads.relieveOthers();
-  expect(problemOf(await slow)).toMatchObject({ code: "body_too_slow" });
-  expect((await there.read(request(" ".repeat(300_000), 300_000))).bytes).toBe(300_000);
 });

@@ -1,7 +1,7 @@
-/** Adds the routes that stop the server and reload its models. On a server with an admin port, keeps them, the metrics and changes of models on that port. */
+/** The routes that stop the server and reload its models, and the paths of the admin port. */
 import type { Hono } from "hono";
 import { ProblemError } from "./problem.ts";
-import { type Check, contextOf } from "./request.ts";
+import { contextOf } from "./request.ts";
 import type { Lifecycle } from "./routes/health.ts";
 import type { ServerControl } from "./server-control.ts";
 
@@ -9,7 +9,7 @@ import type { ServerControl } from "./server-control.ts";
 export const INDEX = "/v2/repository/index";
 
 /** Whether only the admin port serves the path, on a server that has an admin port. */
-function isAdminPath(path: string): boolean {
+export function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }
 
@@ -17,15 +17,6 @@ function isAdminPath(path: string): boolean {
 export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
-
-/** Answers 404 for public paths on the admin port, and for admin paths on the public port. Both ports have health checks and the index of models. */
-export const separatePorts: Check = (c) => {
-  const { path, isAdmin } = contextOf(c);
-  const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
-  if (isServed) return;
-  const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
-  throw new ProblemError({ code: "not_found", detail });
-};
 
 export interface ControlOptions {
   readonly lifecycle: Lifecycle;
@@ -42,9 +33,9 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control }
   app.post("/reload", async (c) => {
     if (lifecycle.phase !== "ready")
       throw notReloaded(lifecycle.pending ? "the server is starting" : "the server is stopping");
-    const { connections } = contextOf(c);
-    connections?.hold(c.req.raw, true);
-    const answer = await control.reload().finally(() => connections?.hold(c.req.raw, false));
+    const context = contextOf(c);
+    context.held(true);
+    const answer = await control.reload().finally(() => context.held(false));
     if ("refused" in answer) throw notReloaded(answer.refused);
     if ("failed" in answer) {
       const detail = `the build that answers stays: ${answer.failed}`;

@@ -2,27 +2,25 @@
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
+import { getPathNoStrict } from "hono/utils/url";
 import { isLogged, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
-import { requireKey } from "./access/require-key.ts";
-import { addControlRoutes, type ControlOptions, separatePorts } from "./admin.ts";
+import { addControlRoutes, type ControlOptions } from "./admin.ts";
 import { addApis } from "./apis/apis.ts";
-import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
-import { modelFinder } from "./find-model.ts";
+import { guardsOf } from "./guards.ts";
 import type { MetricsText, RequestMetrics } from "./metrics.ts";
-import { documentOf } from "./openapi/document.ts";
-import { addPage, isForPage, pageRoute } from "./page/page.ts";
+import { addPage, pageRoute } from "./page/page.ts";
 import { type Problem, ProblemError, problemOf, problemResponse, problemStatus, refusalOf } from "./problem.ts";
-import { contextOf, modelOf, perModel, RequestContext } from "./request.ts";
+import { contextOf, modelOf, RequestContext, urlOf } from "./request.ts";
 import { addRoutes, type Route } from "./route.ts";
-import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
-import { healthRoutes, metricsRoute, refuseUntilReady } from "./routes/health.ts";
+import { addDocsPage, addDocument, addFavicon } from "./routes/docs.ts";
+import { healthRoutes, metricsRoute } from "./routes/health.ts";
 import { modelRoutes } from "./routes/model.ts";
 import { modelsRoute, unknownName } from "./routes/models.ts";
 import { outputFileRoutes } from "./routes/output-files.ts";
 import { type PredictionRoutes, predictionRoutes } from "./routes/predictions.ts";
-import type { ServedNames } from "./served-model.ts";
+import type { ServedName, ServedNames } from "./served-model.ts";
 
 export interface AppOptions extends PredictionRoutes, ControlOptions {
   readonly names: ServedNames;
@@ -60,12 +58,15 @@ export function createApp(options: AppOptions): App {
   const { names, metrics, config, keys, onInternalError } = options;
   const hasKeys = keys !== undefined;
   const app = new Hono({ getPath: (_, found) => pathFor(found?.env) });
-  addChecks(app, options);
+  addGuards(app, options);
   const routes = routesOf(options);
   if (config.api.includes("page")) addPage(app, { names, hasKeys });
   addRoutes(app, routes);
   addFavicon(app);
-  if (config.api.includes("docs")) addDocument(app, routes, options);
+  if (config.api.includes("docs")) {
+    addDocsPage(app, hasKeys);
+    addDocument(app, routes, options);
+  }
   if (config.adminPort !== undefined) addControlRoutes(app, options);
   const refused = (c: Context, error: unknown): Problem => {
     const problem = problemOf(error);
@@ -98,10 +99,10 @@ type RouteOptions = PredictionRoutes & Pick<AppOptions, "names" | "keys" | "life
 
 /** The table of routes, except the routes that the OpenAPI document leaves out. */
 export function routesOf(options: RouteOptions): Route[] {
-  const { names, config, lifecycle, siblings } = options;
+  const { names, config, lifecycle, otherFronts } = options;
   const hasKeys = options.keys !== undefined;
   // Every front reads the queue, so no front forwards a request to another.
-  const ofPredictions = { ...options, siblings: options.isQueued ? undefined : siblings };
+  const ofPredictions = { ...options, otherFronts: options.isQueued ? undefined : otherFronts };
   return [
     ...modelRoutes,
     ...(config.api.includes("page") ? [pageRoute({ hasKeys, lifecycle })] : []),
@@ -109,51 +110,101 @@ export function routesOf(options: RouteOptions): Route[] {
     ...outputFileRoutes(ofPredictions),
     modelsRoute(names, config),
     ...healthRoutes(lifecycle),
-    metricsRoute(options.allMetrics, siblings),
+    metricsRoute(options.allMetrics, otherFronts),
   ];
+}
+
+/** Returns a function that sets the model of a request, and the path that the router matches. */
+function modelFinder({
+  config: { basePath },
+  keys,
+  names,
+}: Pick<AppOptions, "config" | "keys" | "names">): (request: Request, context: RequestContext) => void {
+  return (request, context) => {
+    const full = pathOf(request);
+    const path = basePath === "" ? full : withoutPrefix(full, basePath);
+    context.path = path;
+    context.served = names.list[0];
+    if (path.includes("/models/")) findNamed(path, request, context);
+  };
+
+  function findNamed(path: string, request: Request, context: RequestContext): void {
+    context.key ??= keys?.find(request.headers);
+    if (keys !== undefined && context.key === undefined) {
+      findWithoutKey(path, context);
+      return;
+    }
+    const below = nameBelow("/models/", path);
+    const found = below ?? nameBelow("/v2/models/", path);
+    if (found !== undefined) {
+      const { served, rest } = found;
+      context.served = served;
+      context.metrics = served.metrics;
+      context.modelPath = `/models/${served.name}`;
+      if (below !== undefined) context.path = rest === "" ? "/" : rest;
+    } else if (path.startsWith("/models/")) context.served = undefined;
+  }
+
+  /** Finds no name for a request without a valid API key, so that the answer does not tell which names exist. */
+  function findWithoutKey(path: string, context: RequestContext): void {
+    // The page and the documentation ask for the key. They contain no facts about a model, so those of any model will do.
+    const [, open] = /^\/models\/.+(\/(?:demo|docs)(?:\/assets\/.*)?)$/.exec(path) ?? [];
+    if (open === undefined) return;
+    context.path = open;
+    context.served = names.list.find(({ model }) => !(model instanceof ProblemError)) ?? names.list[0];
+  }
+
+  /** The name in a path after `start`. The longest name wins, because names may contain slashes. */
+  function nameBelow(start: string, path: string): { readonly served: ServedName; readonly rest: string } | undefined {
+    if (!path.startsWith(start)) return undefined;
+    for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
+      const served = names.named(path.slice(start.length, end));
+      if (served !== undefined) return { served, rest: path.slice(end) };
+    }
+    return undefined;
+  }
+}
+
+/** The decoded path of a request, without a slash at its end. */
+function pathOf(request: Request): string {
+  const url = urlOf(request);
+  const path = getPathNoStrict(url === request.url ? request : new Request(url));
+  return url.includes("%") ? (decodedPath(url) ?? path) : path;
+}
+
+/** Hono leaves the escapes of `:`, `/`, `@` and the like, which clients write in the name of a model. */
+function decodedPath(url: string): string | undefined {
+  const { pathname } = new URL(url);
+  try {
+    return decodeURIComponent(pathname).replace(/(?<=.)\/$/, "");
+  } catch {
+    return undefined;
+  }
+}
+
+function withoutPrefix(path: string, prefix: string): string {
+  if (path === prefix) return "/";
+  return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
 function pathFor(env: unknown): string {
   return env instanceof RequestContext ? env.path : "/";
 }
 
-/** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port, API key and state. */
-function addChecks(app: Hono, { config, keys, lifecycle }: AppOptions): void {
-  const { corsOrigin } = config;
+/** Adds the middleware in front of all routes: CORS headers, and the guards. */
+function addGuards(app: Hono, options: AppOptions): void {
+  const { corsOrigin } = options.config;
+  const guards = guardsOf(options);
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
     const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
     app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  const checks = [refuseOtherHosts(config, keys), refuseForeignOrigins(corsOrigin)];
-  if (config.adminPort !== undefined) checks.push(separatePorts);
-  if (keys !== undefined) checks.push(requireKey(keys));
-  checks.push(refuseUntilReady(lifecycle, (c) => config.api.includes("page") && isForPage(c)));
-  // One middleware for all checks: each further middleware costs every request some promises.
+  // One middleware for all guards: each further middleware costs every request some promises.
   app.use((c, next) => {
-    for (const check of checks) check(c);
+    for (const check of guards) check(c);
     return next();
-  });
-}
-
-/** Adds GET /docs and GET /openapi.json. The document of a model is made at the first request for it. */
-function addDocument(app: Hono, routes: readonly Route[], { config, keys, version }: AppOptions): void {
-  const hasKeys = keys !== undefined;
-  const hasWebhooks = config.webhookSecret.length > 0;
-  const documentsOf = perModel(() => new Map<string, string>());
-  addDocsRoutes(app, hasKeys);
-  app.get("/openapi.json", (c) => {
-    const documents = documentsOf(c);
-    const { modelPath } = contextOf(c);
-    let text = documents.get(modelPath);
-    if (text === undefined) {
-      const basePath = `${config.basePath}${modelPath}`;
-      const isOfServer = modelPath === "";
-      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks, isOfServer }));
-      documents.set(modelPath, text);
-    }
-    return c.body(text, 200, { "Content-Type": "application/json" });
   });
 }
 

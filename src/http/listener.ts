@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { PortOptions, TlsPaths } from "./options.ts";
-import { originalOf, type Peer } from "./request.ts";
+import type { Peer } from "./request.ts";
 import { TlsFiles } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
@@ -73,13 +73,13 @@ export class Listener {
   timeout(request: Request, seconds: number): void {
     // Any Bun.Server of this process can find the connection of any request.
     const [server = this.#server] = this.#closed;
-    server?.timeout(originalOf(request), inBun(seconds));
+    server?.timeout(request, inBun(seconds));
   }
 
   /** The address and port of the client; undefined after the request is answered. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#server] = this.#closed;
-    return server?.requestIP(originalOf(request)) ?? undefined;
+    return server?.requestIP(request) ?? undefined;
   }
 
   /** Closes the port. Resolves when all requests are answered. With `abort`, closes the connections of running requests. */

@@ -1,6 +1,5 @@
-/** A request: its context, its client, its model and its URL. */
+/** A request: its context, its model and its URL. */
 import type { Context } from "hono";
-import { getPathNoStrict } from "hono/utils/url";
 import { LogFields } from "../base/log.ts";
 import type { Sender } from "../pipeline/client.ts";
 import { newId } from "../predictions/ids.ts";
@@ -17,8 +16,15 @@ const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
 /** Valid `traceparent` (W3C Trace Context, level 1). Later versions of the header may append fields. */
 const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
+/** Number of characters at the end of `X-Forwarded-For` that identify a client. */
+const MAX_FORWARDED = 200;
+
 /** The data of one request that its answer, log lines, metrics and spans need. */
-export class RequestContext implements Origin {
+export class RequestContext implements Origin, Client {
+  /** The request as Bun created it. */
+  readonly request: Request;
+  /** When the request arrived, in milliseconds of `performance.now()`. */
+  readonly beganMs = performance.now();
   /** The request's `X-Request-Id` if it is valid, else a new id. */
   readonly requestId: string;
   /** Ids of the span that log lines name: the server's span of this request, or without tracing the client's span. */
@@ -56,7 +62,9 @@ export class RequestContext implements Origin {
   /** The place of a prediction that has not begun, among the unfinished predictions of the key. */
   #place: Disposable | undefined = undefined;
 
-  constructor({ headers, method }: Request) {
+  constructor(request: Request) {
+    const { headers, method } = request;
+    this.request = request;
     this.isHead = method === "HEAD";
     const given = headers.get("x-request-id");
     this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
@@ -76,13 +84,39 @@ export class RequestContext implements Origin {
     return this.key?.ownId(id) ?? id;
   }
 
-  /** Reserves a place for a prediction within the limits of the key, once for the request. @throws SconceError `key_limit` */
+  get idSuffix(): string {
+    return this.key?.idSuffix ?? "";
+  }
+
+  // A getter: Bun creates the signal of a request on its first use, and most requests never need it.
+  get signal(): AbortSignal {
+    return this.request.signal;
+  }
+
+  get share(): number {
+    return this.key?.share ?? 1;
+  }
+
+  get sender(): Sender | undefined {
+    const { key } = this;
+    const peer = this.connections?.peerOf(this.request);
+    // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
+    const forwarded = this.request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
+    const name = forwarded ?? String(peer?.port);
+    if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
+    return peer && { address: peer.address, name };
+  }
+
   reserve(): void {
     this.#place ??= this.key?.reserve();
   }
 
   release(): void {
     this.#place?.[Symbol.dispose]();
+  }
+
+  held(isHeld: boolean): void {
+    this.connections?.hold(this.request, isHeld);
   }
 
   /** The ids of the span as a `traceparent` header, for requests to other processes. */
@@ -111,54 +145,6 @@ export interface Connections {
   /** Gives a client time to read a large answer. */
   sending(request: Request): void;
   peerOf(request: Request): Peer | undefined;
-}
-
-/** Number of characters at the end of `X-Forwarded-For` that identify a client. */
-const MAX_FORWARDED = 200;
-
-export class RequestClient implements Client {
-  readonly #request: Request;
-  readonly #context: RequestContext;
-
-  constructor(request: Request, context: RequestContext) {
-    this.#request = request;
-    this.#context = context;
-  }
-
-  get idSuffix(): string {
-    return this.#context.key?.idSuffix ?? "";
-  }
-
-  // A getter: Bun creates the signal of a request on its first use, and most requests never need it.
-  get signal(): AbortSignal {
-    return this.#request.signal;
-  }
-
-  get share(): number {
-    return this.#context.key?.share ?? 1;
-  }
-
-  get sender(): Sender | undefined {
-    const peer = this.#context.connections?.peerOf(this.#request);
-    // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
-    const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
-    const name = forwarded ?? String(peer?.port);
-    const { key } = this.#context;
-    if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
-    return peer && { address: peer.address, name };
-  }
-
-  reserve(): void {
-    this.#context.reserve();
-  }
-
-  release(): void {
-    this.#context.release();
-  }
-
-  held(isHeld: boolean): void {
-    this.#context.connections?.hold(this.#request, isHeld);
-  }
 }
 
 /** Checks a request, and throws a ProblemError to refuse it. */
@@ -198,28 +184,6 @@ export function perModel<T>(make: (model: ServedModel) => T): (c: Context) => T 
   };
 }
 
-/** The decoded path of a request, without a slash at its end. */
-export function pathOf(request: Request): string {
-  const url = urlOf(request);
-  const path = getPathNoStrict(url === request.url ? request : new Request(url));
-  return url.includes("%") ? (decodedPath(url) ?? path) : path;
-}
-
-/** Hono leaves the escapes of `:`, `/`, `@` and the like, which clients write in the name of a model. */
-function decodedPath(url: string): string | undefined {
-  const { pathname } = new URL(url);
-  try {
-    return decodeURIComponent(pathname).replace(/(?<=.)\/$/, "");
-  } catch {
-    return undefined;
-  }
-}
-
-export function withoutPrefix(path: string, prefix: string): string {
-  if (path === prefix) return "/";
-  return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
-}
-
 /** The last valid URL. The next request often has the same URL, which then needs no parsing. */
 let parsedUrl: string | undefined;
 
@@ -232,22 +196,4 @@ export function urlOf({ url }: Pick<Request, "url">): string {
   }
   const path = url.replace(/^https?:\/\/[^/]*/, "");
   return `http://localhost${path.startsWith("/") ? "" : "/"}${path}`;
-}
-
-/**
- * A HEAD request that the routes see as a GET request. For HEAD, Hono removes the body of an answer and thus its length, while Bun sends the length
- * and cancels the body.
- */
-export class HeadAsGet extends Request {
-  readonly head: Request;
-
-  constructor(head: Request) {
-    super(urlOf(head), { method: "GET", headers: head.headers, signal: head.signal });
-    this.head = head;
-  }
-}
-
-/** The request object that Bun created. Bun finds the connection only by it. */
-export function originalOf(request: Request): Request {
-  return request instanceof HeadAsGet ? request.head : request;
 }

@@ -2,7 +2,6 @@
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { SconceError } from "../base/errors.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
-import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { ProblemError } from "./problem.ts";
 
 /** When memory is full, the server drops uploads slower than this average rate. Each upload has five extra seconds. */
@@ -49,29 +48,20 @@ export class Upload implements InRing<Upload> {
   }
 }
 
-/** Interval in milliseconds of the look at refusals in other processes. */
-const LOOK_MS = 500;
-
 /** The uploads to one process, of all its routes and models. */
-export class Uploads implements Disposable {
-  readonly #memory: MemoryAccount;
+export class Uploads {
   readonly #now: () => number;
   /** Bodies that are being received, the oldest first. */
   readonly #uploads = new Ring<Upload>();
-  #seenRefusals: number;
-  #timer: Timer | undefined;
 
-  constructor(memory: MemoryAccount, now: () => number = () => performance.now()) {
-    this.#memory = memory;
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now;
-    this.#seenRefusals = memory.refusals;
   }
 
   /** Begins an upload. Until end() is called, the upload may be dropped if it is slow. @param bytes initial count of received bytes */
   begin(charge: Charge, bytes: number): Upload {
     const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
     this.#uploads.add(upload);
-    if (this.#memory.isShared) this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
     return upload;
   }
 
@@ -83,31 +73,11 @@ export class Uploads implements Disposable {
   withRoom<T>(take: () => T): T {
     let result = take();
     while (!result && this.#dropSlow()) result = take();
-    if (!result) this.#memory.refused();
     return result;
-  }
-
-  /** Drops a slow upload for each body that another process has refused since the last call. */
-  relieveOthers(): void {
-    const { refusals } = this.#memory;
-    for (let count = refusals - this.#seenRefusals; count > 0 && this.#dropSlow(); count--);
-    this.#seenRefusals = refusals;
-  }
-
-  [Symbol.dispose](): void {
-    clearInterval(this.#timer);
-  }
-
-  #look(): void {
-    this.relieveOthers();
-    if (this.#uploads.size > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
   }
 
   /** Drops the oldest upload that is too slow. @returns whether there was one */
   #dropSlow(): boolean {
-    if (this.#uploads.size === 0) return false;
     for (const upload of this.#uploads) {
       if (!this.#isTooSlow(upload)) continue;
       this.#uploads.delete(upload);

@@ -1,11 +1,13 @@
 /** Gives each request a context, and counts and logs each answer. */
 import { routeOf } from "../base/labels.ts";
-import { isLogged } from "../base/log.ts";
+import { isLogged, log } from "../base/log.ts";
 import type { RequestSpan, Spans } from "../pipeline/spans.ts";
-import { logAccess, probePath } from "./access-log.ts";
 import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { type Connections, HeadAsGet, RequestContext, urlOf } from "./request.ts";
+import { type Connections, RequestContext, urlOf } from "./request.ts";
+
+/** Paths of health probes, which orchestrators request every few seconds. Such requests get no span, and a log line only at the level `trace`. */
+const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 export interface ContextOptions {
   /** Starts a span for each request except health probes and scrapes of metrics; undefined for forwarded requests. */
@@ -25,22 +27,19 @@ export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, connections }: ContextOptions,
 ): Fetch {
-  const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
+  const finish = (context: RequestContext, response: Response, span: RequestSpan | undefined) => {
     context.release();
-    if (context.isStream || context.answerBytes !== undefined) connections?.sending(request);
+    if (context.isStream || context.answerBytes !== undefined) connections?.sending(context.request);
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
     const route = routeOf(context.path);
     if (metrics !== undefined)
-      (context.metrics ?? metrics).answered(route, response.status, performance.now() - beganMs);
+      (context.metrics ?? metrics).answered(route, response.status, performance.now() - context.beganMs);
     span?.ended(route, response.status);
-    if (accessLog || isLogged("trace")) {
-      const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
-      const address = connections?.peerOf(request)?.address;
-      logAccess(response, { context, request, path: new URL(urlOf(request)).pathname, beganMs, level, address });
-    }
+    const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
+    if (isLogged(level)) logAnswer(response, context, level);
     return response;
   };
   return (request) => {
@@ -48,23 +47,78 @@ export function withContext(
     context.isForwarded = isForwarded;
     context.isAdmin = isAdmin;
     context.connections = connections;
-    const begun = { beganMs: performance.now(), span: tracing && traced(tracing, request, context) };
-    const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
+    const span = tracing && startSpan(tracing, context);
+    const response = answer(context.isHead ? asGet(request) : request, context);
     return response instanceof Promise
-      ? response.then((resolved) => finish(request, context, resolved, begun))
-      : finish(request, context, response, begun);
+      ? response.then((resolved) => finish(context, resolved, span))
+      : finish(context, response, span);
   };
 }
 
-interface Begun {
-  readonly beganMs: number;
-  readonly span: RequestSpan | undefined;
+/**
+ * A HEAD request as the GET request that routes see. For HEAD, Hono removes the body of an answer and thus its length, while Bun sends the length and
+ * cancels the body.
+ */
+function asGet(head: Request): Request {
+  return new Request(urlOf(head), { method: "GET", headers: head.headers, signal: head.signal });
 }
 
-function traced(tracing: Spans, request: Request, context: RequestContext): RequestSpan | undefined {
-  const { pathname } = new URL(urlOf(request));
+function startSpan(tracing: Spans, context: RequestContext): RequestSpan | undefined {
+  const { pathname } = new URL(urlOf(context.request));
   if (probePath.test(pathname) || pathname.endsWith("/metrics")) return undefined;
-  const span = tracing.request(request, pathname, context);
+  const span = tracing.request(context.request, pathname, context);
   Object.assign(context, span.ids);
   return span;
+}
+
+/** Logs a request when its answer is ready. The line of a stream has no `bytes`. */
+function logAnswer(response: Response, context: RequestContext, level: "info" | "trace"): void {
+  const { headers } = response;
+  const length = context.isHead ? 0 : (context.answerBytes ?? lengthIn(headers));
+  const isStream = context.isStream || headers.get("content-type")?.startsWith("text/event-stream") === true;
+  const write = (bytes: number | undefined) => writeLine(response, context, { bytes, level });
+  if (length !== undefined || isStream) write(length);
+  else
+    void response
+      .clone()
+      .blob()
+      .then(({ size }) => write(size));
+}
+
+function writeLine(
+  response: Response,
+  context: RequestContext,
+  { bytes, level }: { readonly bytes: number | undefined; readonly level: "info" | "trace" },
+): void {
+  const { request, beganMs } = context;
+  const { method, headers } = request;
+  const { status } = response;
+  // Percent-encoded, and without the query, which may have secrets.
+  const path = new URL(urlOf(request)).pathname;
+  const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
+  const fields = {
+    method,
+    path,
+    status,
+    duration_ms: durationMs,
+    bytes,
+    request_bytes: lengthIn(headers),
+    client: context.connections?.peerOf(request)?.address,
+    forwarded_for: headers.get("x-forwarded-for") ?? undefined,
+    key: context.key?.name,
+    model: context.model?.name ?? response.headers.get("x-model") ?? undefined,
+    prediction_status: context.predictionStatus,
+    prediction_id: predictionIn(response.headers.get("location") ?? path),
+  };
+  log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));
+}
+
+function lengthIn(headers: Headers): number | undefined {
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number(length);
+}
+
+/** The id of the prediction or demo prediction that a URL path names; undefined for other paths. */
+function predictionIn(path: string): string | undefined {
+  return /\/(?:predictions|demo)\/([\w.-]{16,})(?:\/|$)/.exec(path)?.[1];
 }

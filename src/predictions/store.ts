@@ -21,7 +21,7 @@ export interface Store {
   /** Number of retained predictions, and bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };
   /** Why the store accepts nothing now; undefined if it works. */
-  readonly hindrance?: StoreHindrance | undefined;
+  readonly outage?: StoreOutage | undefined;
   /**
    * Stores a request and its webhook. When this resolves, the request survives a kill of the process.
    * @throws SconceError `predictions_unwritable` or `queue_unavailable`
@@ -57,7 +57,7 @@ export interface Store {
 }
 
 /** The file was deleted or replaced; writing fails; the queue cannot be reached; its memory is full. */
-export type StoreHindrance = "store" | "disk" | "queue" | "full";
+export type StoreOutage = "store" | "disk" | "queue" | "full";
 
 export interface Accepted {
   /** Milliseconds since 1970 on the clock of the store. */

@@ -56,7 +56,7 @@ function familiesOf(front: FrontModel, unready: Unready | undefined): Family[] {
     sum("sconce_retained_predictions", "Ended predictions that can still be read.", retained.count),
     sum("sconce_retained_bytes", "Bytes of their results.", retained.bytes),
     gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memoryParts),
-    ...(store.shared === undefined ? [] : queueGauges(store.shared, store.hindrance !== "queue")),
+    ...(store.shared === undefined ? [] : queueGauges(store.shared, store.outage !== "queue")),
     max("sconce_memory_limit_bytes", "Maximum bytes that are held for clients.", memory.maxBytes),
     max("sconce_batch_limit_items", "Maximum items of a batch.", batchSizeOf(front)),
     max("sconce_queue_limit_items", "Maximum inputs that are accepted and have not ended.", config.maxQueuedItems),

@@ -29,7 +29,7 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
   const { accessLog } = config;
   await using opened = new AsyncDisposableStack();
   const shared = await openShared(start, source, opened);
-  const { lifecycle, port, siblings, metrics, tracing } = shared;
+  const { lifecycle, port, otherFronts, metrics, tracing } = shared;
   const builds = new FrontBuilds(config, link);
   const current = first.models.filter(({ stage }) => stage === "current");
   const models = new ServedModels(
@@ -44,8 +44,8 @@ export async function runFront(source: ModelSource, given: unknown, link: Link):
     withContext(app, { ...counting, isAdmin: true, connections: port.admin }),
   ] as const;
   if (!listensLate) port.open(...answers);
-  lifecycle.hindrance = () => models.hindrance;
-  opened.use(siblings.listen(withContext(app, { accessLog: false, isForwarded: true }), models.metrics));
+  lifecycle.outage = () => models.outage;
+  opened.use(otherFronts.listen(withContext(app, { accessLog: false, isForwarded: true }), models.metrics));
   await models.open(opened, { hasClaim: first.hasClaim, onSetUp: () => link.setUp() });
   lifecycle.phase = "ready";
   port.open(...answers);

@@ -1,8 +1,8 @@
 /** The parts that all models of a front share: counters, the port, the memory account, API keys, downloads. */
 import { decodings } from "../author/decoding-gate.ts";
 import { ApiKeys, keyNumbers } from "../http/access/api-keys.ts";
+import { OtherFronts } from "../http/other-fronts.ts";
 import { Lifecycle } from "../http/routes/health.ts";
-import { Siblings } from "../http/siblings.ts";
 import { Uploads } from "../http/uploads.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
@@ -27,7 +27,7 @@ export interface FrontShared {
   readonly source: ModelSource;
   readonly lifecycle: Lifecycle;
   readonly port: FrontPort;
-  readonly siblings: Siblings;
+  readonly otherFronts: OtherFronts;
   /** Counters of requests that no model answers, and of the event loop. With one model they are also the model's. */
   readonly metrics: Metrics;
   /** The counters of a model. @param counts path of their file */
@@ -64,9 +64,9 @@ export async function openShared(
   if (start.wasReady) lifecycle.phase = "restarting";
   const port = opened.use(new FrontPort(start));
   const { metrics, metricsOf } = openMetrics(start);
-  const { processes, unfinished, others, siblings } = openCounters(start);
-  const memory = new MemoryAccount({ maxBytes: maxMemoryOf(config), siblings });
-  const uploads = opened.use(new Uploads(memory));
+  const { processes, unfinished, others, sharedMemory } = openCounters(start);
+  const memory = new MemoryAccount({ maxBytes: maxMemoryOf(config), shared: sharedMemory });
+  const uploads = new Uploads();
   opened.defer(decodings.useBudget(memory.pictures));
   const keys = openKeys(start);
   if (keys !== undefined) opened.use(keys);
@@ -79,7 +79,7 @@ export async function openShared(
     source,
     lifecycle,
     port,
-    siblings: new Siblings({ index, count, socketOf: (other) => sockets[other] ?? "" }),
+    otherFronts: new OtherFronts({ index, count, socketOf: (other) => sockets[other] ?? "" }),
     metrics,
     metricsOf,
     processes,
@@ -144,12 +144,11 @@ function openCounters({ counters, index: row, count }: FrontStart) {
       bytes.set(value);
     },
   };
-  const siblings = {
+  const sharedMemory = {
     count,
     held: shared.counter("held", row),
     pictures: shared.counter("pictures", row),
     results: shared.counter("results", row),
-    refusals: shared.counter("refusals", row),
   };
   const others = () => ({ items: items.sum() - items.own, bytes: bytes.sum() - bytes.own });
   // The process id is 0 while a front restarts.
@@ -157,7 +156,7 @@ function openCounters({ counters, index: row, count }: FrontStart) {
     supervisor: process.ppid,
     ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
   });
-  return { processes, unfinished, others, siblings };
+  return { processes, unfinished, others, sharedMemory };
 }
 
 function indices(count: number): number[] {

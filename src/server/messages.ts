@@ -123,4 +123,4 @@ export const fromFront = z.union([
 ]);
 export type FromFront = z.infer<typeof fromFront>;
 
-export const counterNames = ["items", "bytes", "held", "pictures", "results", "refusals", "pid"] as const;
+export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;

@@ -3,7 +3,7 @@ import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
 import { foundFields, type OpenAi } from "../author/openai.ts";
 import { shortened } from "../http/openapi/short-example.ts";
 import type { ProblemError } from "../http/problem.ts";
-import type { Hindrance } from "../http/routes/health.ts";
+import type { Outage } from "../http/routes/health.ts";
 import { workerRefusal } from "../http/routes/models.ts";
 import type { ServedModel } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -11,10 +11,10 @@ import type { FrontModel } from "./front-model.ts";
 import { maxInputsOf } from "./front-service.ts";
 
 /** Why the model's readiness check must fail now; undefined if nothing is broken. */
-export function hindranceOf({ parts, served }: FrontModel): Hindrance | undefined {
+export function outageOf({ parts, served }: FrontModel): Outage | undefined {
   if (served.isBroken) return "engine";
   if (served.record.isSilent) return "silent";
-  if (parts.store.hindrance !== undefined) return parts.store.hindrance;
+  if (parts.store.outage !== undefined) return parts.store.outage;
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }
 

@@ -4,7 +4,7 @@ import { messageOf } from "../base/errors.ts";
 import type { ModelState, Unready } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import type { ProblemError } from "../http/problem.ts";
-import { type Hindrance, notReady, type Pending } from "../http/routes/health.ts";
+import { notReady, type Outage, type Pending } from "../http/routes/health.ts";
 import { brokenModel } from "../http/routes/models.ts";
 import type { ModelMoves, ServedModel, ServedName, ServedNames } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -15,7 +15,7 @@ import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import type { ServedBuild } from "./served-build.ts";
-import { hindranceOf, servedModel } from "./served-model.ts";
+import { outageOf, servedModel } from "./served-model.ts";
 
 export class ServedModels implements ServedNames {
   readonly list: readonly ServedEntry[];
@@ -75,10 +75,10 @@ export class ServedModels implements ServedNames {
   }
 
   /** Why no model can finish predictions; undefined if one can. */
-  get hindrance(): Hindrance | undefined {
-    const hindrances = this.opened.map(hindranceOf);
-    if (hindrances.length === 0) return "engine";
-    return hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
+  get outage(): Outage | undefined {
+    const outages = this.opened.map(outageOf);
+    if (outages.length === 0) return "engine";
+    return outages.every((each) => each !== undefined) ? outages[0] : undefined;
   }
 }
 
@@ -131,7 +131,7 @@ class ServedEntry implements ServedName {
   get unready(): Unready | undefined {
     const { phase } = this.#shared.lifecycle;
     if (this.pending !== undefined || this.front === undefined) return this.pending ?? "engine";
-    return phase === "draining" ? phase : hindranceOf(this.front);
+    return phase === "draining" ? phase : outageOf(this.front);
   }
 
   get pending(): Pending | undefined {

@@ -24,7 +24,7 @@ export function tableOfRoutes(): Route[] {
     allMetrics: { text: () => "" },
     isQueued: false,
     memory,
-    uploads: new Uploads(memory),
+    uploads: new Uploads(),
   });
 }
 

@@ -7,7 +7,7 @@ import { listIn } from "../../predictions/outcome-list.ts";
 import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
 import { announcedBytes, maxBytesOf, type ReadBody, type ReadBytes, readBytes } from "../body-reader.ts";
-import { contextOf, RequestClient } from "../request.ts";
+import { contextOf } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
 import type { MessageOptions } from "./message.ts";
 
@@ -80,11 +80,10 @@ export async function runInputs(
 }
 
 function askedBy(c: Context) {
-  const client = new RequestClient(c.req.raw, contextOf(c));
-  return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
+  return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client: contextOf(c) };
 }
 
-/** Converts large inputs to bytes, which a worker thread can check. */
+/** Converts large inputs to bytes, which are checked in parts. */
 function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
 }

@@ -1,11 +1,14 @@
-/** The routes of the interactive documentation (Swagger UI, with files from this program) and of the icon. */
+/** The routes of the OpenAPI document, of its interactive page (Swagger UI, with files from this program) and of the icon. */
 import { swaggerUI } from "@hono/swagger-ui";
 import type { Hono } from "hono";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
 import { ImmutableAssets } from "../assets.ts";
+import { documentOf } from "../openapi/document.ts";
+import type { HttpOptions } from "../options.ts";
 import { securityHeaders } from "../page/page.ts";
-import { modelOf } from "../request.ts";
+import { contextOf, modelOf, perModel } from "../request.ts";
+import type { Route } from "../route.ts";
 
 const assets = new ImmutableAssets({
   page: "/docs",
@@ -67,7 +70,7 @@ function policyOf(page: string): string {
 }
 
 /** Adds GET /docs. On a server with API keys, the page asks the user for a key, and does not show the model's name. */
-export function addDocsRoutes(app: Pick<Hono, "get">, hasKeys: boolean): void {
+export function addDocsPage(app: Pick<Hono, "get">, hasKeys: boolean): void {
   app.get("/docs", async (c, next) => {
     const { name } = modelOf(c);
     // Redirects /docs/ to /docs: the page's links are relative to /docs, so that they work behind a proxy with a path prefix.
@@ -87,6 +90,35 @@ export function addDocsRoutes(app: Pick<Hono, "get">, hasKeys: boolean): void {
     return c.html(page, 200, securityHeaders(policyOf(page)));
   });
   assets.addRoute(app);
+}
+
+interface DocumentOptions {
+  readonly config: Pick<HttpOptions, "basePath" | "webhookSecret">;
+  readonly keys: unknown;
+  readonly version: string;
+}
+
+/** Adds GET /openapi.json. The document of a model is made at the first request for it. */
+export function addDocument(
+  app: Pick<Hono, "get">,
+  routes: readonly Route[],
+  { config, keys, version }: DocumentOptions,
+): void {
+  const hasKeys = keys !== undefined;
+  const hasWebhooks = config.webhookSecret.length > 0;
+  const documentsOf = perModel(() => new Map<string, string>());
+  app.get("/openapi.json", (c) => {
+    const documents = documentsOf(c);
+    const { modelPath } = contextOf(c);
+    let text = documents.get(modelPath);
+    if (text === undefined) {
+      const basePath = `${config.basePath}${modelPath}`;
+      const isOfServer = modelPath === "";
+      text = JSON.stringify(documentOf(routes, modelOf(c), { version, basePath, hasKeys, hasWebhooks, isOfServer }));
+      documents.set(modelPath, text);
+    }
+    return c.body(text, 200, { "Content-Type": "application/json" });
+  });
 }
 
 export function addFavicon(app: Pick<Hono, "get">): void {

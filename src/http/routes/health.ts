@@ -4,10 +4,10 @@ import type { Context } from "hono";
 import type { Refusal, Unready } from "../../base/labels.ts";
 import type { MetricsText } from "../metrics.ts";
 import { json } from "../openapi/operation.ts";
+import type { OtherFronts } from "../other-fronts.ts";
 import { ProblemError } from "../problem.ts";
-import { type Check, contextOf, modelOf } from "../request.ts";
+import { contextOf, modelOf } from "../request.ts";
 import type { Route } from "../route.ts";
-import type { Siblings } from "../siblings.ts";
 
 const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -20,12 +20,12 @@ export type Phase = "starting" | "restarting" | "ready" | "draining";
 export type Pending = Extract<Phase, "starting" | "restarting">;
 
 /** Why a server in the phase `ready` cannot finish predictions. */
-export type Hindrance = Exclude<Unready, Phase>;
+export type Outage = Exclude<Unready, Phase>;
 
 /** The state of the server. */
 export class Lifecycle {
   phase: Phase = "starting";
-  hindrance: () => Hindrance | undefined = () => undefined;
+  outage: () => Outage | undefined = () => undefined;
 
   /** The phase before the server is ready; undefined afterwards. */
   get pending(): Pending | undefined {
@@ -34,7 +34,7 @@ export class Lifecycle {
 
   /** Why the server is not ready; undefined if it is ready. */
   get unready(): Unready | undefined {
-    return this.phase === "ready" ? this.hindrance() : this.phase;
+    return this.phase === "ready" ? this.outage() : this.phase;
   }
 }
 
@@ -85,24 +85,12 @@ export function healthRoutes(lifecycle: Lifecycle): Route[] {
   ];
 }
 
-/** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
-const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
-
-/** Refuses requests until their model is ready, or the server if they name no model. @param isPage whether the request is for a page that waits for the model */
-export function refuseUntilReady(lifecycle: Lifecycle, isPage: (c: Context) => boolean): Check {
-  return (c) => {
-    const { served, path } = contextOf(c);
-    const { pending } = served ?? lifecycle;
-    if (pending !== undefined && !startingPath.test(path) && !isPage(c)) throw notReady(pending);
-  };
-}
-
-export function metricsRoute(metrics: MetricsText, siblings: Siblings | undefined): Route {
+export function metricsRoute(metrics: MetricsText, otherFronts: OtherFronts | undefined): Route {
   return {
     method: "get",
     path: "/metrics",
     answer: async (c) => {
-      const text = metrics.text((await siblings?.metrics()) ?? []);
+      const text = metrics.text((await otherFronts?.metrics()) ?? []);
       return c.body(text, 200, { "Content-Type": prometheusType });
     },
     describe: () => ({

@@ -84,9 +84,9 @@ export function addRepositoryRoutes(app: Hono, { names, config, hasKeys }: Repos
     if (served === undefined) throw unknownName(names, name);
     const { moves } = served;
     if (moves !== undefined) {
-      const { connections } = contextOf(c);
-      connections?.hold(c.req.raw, true);
-      await moves[move]().finally(() => connections?.hold(c.req.raw, false));
+      const context = contextOf(c);
+      context.held(true);
+      await moves[move]().finally(() => context.held(false));
     } else if (move === "unload") {
       const detail = "the models of this server stay loaded as long as the server runs";
       throw new ProblemError({ code: "method_not_allowed", detail });

@@ -11,6 +11,7 @@ import { END_ID, EventStream } from "../event-stream.ts";
 import { streamOf } from "../large-answers.ts";
 import { operationsOf } from "../openapi/prediction-operations.ts";
 import type { HttpOptions } from "../options.ts";
+import { type OtherFronts, STATUS_HEADER } from "../other-fronts.ts";
 import { unknownPrediction } from "../problem.ts";
 import {
   bodyOf,
@@ -21,15 +22,14 @@ import {
   recordJson,
   recordPath,
 } from "../record-json.ts";
-import { contextOf, modelOf, RequestClient, type RequestContext } from "../request.ts";
+import { contextOf, modelOf, type RequestContext } from "../request.ts";
 import { cancelAfterMsOf, checkChosenId, idOfKey, waitMsOf, webhookOf } from "../request-headers.ts";
 import type { Route } from "../route.ts";
-import { type Siblings, STATUS_HEADER } from "../siblings.ts";
 import type { Uploads } from "../uploads.ts";
 
 export interface PredictionRoutes {
   /** Forwards requests to the server's other fronts, since each prediction belongs to one front. Undefined with a queue. */
-  readonly siblings?: Siblings | undefined;
+  readonly otherFronts?: OtherFronts | undefined;
   readonly config: HttpOptions;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
@@ -43,7 +43,7 @@ interface Asked extends AskedPrediction {
 
 /** The routes of predictions and of demo predictions: one set of handlers for both kinds. */
 export function predictionRoutes(options: PredictionRoutes): Route[] {
-  const { siblings, memory, uploads, config } = options;
+  const { otherFronts, memory, uploads, config } = options;
   const bodyLimits = { maxBytes: config.maxBodyBytes, memory, uploads };
   const locationOf = ({ modelPath }: RequestContext, family: Family, id: string) =>
     `${config.basePath}${modelPath}${recordPath(family, id)}`;
@@ -60,7 +60,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     const onPredictionEnd = () => {
       if (watched?.record !== undefined) context.predictionStatus = statusOf(watched.record);
       // The idle timeout applies to the connection again.
-      context.connections?.hold(raw, false);
+      context.held(false);
     };
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
@@ -82,7 +82,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     }
     if (watched === undefined) throw unknownPrediction();
     context.predictionStatus = watched.record && statusOf(watched.record);
-    context.connections?.hold(raw, true);
+    context.held(true);
     const body = stream.body(watched);
     // If the client has disconnected before this line, Bun does not cancel the body.
     if (raw.signal.aborted) await body.cancel();
@@ -97,12 +97,12 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   const create = async (c: Context, family: Family, asked: Asked) => {
     const { raw } = c.req;
     const { kind } = family;
-    const origin = contextOf(c);
+    const context = contextOf(c);
     const { predictions, decoder, isLoading } = modelOf(c);
-    const { chosen, timeoutMs, waitMs, webhook, client } = asked;
+    const { chosen, timeoutMs, waitMs, webhook } = asked;
     const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
     const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
-    const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client, origin, once };
+    const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client: context, origin: context, once };
     if (asked.asksForEvents) {
       return events(c, family, {
         create: (watcher) => predictions.create({ ...request, watcher }),
@@ -111,8 +111,8 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     }
     const record = await predictions.create(request);
     const mustWait = !hasEnded(record) && isLoading();
-    const location = locationOf(origin, family, record.id);
-    return answer(family, record, { memory, context: origin, location, waitMs, mustWait });
+    const location = locationOf(context, family, record.id);
+    return answer(family, record, { memory, context, location, waitMs, mustWait });
   };
 
   /** Forwards a request for a prediction to the front that has it, or answers it here. */
@@ -120,14 +120,14 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     c: Context,
     id: string,
     answered: (id: string) => Response | Promise<Response>,
-  ): Promise<Response> => (await siblings?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
+  ): Promise<Response> => (await otherFronts?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
   const idIn = (c: Context, { idName }: Family) => contextOf(c).ownId(c.req.param(idName) ?? "");
 
   // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
   const post = (c: Context, family: Family) => {
     const { raw } = c.req;
     const context = contextOf(c);
-    const asked = askedOf(raw, context);
+    const asked = askedOf(context);
     const key = raw.headers.get("idempotency-key");
     // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
     if (key !== null) {
@@ -140,7 +140,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   };
 
   const put = (c: Context, family: Family) => {
-    const asked = askedOf(c.req.raw, contextOf(c));
+    const asked = askedOf(contextOf(c));
     const id = checkChosenId(c.req.param(family.idName) ?? "", contextOf(c));
     return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
   };
@@ -151,8 +151,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       if (asksForEvents(raw)) return events(c, family, { id });
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const context = contextOf(c);
-      const client = new RequestClient(raw, context);
-      const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client });
+      const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client: context });
       return answer(family, record, { memory, context, waitMs });
     });
 
@@ -210,15 +209,15 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(raw: Request, context: RequestContext): Asked {
-  const { headers } = raw;
-  const isForEvents = asksForEvents(raw);
+function askedOf(context: RequestContext): Asked {
+  const { headers } = context.request;
+  const isForEvents = asksForEvents(context.request);
   return {
     bytes: announcedBytes(headers) ?? 0,
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
-    client: new RequestClient(raw, context),
+    client: context,
     asksForEvents: isForEvents,
   };
 }

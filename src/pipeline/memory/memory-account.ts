@@ -47,12 +47,10 @@ export interface MemoryAccountOptions {
   /** Limit of the account in bytes. Default: unlimited. */
   readonly maxBytes?: number;
   /**
-   * Counters in memory that `count` processes share; `held` counts all uses except pictures and results, `refusals` the
-   * bodies that found no room. Default: one process.
+   * Counters in memory that `count` processes share; `held` counts all uses except pictures and results. Default: one
+   * process.
    */
-  readonly siblings?: { readonly count: number } & Readonly<
-    Record<"held" | "pictures" | "results" | "refusals", Counter>
-  >;
+  readonly shared?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", Counter>>;
 }
 
 export interface FileTurn {
@@ -77,7 +75,6 @@ export class MemoryAccount implements Account {
   readonly #held: Counter;
   readonly #pictures: Counter;
   readonly #results: Counter;
-  readonly #refusals: Counter;
   readonly #processes: number;
   readonly #parts: Record<Part, number> = {
     bodies: 0,
@@ -100,27 +97,12 @@ export class MemoryAccount implements Account {
   #willCollect = false;
   #poll: ReturnType<typeof setTimeout> | undefined;
 
-  constructor({ maxBytes = Number.POSITIVE_INFINITY, siblings }: MemoryAccountOptions = {}) {
+  constructor({ maxBytes = Number.POSITIVE_INFINITY, shared }: MemoryAccountOptions = {}) {
     this.maxBytes = maxBytes;
-    this.#held = siblings?.held ?? new LocalCounter();
-    this.#pictures = siblings?.pictures ?? new LocalCounter();
-    this.#results = siblings?.results ?? new LocalCounter();
-    this.#refusals = siblings?.refusals ?? new LocalCounter();
-    this.#processes = siblings?.count ?? 1;
-  }
-
-  /** Whether several processes share the account. */
-  get isShared(): boolean {
-    return this.#processes > 1;
-  }
-
-  /** Number of bodies that found no room in any process. */
-  get refusals(): number {
-    return this.#refusals.sum();
-  }
-
-  refused(): void {
-    this.#refusals.add(1);
+    this.#held = shared?.held ?? new LocalCounter();
+    this.#pictures = shared?.pictures ?? new LocalCounter();
+    this.#results = shared?.results ?? new LocalCounter();
+    this.#processes = shared?.count ?? 1;
   }
 
   /** Bytes that this process holds, for each use of memory (part). */

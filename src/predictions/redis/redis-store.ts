@@ -6,7 +6,7 @@ import type { PredictionMetrics } from "../metrics.ts";
 import type { QueueOptions } from "../options.ts";
 import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
-import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreHindrance } from "../store.ts";
+import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreOutage } from "../store.ts";
 import { FollowedPrediction } from "./followed-prediction.ts";
 import { Leases } from "./leases.ts";
 import type { Letter } from "./mail.ts";
@@ -91,7 +91,7 @@ export class RedisStore implements Store, SharedStore {
     this.webhooks = this.#links.use(new QueuedWebhooks(queue));
   }
 
-  get hindrance(): StoreHindrance | undefined {
+  get outage(): StoreOutage | undefined {
     if (!this.#state.isConnected) return "queue";
     return this.#state.isFull ? "full" : undefined;
   }

@@ -12,7 +12,7 @@ import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
 import { recordOf } from "../record-fields.ts";
 import { originOf, type PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";
-import type { Accepted, Claimed, Claimer, RequestSource, Store, StoreHindrance, StoreRole } from "../store.ts";
+import type { Accepted, Claimed, Claimer, RequestSource, Store, StoreOutage, StoreRole } from "../store.ts";
 import { type WebhookStore, webhookText } from "../webhooks/webhook.ts";
 import { unusable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
@@ -99,7 +99,7 @@ export class SqliteStore implements Store {
     };
   }
 
-  get hindrance(): StoreHindrance | undefined {
+  get outage(): StoreOutage | undefined {
     if (this.#isDetached) return "store";
     return this.#writer.isUnwritable ? "disk" : undefined;
   }

@@ -1,11 +1,32 @@
-/** Refuses requests that web pages of other sites can make: with a foreign host name, or from a foreign origin. */
+/** The guards of a front: checks that refuse a request before its route. */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { isLoopback } from "../machine/network/loopback.ts";
 import type { ApiKeys } from "./access/api-keys.ts";
+import { requireKey } from "./access/require-key.ts";
+import { INDEX, isAdminPath } from "./admin.ts";
 import type { HttpOptions } from "./options.ts";
+import { isForPage } from "./page/page.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
+import { type Lifecycle, notReady } from "./routes/health.ts";
+
+interface Guarded {
+  readonly config: HttpOptions;
+  readonly keys: ApiKeys | undefined;
+  readonly lifecycle: Lifecycle;
+}
+
+/** All guards, in the order in which they see a request. */
+export function guardsOf({ config, keys, lifecycle }: Guarded): Check[] {
+  return [
+    refuseOtherHosts(config, keys),
+    refuseForeignOrigins(config.corsOrigin),
+    ...(config.adminPort === undefined ? [] : [separatePorts]),
+    ...(keys === undefined ? [] : [requireKey(keys)]),
+    refuseUntilReady(lifecycle, config.api.includes("page")),
+  ];
+}
 
 /**
  * Refuses foreign host names, except for health checks. After DNS rebinding, the host name of a foreign page resolves to this server, and the page
@@ -15,7 +36,7 @@ import { type Check, contextOf } from "./request.ts";
  * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and
  * none if it has API keys.
  */
-export function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions, keys: ApiKeys | undefined): Check {
+function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions, keys: ApiKeys | undefined): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminPort?.host ?? host)];
   // Nearly all requests have the same Host header, so the last name is cached.
@@ -23,32 +44,32 @@ export function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions,
   return (c) => {
     const header = c.req.raw.headers.get("host") ?? "";
     if (header !== last.header) last = { header, name: nameOf(header) };
-    const asked = last.name;
+    const { name } = last;
     const { path, isForwarded, isAdmin } = contextOf(c);
     const names = isAdmin ? adminNames : publicNames;
     const isAllowed =
-      !isHostName(asked) ||
+      !isHostName(name) ||
       isForwarded ||
       path.startsWith("/health/") ||
-      isAddress(asked) ||
-      isLoopback(asked) ||
+      isAddress(name) ||
+      isLoopback(name) ||
       (names === undefined
-        ? keys !== undefined || isPrivateName(asked) || !isPlainBrowser(c.req.raw)
-        : isListed(asked, names));
+        ? keys !== undefined || isPrivateName(name) || !isPlainBrowser(c.req.raw)
+        : isListed(name, names));
     if (!isAllowed) {
       const refused =
         names === undefined
-          ? `a browser may use the host ${JSON.stringify(asked)} over HTTPS only, since any page can give its name this server's address`
-          : `requests to the host ${JSON.stringify(asked)} are refused here`;
+          ? `a browser may use the host ${JSON.stringify(name)} over HTTPS only, since any page can give its name this server's address`
+          : `requests to the host ${JSON.stringify(name)} are refused here`;
       throw new ProblemError({
         code: "host_refused",
-        detail: `${refused}; --allowed-hosts ${asked} allows them`,
+        detail: `${refused}; --allowed-hosts ${name} allows them`,
       });
     }
   };
 
-  function isListed(asked: string, names: readonly string[]): boolean {
-    return names.some((each) => each === asked || (each.startsWith("*.") && asked.endsWith(each.slice(1))));
+  function isListed(name: string, names: readonly string[]): boolean {
+    return names.some((each) => each === name || (each.startsWith("*.") && name.endsWith(each.slice(1))));
   }
 }
 
@@ -92,7 +113,7 @@ const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * Refuses requests of pages of another origin that change something, such as POST. Browsers send forms to other origins without a CORS preflight.
  * @param allowed the origins of --cors-origin; `*` allows all
  */
-export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
+function refuseForeignOrigins(allowed: readonly string[] = []): Check {
   return (c) => {
     if (safeMethods.has(c.req.method)) return;
     const { headers } = c.req.raw;
@@ -122,4 +143,25 @@ function isCrossSite(headers: Headers, origin: string | null): boolean {
 /** The host of a page's origin; undefined for the origins of apps, such as tauri://localhost, whose host is no server. */
 function hostOf(origin: string): string | undefined {
   return /^https?:/.test(origin) ? URL.parse(origin)?.host : undefined;
+}
+
+/** Answers 404 for public paths on the admin port, and for admin paths on the public port. Both ports have health checks and the index of models. */
+const separatePorts: Check = (c) => {
+  const { path, isAdmin } = contextOf(c);
+  const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
+  if (isServed) return;
+  const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
+  throw new ProblemError({ code: "not_found", detail });
+};
+
+/** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
+const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
+
+/** Refuses requests until their model is ready, or the server if they name no model. The page itself waits for the model. */
+function refuseUntilReady(lifecycle: Lifecycle, hasPage: boolean): Check {
+  return (c) => {
+    const { served, path } = contextOf(c);
+    const { pending } = served ?? lifecycle;
+    if (pending !== undefined && !startingPath.test(path) && !(hasPage && isForPage(c))) throw notReady(pending);
+  };
 }

@@ -11,7 +11,7 @@ import type { Fetch } from "./listener.ts";
 import { type Family, familySchema } from "./metrics.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
-export interface SiblingsOptions {
+export interface OtherFrontsOptions {
   readonly index: number;
   readonly count: number;
   /** Path of the Unix socket of the HTTP process with this index. */
@@ -19,16 +19,16 @@ export interface SiblingsOptions {
 }
 
 /** Path that only the Unix socket serves: the metrics of an HTTP process. */
-const metricsPath = "/sibling/metrics";
+const metricsPath = "/front/metrics";
 /** Milliseconds that a request for metrics waits for the other HTTP processes. */
 const METRICS_MS = 1000;
 /** Header of answers to other HTTP processes: the status of the prediction, for the access log. It is removed before clients get the answer. */
 export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
-export class Siblings {
-  readonly #options: SiblingsOptions;
+export class OtherFronts {
+  readonly #options: OtherFrontsOptions;
 
-  constructor(options: SiblingsOptions) {
+  constructor(options: OtherFrontsOptions) {
     this.#options = options;
   }
 
@@ -57,12 +57,12 @@ export class Siblings {
     headers.set("X-Request-Id", context.requestId);
     // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
-    const release = () => context.connections?.hold(request, false);
-    context.connections?.hold(request, true);
+    const release = () => context.held(false);
+    context.held(true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socket,
-        // HeadAsGet has turned a HEAD request into GET. Nothing would read the body of a GET's answer, which would wait forever.
+        // Routes see a HEAD request as GET. Nothing would read the body of a GET's answer, which would wait forever.
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,

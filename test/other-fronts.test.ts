@@ -3,19 +3,19 @@
  * as idle.
  */
 import { expect, test } from "bun:test";
+import { OtherFronts } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
-import { Siblings } from "../src/http/siblings.ts";
 import { withContext } from "../src/http/with-context.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 /** The first of two fronts. @param socket path of the other's socket */
-function frontBeside(socket: string): Siblings {
-  return new Siblings({ index: 0, count: 2, socketOf: () => socket });
+function frontBeside(socket: string): OtherFronts {
+  return new OtherFronts({ index: 0, count: 2, socketOf: () => socket });
 }
 
 /** @param hold called with true when the request begins to wait for the other front, and with false when the wait ends */
 function forward(
-  siblings: Siblings,
+  otherFronts: OtherFronts,
   path: string,
   init: RequestInit = {},
   hold: (isHeld: boolean) => void = () => {},
@@ -23,7 +23,7 @@ function forward(
   const request = new Request(`http://front${path}`, init);
   const context = new RequestContext(request);
   context.connections = { hold: (_, isHeld) => hold(isHeld), sending: () => {}, peerOf: () => undefined };
-  return siblings.forward("1id", request, context);
+  return otherFronts.forward("1id", request, context);
 }
 
 test("a connection is held open until the other HTTP process has answered, or its event stream has ended", async () => {
@@ -44,14 +44,14 @@ test("a connection is held open until the other HTTP process has answered, or it
     },
   });
   const held: boolean[] = [];
-  const siblings = frontBeside(dir.join("1"));
+  const otherFronts = frontBeside(dir.join("1"));
   const hold = (isHeld: boolean) => held.push(isHeld);
-  const waiting = forward(siblings, "/predictions/1id", {}, hold);
+  const waiting = forward(otherFronts, "/predictions/1id", {}, hold);
   expect(held.splice(0)).toEqual([true]);
   gates.wait.resolve();
   expect(await (await waiting)?.json()).toBe(1);
   expect(held.splice(0)).toEqual([false]);
-  const reader = (await forward(siblings, "/predictions/1id/events", {}, hold))?.body?.getReader();
+  const reader = (await forward(otherFronts, "/predictions/1id/events", {}, hold))?.body?.getReader();
   expect(new TextDecoder().decode((await reader?.read())?.value)).toContain("start");
   expect(held.splice(0)).toEqual([true]);
   gates.events.resolve();
@@ -65,8 +65,8 @@ test("metrics leave out an HTTP process that is blocked, and have those of the o
   const gauges = [{ name: "sconce_x", help: "x", type: "gauge", aggregator: "sum", values: [] }];
   await using _blocked = Bun.serve({ unix: dir.join("1"), fetch: () => blocked.promise });
   await using _other = Bun.serve({ unix: dir.join("2"), fetch: () => Response.json(gauges) });
-  const siblings = new Siblings({ index: 0, count: 4, socketOf: (index) => dir.join(String(index)) });
-  expect(await siblings.metrics()).toMatchObject(gauges);
+  const otherFronts = new OtherFronts({ index: 0, count: 4, socketOf: (index) => dir.join(String(index)) });
+  expect(await otherFronts.metrics()).toMatchObject(gauges);
   blocked.resolve(new Response());
 });
 
@@ -76,9 +76,9 @@ test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, whic
     unix: dir.join("1"),
     fetch: ({ method }) => new Response("12345", { headers: { "X-Method": method } }),
   });
-  const siblings = frontBeside(dir.join("1"));
+  const otherFronts = frontBeside(dir.join("1"));
   const head = withContext(
-    async (request, context) => (await siblings.forward("1id", request, context)) ?? new Response("not forwarded"),
+    async (request, context) => (await otherFronts.forward("1id", request, context)) ?? new Response("not forwarded"),
     { accessLog: false },
   );
   const { headers, body } = await head(new Request("http://front/predictions/1id", { method: "HEAD" }));
@@ -87,15 +87,15 @@ test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, whic
 
 test("predictions of another HTTP process are left to the store if that process has ended, but not if it cannot be reached", async () => {
   await using dir = await tempDir();
-  const siblings = frontBeside(dir.join("1"));
-  expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
+  const otherFronts = frontBeside(dir.join("1"));
+  expect(await forward(otherFronts, "/predictions/1id")).toBeUndefined();
   await Bun.write(dir.join("file"), "");
   // `file` is no folder, so connecting fails with a system error, as in a process without free descriptors. That does
   // not mean that the other process has ended.
   const unreachable = frontBeside(dir.join("file", "1"));
   await expect(forward(unreachable, "/predictions/1id")).rejects.toMatchObject({ code: "not_ready" });
   const put = { method: "PUT", body: "[]" };
-  await expect(forward(siblings, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
+  await expect(forward(otherFronts, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
 });
 
 test("an answer to a client that has left is no fault", async () => {
@@ -110,11 +110,11 @@ test("an answer to a client that has left is no fault", async () => {
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));
     },
   });
-  const siblings = frontBeside(dir.join("1"));
+  const otherFronts = frontBeside(dir.join("1"));
   const statusOf = async (init: RequestInit) => {
     arrived = Promise.withResolvers<void>();
     const client = new AbortController();
-    const answer = forward(siblings, "/predictions/1id", { ...init, signal: client.signal });
+    const answer = forward(otherFronts, "/predictions/1id", { ...init, signal: client.signal });
     await arrived.promise;
     client.abort();
     return (await answer)?.status;
