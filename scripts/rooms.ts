@@ -132,7 +132,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "http/apis": {
     imports: "http",
-    doors: "apis v2/statistics",
+    doors: "apis",
   },
   "http/openapi": {
     imports: "http",

@@ -117,11 +117,11 @@ test.each([
   const body = new Uint8Array(16);
   body.set(bytesOf(Float32Array.of(0.5, Number.NaN)), offset);
   const values = { kind: "numbers", dtype: "float32", dims: ["n"], takesBytes: true } as const;
-  const data = { form: "binary", bytes: body.subarray(offset, offset + 8) } as const;
+  const data = body.subarray(offset, offset + 8);
   const inputs = [{ field: { name: "x", isRequired: true, values }, shape: [1, 2], data }];
   const request = { id: undefined, rows: 1, inputs, outputs: [], timeoutMs: undefined };
   const decoder = new InputDecoder(z.object({ x: ndarray(float32("n")) }));
-  const [input] = decoder.values(prepareInputs(request, { isWhole: false }), 1);
+  const [input] = decoder.values(prepareInputs(request, false), 1);
   const { x } = input as { readonly x: Tensor };
   expect([x.dtype, x.shape, ...x.data]).toEqual(["float32", [2], 0.5, Number.NaN]);
   expect(x.data.buffer === body.buffer).toBe(isShared);

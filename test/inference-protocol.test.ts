@@ -19,7 +19,6 @@ import {
   jsonInputs,
   parts,
   post,
-  refusalOf,
 } from "./helpers/inference.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
@@ -48,7 +47,7 @@ describe("a server", () => {
     expect(await json(await lab.client.fetch("/v2"))).toEqual({
       name: "sconce",
       version: expect.any(String),
-      extensions: ["binary_tensor_data", "model_configuration", "model_repository", "statistics"],
+      extensions: ["binary_tensor_data", "model_configuration", "model_repository"],
     });
   });
 
@@ -96,44 +95,6 @@ describe("a model", () => {
     for (const suffix of ["", `/versions/${version}`, `/versions/${digest}`, "/versions/1"]) {
       expect(await json(await tensors.client.fetch(`/v2/models/lab/tensors${suffix}/ready`))).toEqual({ ready: true });
     }
-  });
-
-  test("counts inferences and their time", async () => {
-    await using fresh = await store.serve("lab");
-    const x = { name: "x", datatype: "FP64", shape: [3], data: [1, 2, 3] };
-    await post(fresh, "/v2/models/lab/infer", JSON.stringify({ inputs: [x] }));
-    const fail = { name: "fail", datatype: "BYTES", shape: [1], data: ["preprocess"] };
-    const failed = await post(
-      fresh,
-      "/v2/models/lab/infer",
-      JSON.stringify({ inputs: [{ ...x, shape: [1], data: [1] }, fail] }),
-    );
-    expect(await refusalOf(failed)).toEqual([500, "1 of 1 input failed: input 0: the model failed in preprocess"]);
-    const { model_stats } = (await json(await fresh.client.fetch("/v2/models/lab/stats"))) as { model_stats: object[] };
-    const spent = (count: number) => ({ count, ns: expect.any(Number) });
-    expect(model_stats).toEqual([
-      {
-        name: "lab",
-        version: "1",
-        inference_count: 3,
-        execution_count: await fresh.client.metric("sconce_batch_size_count"),
-        inference_stats: {
-          success: spent(1),
-          fail: spent(1),
-          queue: spent(1),
-          compute_input: spent(1),
-          compute_infer: spent(1),
-          compute_output: spent(1),
-          cache_hit: { count: 0, ns: 0 },
-          cache_miss: { count: 0, ns: 0 },
-        },
-        batch_stats: [],
-      },
-    ]);
-    const { tag } = (await json(await fresh.client.fetch("/"))) as { tag: string };
-    expect(await json(await fresh.client.fetch(`/v2/models/lab/versions/${tag}/stats`))).toMatchObject({
-      model_stats: [{ version: tag }],
-    });
   });
 });
 
@@ -234,8 +195,11 @@ describe("an inference", () => {
   test("of a picture takes the bytes of a file, and returns the bytes of pictures", async () => {
     await using picture = await store.serve("picture");
     const white = await Bun.file(new URL("models/picture/white.png", import.meta.url)).bytes();
-    const headers = { "Inference-Header-Content-Length": "0" };
-    const { body, bytes } = await binaryAnswer(await post(picture, "/v2/models/picture/infer", white, headers));
+    const file = { name: "image", datatype: "BYTES", shape: [1], parameters: { binary_data_size: white.length + 4 } };
+    const request = { inputs: [file], parameters: { binary_data_output: true } };
+    const length = bytesOf(Uint32Array.of(white.length));
+    const answer = await post(picture, "/v2/models/picture/infer", ...binaryBody(request, length, white));
+    const { body, bytes } = await binaryAnswer(answer);
     expect(body.outputs).toMatchObject([
       { name: "mean", datatype: "FP64", shape: [1, 3] },
       { name: "swatch", datatype: "BYTES", shape: [1] },

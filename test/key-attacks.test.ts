@@ -59,7 +59,7 @@ const paths = () => {
   const guarded = [
     ["/", "/examples", "/openapi.json", "/metrics", "/predictions", `/predictions/${id}`],
     [`/predictions/${id}/events`, `/predictions/${id}/outputs/0`, `/predictions/${id}/cancel`, `/demo/${id}`],
-    ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/lab/stats", "/v2/models/stats", "/v2/models/guess"],
+    ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
     [
       "/front/metrics",

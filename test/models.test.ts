@@ -136,14 +136,7 @@ describe("a server with three models", () => {
     await using bare = store.start(["lab", "texts", "--api", "none", "--admin-port", "0"]);
     const ports = [await clientOf(bare), await adminOf(bare)];
     for (const port of ports) {
-      for (const path of [
-        "/v2/models/stats",
-        "/v2/models/lab",
-        "/v2/models/texts/ready",
-        "/v2",
-        "/v1/models",
-        "/models/lab/v2",
-      ])
+      for (const path of ["/v2/models/lab", "/v2/models/texts/ready", "/v2", "/v1/models", "/models/lab/v2"])
         expect([path, (await port.fetch(path)).status]).toEqual([path, 404]);
       const moves = ["load", "unload"].map((move) => `/v2/repository/models/texts/${move}`);
       for (const path of [
@@ -188,8 +181,6 @@ describe("a server with three models", () => {
       { name: "team/ten", state: "READY" },
       { name: "texts", state: "READY" },
     ]);
-    const stats = await jsonAt(client, "/v2/models/stats");
-    expect(stats).toMatchObject({ model_stats: [{ name: "lab" }, { name: "team/ten" }, { name: "texts" }] });
   });
 
   test("lists the models for OpenAI's clients", async () => {

@@ -27,7 +27,7 @@ export async function v2Clients(): Promise<void> {
   const how = ["--concurrency-range", "4", "-p", "2000", "-s", "999"];
   const report = await perf.run(["perf_analyzer", ...what, ...how], { LD_LIBRARY_PATH: await librariesOf(perf) });
   console.log(report.slice(report.indexOf("Request concurrency")).trim());
-  console.log("✓ perf_analyzer: load, and statistics of the server");
+  console.log("✓ perf_analyzer: load");
 }
 
 /** Folders of libraries that perf_analyzer links: one library of Debian, and the CUDA runtime. */

@@ -183,7 +183,6 @@ export const routes = {
   "/v2/models/{model}": [200, 404],
   "/v2/models/{model}/ready": [200, 404, 503],
   "/v2/models/{model}/config": [200, 404],
-  "/v2/models/{model}/stats": [200, 404],
   "/v2/models/{model}/infer": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/v2/repository/index": [200, 403],
   "/v2/repository/models/{model}": [200, 400, 403, 404, 503],

@@ -21,8 +21,6 @@ export type Family = z.infer<typeof familySchema>;
 export interface RequestMetrics {
   answered(route: Route, status: number, ms: number): void;
   rejected(cause: Refusal): void;
-  /** Takes a snapshot of the counters. @returns a function that sums the series of a metric with the given labels */
-  reader(): (name: string, labels?: Labels) => number;
 }
 
 /** The metrics as Prometheus text. */

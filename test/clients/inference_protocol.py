@@ -109,13 +109,10 @@ def try_triton():
     waiting = [client.async_infer(model, triton_inputs(triton, True)) for _ in range(8)]
     for each in waiting:
         check(each.get_result(), True)
-    stats = client.get_inference_statistics(model)["model_stats"][0]
-    assert stats["inference_stats"]["success"]["count"] == 14, stats
-    assert stats["inference_count"] == 28, stats
     for change, message in (
         ({"inputs": triton_inputs(triton, True)[1:]}, "input 'fp32' of model"),
         ({"model_name": "other"}, "unknown model: 'other'"),
-        ({"sequence_id": 3}, "parameter 'sequence_id'"),
+        ({"sequence_id": 3}, "sequence_id: this server does not support it"),
     ):
         try:
             client.infer(**({"model_name": model, "inputs": triton_inputs(triton, True)} | change))

@@ -3,7 +3,6 @@ import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import { modelStates } from "../../base/labels.ts";
 import { INDEX } from "../admin.ts";
-import { statisticsOf } from "../apis/v2/statistics.ts";
 import { json } from "../openapi/operation.ts";
 import type { HttpOptions } from "../options.ts";
 import { descriptionOf, listPage, prefersHtml } from "../page/page.ts";
@@ -67,11 +66,8 @@ export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, 
   };
 }
 
-/** Adds the routes of Triton's model repository, and the statistics of all models. */
+/** Adds the routes of Triton's model repository. */
 export function addRepositoryRoutes(app: Hono, { names, config, hasKeys }: RepositoryOptions): void {
-  app.get("/v2/models/stats", (c) =>
-    c.json({ model_stats: namesFor(c, names).map(({ name, metrics }) => statisticsOf(metrics, name)) }),
-  );
   app.post(INDEX, (c) => c.json(namesFor(c, names).map(repositoryEntry)));
   app.post("/v2/repository/models/:path{.+}", async (c, next) => {
     const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];

@@ -18,7 +18,7 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import type { Family, Labels, MetricsText, RequestMetrics } from "../../http/metrics.ts";
+import type { Family, MetricsText, RequestMetrics } from "../../http/metrics.ts";
 import type { ReadyInFronts } from "../../pipeline/flow-credits.ts";
 import type { EndedPrediction, PredictionMetrics } from "../../predictions/metrics.ts";
 import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";
@@ -132,18 +132,6 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
 
   rejected(cause: Refusal): void {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
-  }
-
-  /** Takes a snapshot of the counters. @returns a function that sums the series of a metric with the given labels */
-  reader(): (name: string, labels?: Labels) => number {
-    const values = familiesOf(this.#rows).flatMap((family) =>
-      family.values.map(({ metricName = family.name, labels, value }) => ({ metricName, labels, value })),
-    );
-    return (name, wanted = {}) =>
-      values
-        .filter(({ metricName }) => metricName === name)
-        .filter(({ labels }) => Object.entries(wanted).every(([label, text]) => labels[label] === text))
-        .reduce((sum, { value }) => sum + value, 0);
   }
 
   /** Sets the source of the gauges. @param gauges called at each scrape */

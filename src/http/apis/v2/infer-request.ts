@@ -1,20 +1,32 @@
-/** Parses an inference request of the Open Inference Protocol. Its body is JSON, JSON followed by binary tensors, or the bytes of the only input. */
+/** Parses an inference request of the Open Inference Protocol. Its body is JSON, or JSON followed by binary tensors. */
 import { z } from "zod";
-import { arrayTypes } from "../../../author/tensor.ts";
 import { refuseTooMany } from "../../../pipeline/inputs/input-decoder.ts";
 import type { Charge } from "../../../pipeline/memory/charge.ts";
 import { ProblemError } from "../../problem.ts";
 import { checked, parseMessage } from "../message.ts";
 import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
 
-const parameters = z.record(z.string(), z.unknown()).nullish();
+/** A parameter that the server refuses, because to ignore it would give wrong results. Clients write 0 or an empty text for "not set". */
+const unsupported = z.literal([0, "", false], "this server does not support it").nullish();
+const parameters = z
+  .looseObject({
+    sequence_id: unsupported,
+    classification: unsupported,
+    shared_memory_region: unsupported,
+    binary_data_size: z.int().min(0).nullish(),
+    binary_data: z.boolean().nullish(),
+    binary_data_output: z.boolean().nullish(),
+    /** In microseconds. */
+    timeout: z.number().positive().optional().catch(undefined),
+  })
+  .nullish();
 const requestSchema = z.looseObject({
   id: z.string().nullish(),
   parameters,
   inputs: z.array(
     z.looseObject({
       name: z.string(),
-      shape: z.array(z.int().min(0)),
+      shape: z.array(z.int().min(0)).min(1),
       datatype: z.string(),
       parameters,
       // z.array() would copy the elements.
@@ -29,13 +41,9 @@ export interface GivenTensor {
   readonly field: TensorField;
   /** Sizes of the dimensions, the batch dimension first. */
   readonly shape: readonly number[];
-  readonly data: GivenData;
+  /** The elements as JSON values, or the bytes of all elements. */
+  readonly data: readonly unknown[] | Uint8Array;
 }
-
-/** Elements of a tensor. `json`: JSON values. `binary`: the bytes of all elements. `element`: the bytes of the only element. */
-export type GivenData =
-  | { readonly form: "json"; readonly list: readonly unknown[] }
-  | { readonly form: "binary" | "element"; readonly bytes: Uint8Array };
 
 export interface WantedOutput {
   readonly field: TensorField;
@@ -58,13 +66,10 @@ export interface ModelInterface {
   readonly outputs: ModelTensors;
 }
 
-/** Parameters that the server does not support. Ignoring them would give wrong results. */
-const refusedParameters = ["sequence_id", "classification", "shared_memory_region"];
-
 /** The bytes of a request. */
 export interface InferBytes {
   readonly bytes: Uint8Array;
-  /** The header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON, 0 if it has no JSON. */
+  /** The header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON. */
   readonly headerLength: string | null;
   /** Gets the memory of the values in the JSON. */
   readonly charge: Charge;
@@ -85,7 +90,6 @@ export async function readRequest<T>(
     const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${bytes.length} bytes`;
     throw new ProblemError({ code: "bad_header", detail });
   }
-  if (headerLength !== null && jsonLength === 0) return convert(rawRequest(bytes, model));
   const binary = bytes.subarray(jsonLength);
   return parseMessage(bytes.subarray(0, jsonLength), charge, (value) => convert(requestOf(value, binary, model)));
 }
@@ -94,68 +98,53 @@ function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): I
   const body = checked(requestSchema, value, (path, message) =>
     unfit(`the request is invalid at ${path.join(".") || "its top"}: ${message}`),
   );
-  refuseParameters("the request", body.parameters);
+  const { id, parameters } = body;
   const inputs = inputsOf(body, binary, model);
-  const rows = inputs[0]?.shape[0] ?? 0;
-  for (const { field, shape } of inputs) {
-    if (shape[0] === rows) continue;
-    const [first] = inputs;
-    throw unfit(`input '${field.name}' has ${shape[0]} rows, and input '${first?.field.name}' has ${rows}`);
+  const [rows = 0] = inputs[0]?.shape ?? [];
+  const other = inputs.find(({ shape }) => shape[0] !== rows);
+  if (other !== undefined) {
+    throw unfit(
+      `input '${other.field.name}' has ${other.shape[0]} rows, and input '${inputs[0]?.field.name}' has ${rows}`,
+    );
   }
   if (rows === 0) throw unfit("expected at least one row, received none");
   refuseTooMany(rows, model.maxInputs);
-  return {
-    id: body.id ?? undefined,
-    rows,
-    inputs,
-    outputs: outputsOf(body, model),
-    timeoutMs: timeoutOf(body.parameters?.timeout),
-  };
+  const timeoutMs = parameters?.timeout === undefined ? undefined : parameters.timeout / 1000;
+  return { id: id ?? undefined, rows, inputs, outputs: outputsOf(body, model), timeoutMs };
 }
 
 function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInterface): GivenTensor[] {
   const { fields } = model.inputs;
-  const names = new Set<string>();
+  const left = new Set(fields);
   let at = 0;
-  const given = inputs.map(({ name, shape: shapeGiven, datatype, parameters, data }): GivenTensor => {
-    const field = fields.find((each) => each.name === name);
-    if (field === undefined)
-      throw unfit(`unexpected inference input '${name}' for model '${model.name}'${known(fields)}`);
-    if (names.has(name)) throw unfit(`input '${name}' is given twice`);
-    names.add(name);
-    refuseParameters(`input '${name}'`, parameters);
-    const shape = checkedShape(field, { shape: shapeGiven, datatype }, model);
-    const size = parameters?.binary_data_size;
-    if (size === undefined || size === null) {
-      if (!data) throw unfit(`input '${name}' must have 'data' or 'binary_data_size'`);
-      return { field, shape, data: { form: "json", list: data } };
+  const given = inputs.map(({ name, shape, datatype, parameters, data }): GivenTensor => {
+    const field = fieldNamed(name, fields, `input '${name}' for model '${model.name}'`);
+    if (!left.delete(field)) throw unfit(`input '${name}' is given twice`);
+    if (datatype !== datatypeOf(field)) {
+      const expected = `input '${name}' of model '${model.name}' has the datatype ${datatypeOf(field)}`;
+      throw unfit(`${expected}, the request says '${datatype}'`);
     }
-    if (typeof size !== "number" || !Number.isInteger(size) || size < 0 || at + size > binary.length) {
-      throw unfit(
-        `input '${name}' has binary_data_size ${size}, and ${binary.length - at} bytes are left behind the JSON`,
-      );
+    const of = { field, shape: fittingShape(field, shape, model) };
+    const size = parameters?.binary_data_size ?? undefined;
+    if (size === undefined) {
+      if (!data) throw unfit(`input '${name}' must have 'data' or 'binary_data_size'`);
+      return { ...of, data };
     }
     const bytes = binary.subarray(at, at + size);
+    if (bytes.length < size) {
+      throw unfit(`input '${name}' has binary_data_size ${size}, and ${bytes.length} bytes are left behind the JSON`);
+    }
     at += size;
-    return { field, shape, data: { form: "binary", bytes } };
+    return { ...of, data: bytes };
   });
   if (at < binary.length) throw unfit(`${binary.length - at} bytes behind the JSON belong to no input`);
-  const missing = fields.find(({ name, isRequired }) => isRequired && !names.has(name));
+  const missing = [...left].find(({ isRequired }) => isRequired);
   if (missing !== undefined) throw unfit(`input '${missing.name}' of model '${model.name}' is missing`);
-  if (given.length === 0) throw unfit(`expected at least one input${known(fields)}`);
   return given;
 }
 
-/** Checks the datatype and shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
-function checkedShape(
-  field: TensorField,
-  { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
-  { name }: ModelInterface,
-): readonly number[] {
-  const type = datatypeOf(field);
-  if (datatype !== type) {
-    throw unfit(`input '${field.name}' of model '${name}' has the datatype ${type}, the request says '${datatype}'`);
-  }
+/** Checks the shape of an input. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
+function fittingShape(field: TensorField, shape: readonly number[], { name }: ModelInterface): readonly number[] {
   const expected = [-1, ...rowShape(field)];
   if (expected.length === 1 && shape.length === 2 && shape[1] === 1) return shape.slice(0, 1);
   const fits = shape.length === expected.length && expected.every((size, i) => size === -1 || size === shape[i]);
@@ -164,59 +153,17 @@ function checkedShape(
 }
 
 function outputsOf({ outputs, parameters }: RequestBody, { name: model, outputs: { fields } }: ModelInterface) {
-  const isBinary = parameters?.binary_data_output === true;
+  const isBinary = parameters?.binary_data_output ?? false;
   if (!outputs || outputs.length === 0) return fields.map((field) => ({ field, isBinary }));
   return outputs.map(({ name, parameters }): WantedOutput => {
-    const field = fields.find((each) => each.name === name);
-    if (field === undefined) throw unfit(`unexpected inference output '${name}' for model '${model}'${known(fields)}`);
-    refuseParameters(`output '${name}'`, parameters);
-    const own = parameters?.binary_data;
-    return { field, isBinary: typeof own === "boolean" ? own : isBinary };
+    const field = fieldNamed(name, fields, `output '${name}' for model '${model}'`);
+    return { field, isBinary: parameters?.binary_data ?? isBinary };
   });
 }
 
-/** Reads a body without JSON: the elements of the model's only input. The answer has all outputs as binary tensors. */
-function rawRequest(bytes: Uint8Array, { name, maxInputs, inputs: { fields }, outputs }: ModelInterface): InferRequest {
-  const [field, ...others] = fields;
-  if (field === undefined || others.length > 0) {
-    throw unfit(`a raw request needs a model with one input, and '${name}' has ${fields.length}`);
-  }
-  const shape = rawShape(field, bytes.length);
-  const [rows = 0] = shape;
-  refuseTooMany(rows, maxInputs);
-  return {
-    id: undefined,
-    rows,
-    inputs: [{ field, shape, data: { form: field.values.kind === "numbers" ? "binary" : "element", bytes } }],
-    outputs: outputs.fields.map((output) => ({ field: output, isBinary: true })),
-    timeoutMs: undefined,
-  };
-}
-
-/** The shape of a body of `length` bytes: as many rows as fit if the sizes of a row are fixed; one row if one of its sizes is free. */
-function rawShape(field: TensorField, length: number): number[] {
-  const { values } = field;
-  if (values.kind !== "numbers") return [1];
-  const free = values.dims.filter((dim) => typeof dim !== "number").length;
-  const known = values.dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
-  const count = length / arrayTypes[values.dtype].BYTES_PER_ELEMENT / known;
-  if (free > 1 || !Number.isInteger(count) || count === 0) {
-    throw unfit(`${length} bytes are no ${datatypeOf(field)} of the shape [${[-1, ...rowShape(field)]}]`);
-  }
-  if (free === 0) return [count, ...rowShape(field)];
-  return [1, ...rowShape(field).map((size) => (size === -1 ? count : size))];
-}
-
-/** Converts a request's timeout from microseconds to milliseconds. Undefined if it is no positive number. */
-function timeoutOf(timeout: unknown): number | undefined {
-  return typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined;
-}
-
-function refuseParameters(owner: string, given: RequestBody["parameters"]): void {
-  const refused = refusedParameters.find((name) => given?.[name]);
-  if (refused !== undefined) throw unfit(`${owner} has the parameter '${refused}', which this server does not support`);
-}
-
-function known(fields: readonly TensorField[]): string {
-  return `; the model has ${fields.map(({ name }) => `'${name}'`).join(", ")}`;
+function fieldNamed(name: string, fields: readonly TensorField[], what: string): TensorField {
+  const field = fields.find((each) => each.name === name);
+  if (field !== undefined) return field;
+  const known = fields.map((each) => `'${each.name}'`).join(", ");
+  throw unfit(`unexpected inference ${what}; the model has ${known}`);
 }

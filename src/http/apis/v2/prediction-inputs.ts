@@ -11,68 +11,64 @@ import { elementsIn } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
-/** Characters counted for each field of each row besides its value, for JSON syntax and the memory of the value. */
-const ROW_LENGTH = 128;
-/** Maximum characters of JSON for a number in a list, and for one character of a string. */
-const [NUMBER_LENGTH, CHARACTER_LENGTH] = [25, 6];
+/** Bytes counted for each field of each row besides its value. */
+const FIELD_BYTES = 128;
+/** Most bytes of an input, as values or as JSON, for a byte of its tensor: a control character of a text has six in JSON. */
+const GROWTH = 6;
 
 export interface PreparedInputs extends InputValues {
-  /** Whether the schema check of the values would block the main thread. They then become JSON text, which a second thread checks. */
-  readonly isCostly: boolean;
-  /** Upper bound of the memory: characters of the JSON text, or bytes of the values. */
-  readonly maxLength: number;
+  /** Whether a check of the values by the schema would hold the event loop. They then become JSON text, which is checked in many turns. */
+  readonly isLarge: boolean;
+  /** Upper bound of the bytes of the inputs, as values or as JSON text. */
+  readonly maxBytes: number;
 }
 
 /** The values of one input tensor, by row. */
 interface Column {
-  /** `array`: rows of one typed array. `file`: URLs of files. `list`: lists, texts or JSON, whose elements the schema checks one by one. */
-  readonly kind: "array" | "file" | "list";
-  /** Upper bound of the JSON's characters for all rows. */
-  readonly maxLength: number;
-  /** Cost of the values that the schema checks one by one, by the rule of `sizeOfJson`. */
-  readonly cost: number;
+  /** Bytes of the elements, if the values are not views of the request's memory. */
+  readonly bytes: number;
+  readonly viewBytes?: number;
+  /** Memory of parsed JSON beyond its bytes. */
+  readonly parsedBytes?: number;
+  /** Number of values that the schema checks one by one; 0 for arrays and files. */
+  readonly checks: number;
   /** The value of one row. @throws ProblemError 400 */
   readonly valueAt: (row: number) => unknown;
 }
 
 /**
- * Checks the tensors, and computes an upper bound of their memory. The result's function `values` creates the inputs later.
+ * Checks the tensors, and bounds the memory of the inputs. The result's function `values` creates the inputs later.
  * @throws ProblemError 400; 413 if the schema would check too many values one by one
  */
-export function prepareInputs(
-  { rows, inputs }: InferRequest,
-  { isWhole }: { readonly isWhole: boolean },
-): PreparedInputs {
-  const columns = inputs.map((given) => ({
-    name: given.field.name,
-    ...(given.field.values.kind === "numbers" ? numberColumn(given, given.field.values) : byteColumn(given)),
-  }));
+export function prepareInputs({ rows, inputs }: InferRequest, isWhole: boolean): PreparedInputs {
+  const columns = inputs.map((given) => {
+    const { name, values } = given.field;
+    return { name, ...(values.kind === "numbers" ? numberColumn(given, values) : byteColumn(given)) };
+  });
   const valueAt = (row: number): unknown =>
     isWhole ? columns[0]?.valueAt(row) : Object.fromEntries(columns.map((each) => [each.name, each.valueAt(row)]));
-  const lengthOf = (those: typeof columns) => those.reduce((sum, { maxLength }) => sum + maxLength, 0);
-  const cost = columns.reduce((sum, column) => sum + column.cost, 0);
-  if (cost > MAX_COST) throw tooManyValues();
-  const isCostly = lengthOf(columns.filter(({ kind }) => kind === "list")) > LARGE_BYTES;
-  const names = columns.reduce((sum, { name }) => sum + name.length + ROW_LENGTH, 0);
+  const sum = (amount: (column: (typeof columns)[number]) => number) =>
+    columns.reduce((all, column) => all + amount(column), 0);
+  // The schema checks numbers in lists, texts and JSON one by one.
+  const checkedBytes = sum(({ checks, bytes }) => (checks > 0 ? bytes : 0));
+  if (checkedBytes > MAX_MESSAGE_BYTES) throw messageTooLarge();
+  if (sum(({ checks }) => checks) > MAX_COST) throw tooManyValues();
+  const isLarge = checkedBytes > LARGE_BYTES;
+  const heldBytes = sum(({ bytes, viewBytes = 0, parsedBytes = 0 }) => {
+    return 2 * (bytes + (isLarge ? viewBytes : 0)) + parsedBytes / HELD_PER_BYTE;
+  });
   return {
     count: rows,
     values: () => Array.from({ length: rows }, (_, row) => valueAt(row)),
-    isCostly,
-    maxLength: rows * names + lengthOf(isCostly ? columns : columns.filter(({ kind }) => kind !== "array")),
+    isLarge,
+    maxBytes: rows * sum(({ name }) => name.length + FIELD_BYTES) + GROWTH * checkedBytes + heldBytes,
   };
 }
 
 function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): Column {
   const { field, shape, data } = given;
+  const all = data instanceof Uint8Array ? arrayOn(given, data, dtype) : elementsOf(given, data, dtype);
   const dims = shape.slice(1);
-  const count = countOf(shape);
-  const elementBytes = arrayTypes[dtype].BYTES_PER_ELEMENT;
-  if (data.form !== "json" && data.bytes.length !== count * elementBytes) {
-    throw unfit(
-      `input '${field.name}' has ${data.bytes.length} bytes, and ${datatypeOf(field)} of the shape [${shape}] has ${count * elementBytes}`,
-    );
-  }
-  const all = data.form === "json" ? elementsOf(given, dtype).data : arrayOn(data.bytes, dtype);
   const size = countOf(dims);
   const arrayOf = (row: number): Tensor => ({ dtype, shape: dims, data: all.subarray(row * size, (row + 1) * size) });
   if (takesBytes) {
@@ -81,7 +77,7 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
       const array = arrayOf(row);
       return { ...array, toJSON: () => bytesFromArray(array) };
     };
-    return { kind: "array", cost: 0, maxLength: 2 * all.byteLength, valueAt };
+    return { bytes: 0, viewBytes: all.byteLength, checks: 0, valueAt };
   }
   const valueAt = (row: number) => {
     const { lists, faults } = listsFromArray(arrayOf(row));
@@ -89,42 +85,52 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
     if (fault !== undefined) throw unfit(`input '${field.name}', row ${row}: an element ${fault.message}`);
     return lists;
   };
-  return { kind: "list", cost: count, maxLength: NUMBER_LENGTH * count, valueAt };
+  return { bytes: all.byteLength, checks: all.length, valueAt };
 }
 
 /** Views the bytes as a typed array. Copies bytes whose address is not aligned for the dtype. */
-function arrayOn(bytes: Uint8Array, dtype: DType): TensorData {
+function arrayOn({ field, shape }: GivenTensor, bytes: Uint8Array, dtype: DType): TensorData {
   const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
-  const elementBytes = arrayTypes[dtype].BYTES_PER_ELEMENT;
+  const [count, elementBytes] = [countOf(shape), arrayTypes[dtype].BYTES_PER_ELEMENT];
+  if (bytes.length !== count * elementBytes) {
+    const expected = `${datatypeOf(field)} of the shape [${shape}] has ${count * elementBytes}`;
+    throw unfit(`input '${field.name}' has ${bytes.length} bytes, and ${expected}`);
+  }
   const { buffer, byteOffset } = bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();
-  return new Data(buffer, byteOffset, bytes.length / elementBytes);
+  return new Data(buffer, byteOffset, count);
 }
 
-/** Converts a tensor in JSON, whose data may be flat or nested lists. */
-function elementsOf({ field, shape, data }: GivenTensor, dtype: DType): Tensor {
-  const list = data.form === "json" ? data.list.flat(shape.length) : [];
-  refuseCount(field.name, list.length, shape);
-  const { array, faults } = arrayFromLists({ dtype, dims: ["elements"] }, list);
+/** Converts numbers in JSON. */
+function elementsOf(given: GivenTensor, data: readonly unknown[], dtype: DType): TensorData {
+  const { array, faults } = arrayFromLists({ dtype, dims: ["elements"] }, flat(given, data));
   const [fault] = faults;
-  if (fault !== undefined) throw unfit(`input '${field.name}', element ${fault.path[0] ?? 0}: ${fault.message}`);
-  return array;
+  if (fault !== undefined) throw unfit(`input '${given.field.name}', element ${fault.path[0] ?? 0}: ${fault.message}`);
+  return array.data;
 }
 
-function byteColumn({ field, shape, data }: GivenTensor): Column {
-  const { name, values } = field;
-  const count = countOf(shape);
-  const elementAt = data.form === "json" ? listElements(name, data.list, shape) : elementsIn(name, data, count);
+/** The elements of a tensor in JSON, whose data may be flat or nested lists. */
+function flat({ field, shape }: GivenTensor, data: readonly unknown[]): readonly unknown[] {
+  const list = data.flat(shape.length);
+  if (list.length === countOf(shape)) return list;
+  throw unfit(`input '${field.name}' has ${list.length} elements, and its shape [${shape}] has ${countOf(shape)}`);
+}
+
+function byteColumn(given: GivenTensor): Column {
+  const { name, values } = given.field;
   const { kind } = values;
-  const isBinary = kind === "file" && values.takesText !== true;
+  const { data, shape } = given;
   const fail = (row: number, message: string) => unfit(`input '${name}', row ${row}: ${message}`);
-  const checkedAt = (row: number): string | Uint8Array => {
-    const element = elementAt(row);
-    if (isBinary && typeof element === "string" && !urlPattern.test(element)) throw fail(row, FILE_FORMS);
-    if (typeof element === "string" || element instanceof Uint8Array) return element;
-    throw fail(row, "expected a string");
-  };
+  const list = data instanceof Uint8Array ? elementsIn(name, data, countOf(shape)) : flat(given, data);
+  const elements = list.map((element, row): string | Uint8Array => {
+    if (element instanceof Uint8Array) return element;
+    if (typeof element !== "string") throw fail(row, "expected a string");
+    if (kind === "file" && !values.takesText && !urlPattern.test(element)) throw fail(row, FILE_FORMS);
+    return element;
+  });
+  const sizes = kind === "json" ? elements.map((element) => sizeOfJson(Buffer.from(element))) : [];
+  const total = (amounts: readonly number[]) => amounts.reduce((sum, amount) => sum + amount, 0);
   const valueAt = (row: number) => {
-    const element = checkedAt(row);
+    const element = elements[row] ?? "";
     if (kind === "file") return urlOf(element);
     const text = typeof element === "string" ? element : utf8Of(element);
     if (text === undefined) throw fail(row, "the bytes are not UTF-8");
@@ -134,25 +140,12 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
     checkDepth(value);
     return value;
   };
-  let length = 0;
-  for (let row = 0; row < count; row++) length += checkedAt(row).length;
-  if (kind === "file") return { kind, cost: 0, maxLength: 2 * length, valueAt };
-  if (length > MAX_MESSAGE_BYTES) throw messageTooLarge();
-  if (kind === "text") return { kind: "list", cost: count, maxLength: CHARACTER_LENGTH * length, valueAt };
-  let [cost, valueBytes] = [0, 0];
-  for (let row = 0; row < count && cost <= MAX_COST; row++) {
-    const size = sizeOfJson(Buffer.from(checkedAt(row)));
-    cost += size.cost;
-    valueBytes += size.bytes;
-  }
-  return { kind: "list", cost, maxLength: 2 * length + valueBytes / HELD_PER_BYTE, valueAt };
-}
-
-/** The elements of a tensor in JSON, whose data may be flat or nested lists. */
-function listElements(name: string, list: readonly unknown[], shape: readonly number[]): (index: number) => unknown {
-  const elements = list.flat(shape.length);
-  refuseCount(name, elements.length, shape);
-  return (index) => elements[index];
+  return {
+    bytes: total(elements.map(({ length }) => length)),
+    parsedBytes: total(sizes.map(({ bytes }) => bytes)),
+    checks: kind === "file" ? 0 : kind === "text" ? elements.length : total(sizes.map(({ cost }) => cost)),
+    valueAt,
+  };
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
@@ -173,9 +166,4 @@ function utf8Of(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function refuseCount(name: string, count: number, shape: readonly number[]): void {
-  if (count === countOf(shape)) return;
-  throw unfit(`input '${name}' has ${count} elements, and its shape [${shape}] has ${countOf(shape)}`);
 }
