@@ -1,67 +1,6 @@
-/** Time limits of many predictions, which share one timer, and the request headers that set them. */
-import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
-import type { InRing } from "../src/base/collections/ring.ts";
+/** The request headers that set time limits. */
+import { describe, expect, test } from "bun:test";
 import { cancelAfterMsOf, waitMsOf } from "../src/http/request-headers.ts";
-import { Deadlines } from "../src/predictions/deadlines.ts";
-
-interface Timed extends InRing<Timed> {
-  readonly name: string;
-  readonly deadlineMs: number;
-}
-
-describe("deadlines", () => {
-  let expired: string[];
-  let deadlines: Deadlines<Timed>;
-  const timed = (name: string, inMs: number): Timed => ({
-    name,
-    deadlineMs: performance.now() + inMs,
-    ring: undefined,
-    before: undefined,
-    after: undefined,
-  });
-
-  beforeEach(() => {
-    jest.useFakeTimers();
-    expired = [];
-    deadlines = new Deadlines(({ name }) => expired.push(name));
-  });
-
-  afterEach(() => {
-    jest.useRealTimers();
-  });
-
-  test("expire in order of time, not of creation", () => {
-    for (const [name, ms] of [
-      ["b", 200],
-      ["a", 100],
-      ["c", 300],
-    ] as const)
-      deadlines.add(timed(name, ms));
-    jest.advanceTimersByTime(150);
-    expect(expired).toEqual(["a"]);
-    jest.advanceTimersByTime(1000);
-    expect(expired).toEqual(["a", "b", "c"]);
-  });
-
-  test("that are set while others expire are kept", () => {
-    deadlines = new Deadlines(({ name }) => {
-      expired.push(name);
-      if (name === "first") deadlines.add(timed("follower", 50));
-    });
-    deadlines.add(timed("first", 20));
-    deadlines.add(timed("last", 1500));
-    jest.advanceTimersByTime(100);
-    expect(expired).toEqual(["first", "follower"]);
-  });
-
-  test("can be later than the longest timer", () => {
-    deadlines.add(timed("next month", 2 ** 31 + 5000));
-    jest.advanceTimersByTime(2 ** 31);
-    expect(expired).toEqual([]);
-    jest.advanceTimersByTime(6000);
-    expect(expired).toEqual(["next month"]);
-  });
-});
 
 describe("Prefer: wait", () => {
   test.each([

@@ -112,11 +112,20 @@ describe("the time limit", () => {
     expect(await server.client.metric("sconce_batch_size_sum")).toBe(2);
   });
 
-  test("can be shorter with Cancel-After", async () => {
+  test("can be shorter with Cancel-After, and ends predictions in the order of their limits", async () => {
     await using gate = hold();
     await using server = await store.serve("lab");
-    const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "0.1" });
+    const before = gate.url("a");
+    const [longest, later] = await Promise.all(
+      ["9999999", "0.3"].map((limit) => server.client.create([{ x: 1, before }], { "Cancel-After": limit })),
+    );
+    const body = await server.client.predict([{ x: 2, before }], { "Cancel-After": "0.1" });
     expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.1 s" });
+    expect(await server.client.end(later?.prediction_id ?? "")).toMatchObject({
+      error_message: "Timed out after 0.3 s",
+    });
+    expect((await server.client.read(longest?.prediction_id ?? "")).status).not.toBe("failed");
+    gate.release("a");
   });
 
   test("cannot be longer with Cancel-After", async () => {

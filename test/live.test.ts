@@ -5,26 +5,22 @@ import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
 import type { ItemList } from "../src/pipeline/item-list.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { ItemWork } from "../src/predictions/item-work.ts";
-import { OutputMemory } from "../src/predictions/output-memory.ts";
 import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
 /** A prediction in progress, its inputs, and the records that it reported at its end. */
 function started(count = 1) {
   const ended: EndedRecord[] = [];
-  const live = livePrediction({ count, onEnd: (_, record) => ended.push(record) });
+  const live = livePrediction({ count, maxResultBytes: 20, onEnd: (_, record) => ended.push(record) });
   const inputs = new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1));
-  const memory = new OutputMemory(live, new MemoryAccount(), 20);
   const context = {
-    flow: { run() {}, notWaitedFor() {}, end: (list: ItemList) => list.end() },
-    encode: (output: unknown) => JSON.stringify(output),
-    encoded() {},
+    flow: { run() {}, end: (list: ItemList) => list.end() },
+    encoder: { encode: (output: unknown) => JSON.stringify(output) },
+    metrics: { took() {} },
     begun() {},
     expired() {},
-    faulted() {},
-    logged() {},
   };
-  const work = new ItemWork(live, inputs, context, { memory });
+  const work = new ItemWork(live, inputs, context, {});
   work.run();
   const { list } = work;
   return { live, list, ended };
@@ -93,25 +89,28 @@ test("an observer is notified of each change, and can read the outputs so far", 
 
 test("outputs that do not fit in memory end a prediction, unless no other prediction holds memory", () => {
   const memory = new MemoryAccount({ maxBytes: 1e6 });
-  const [first, second] = [livePrediction(), livePrediction()];
-  using one = new OutputMemory(first, memory, 1e6);
-  using other = new OutputMemory(second, memory, 1e6);
-  expect(one.take(200_000)).toBeUndefined();
+  const [one, other] = [livePrediction({ memory }), livePrediction({ memory })];
+  expect(one.take(200_000)).toBe(true);
   expect(memory.parts.outputs).toBe(600_000);
-  expect(other.take(17_000)).toMatchObject({ message: expect.stringContaining("--max-memory"), reason: "memory" });
-  expect(one.take(17_000)).toMatchObject({
-    message: expect.stringContaining("more than 216666 bytes"),
-    reason: "size",
-  });
+  expect(other.take(17_000)).toBe(false);
+  expect([other.failedFor, String(other.record.outcome?.members)]).toEqual([
+    "memory",
+    expect.stringContaining("--max-memory"),
+  ]);
+  expect(one.take(17_000)).toBe(false);
+  expect([one.failedFor, String(one.record.outcome?.members)]).toEqual([
+    "size",
+    expect.stringContaining("more than 216666 bytes"),
+  ]);
+  expect(memory.parts.outputs).toBe(0);
 });
 
 test("the first 4 kB of a prediction's outputs always fit", () => {
   const memory = new MemoryAccount({ maxBytes: 1e6 });
   memory.add("outputs", 2e6);
-  using outputs = new OutputMemory(livePrediction(), memory, 1e6);
-  expect(outputs.take(4000)).toBeUndefined();
-  expect(outputs.take(96)).toBeUndefined();
-  expect(outputs.take(1)).toMatchObject({ reason: "memory" });
+  const live = livePrediction({ memory });
+  expect([4000, 96, 1].map((bytes) => live.take(bytes))).toEqual([true, true, false]);
+  expect(live.failedFor).toBe("memory");
 });
 
 test("the message of a fault is shortened, however long the model's message is", () => {

@@ -3,9 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { OutputMemory } from "../src/predictions/output-memory.ts";
-import { PartLog } from "../src/predictions/part-log.ts";
-import { PartWork } from "../src/predictions/part-work.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
@@ -100,10 +97,8 @@ test("a reader that comes later gets all parts from the first on; a reader that 
 
 test("slow readers share the parts in memory, get every part even after the end, and free the memory when they leave", async () => {
   const memory = new MemoryAccount();
-  const parts = new PartLog(memory.add("outputs", 0));
-  const live = livePrediction({ parts });
-  live.begin({ failure: () => "", release: () => {} });
-  const work = new PartWork(live, new OutputMemory(live, memory, Infinity));
+  const live = livePrediction({ memory, hasParts: true });
+  const { parts, partsReceiver: receiver } = live;
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
@@ -111,13 +106,13 @@ test("slow readers share the parts in memory, get every part even after the end,
     const watched = {
       record: live.record,
       outputs: [],
-      parts: parts.hold(),
-      [Symbol.dispose]: () => parts[Symbol.dispose](),
+      parts: parts?.hold(),
+      [Symbol.dispose]: () => parts?.[Symbol.dispose](),
     };
     return stream.body(watched);
   };
   const [slow, leaving] = [read(), read()];
-  for (let i = 0; i < 20; i++) work.add(0, JSON.stringify("a".repeat(10_000)));
+  for (let i = 0; i < 20; i++) receiver?.add(0, JSON.stringify("a".repeat(10_000)));
   const bytes = 20 * 3 * 10_002;
   expect(memory.parts.outputs).toBe(bytes);
   live.finish({ status: "success", members: '"outputs":[1]' });
@@ -136,12 +131,11 @@ test("slow readers share the parts in memory, get every part even after the end,
 
 test("parts count as outputs: too many bytes of them fail the prediction", () => {
   const memory = new MemoryAccount();
-  const live = livePrediction({ parts: new PartLog(memory.add("outputs", 0)) });
-  live.begin({ failure: () => "", release: () => {} });
-  const work = new PartWork(live, new OutputMemory(live, memory, 10_000));
+  const live = livePrediction({ memory, hasParts: true, maxResultBytes: 10_000 });
+  const { partsReceiver: receiver } = live;
   for (let i = 0; i < 3; i++) {
     expect(live.isOver).toBe(false);
-    work.add(0, JSON.stringify("a".repeat(4000)));
+    receiver?.add(0, JSON.stringify("a".repeat(4000)));
   }
   expect(live.failedFor).toBe("size");
   expect(memory.parts.outputs).toBe(0);
@@ -149,19 +143,18 @@ test("parts count as outputs: too many bytes of them fail the prediction", () =>
 
 test("parts of a run that starts again are charged once", () => {
   const memory = new MemoryAccount();
-  const live = livePrediction({ parts: new PartLog(memory.add("outputs", 0)) });
-  live.begin({ failure: () => "", release: () => {} });
-  const work = new PartWork(live, new OutputMemory(live, memory, 10_000));
+  const live = livePrediction({ memory, hasParts: true, maxResultBytes: 10_000 });
+  const { partsReceiver: receiver } = live;
   const text = JSON.stringify("a".repeat(4000));
   for (let run = 0; run < 5; run++) {
-    work.add(0, text);
-    work.add(0, text);
+    receiver?.add(0, text);
+    receiver?.add(0, text);
     expect(live.isOver).toBe(false);
-    work.restart(0);
+    receiver?.restart(0);
     expect(memory.parts.outputs).toBe(0);
   }
   expect(live.parts?.next(0, () => true)).toBeUndefined();
-  for (let i = 0; i < 3; i++) work.add(0, text);
+  for (let i = 0; i < 3; i++) receiver?.add(0, text);
   expect(live.failedFor).toBe("size");
 });
 

@@ -4,12 +4,11 @@
  */
 import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { LivePrediction } from "../src/predictions/live.ts";
-import { PartLog } from "../src/predictions/part-log.ts";
 import { FollowedPrediction } from "../src/predictions/redis/followed-prediction.ts";
 import { Lease } from "../src/predictions/redis/lease.ts";
 import { Queue } from "../src/predictions/redis/queue.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { livePrediction } from "./helpers/live.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
@@ -31,15 +30,9 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     const request = { id, kind, count: 2, timeoutMs: 60_000, body: "[1,2]", isWaitedFor: false, origin };
     await queue.create({ ...request, bytes: 5 });
     await queue.claim(links.link, 1, 1);
-    const parts = new PartLog(memory.add("outputs", 0));
-    const live = new LivePrediction({
-      request: { ...request, createdAtMs: 0 },
-      bytes: 5,
-      charge: memory.add("bodies", 5),
-      deadlineMs: Number.POSITIVE_INFINITY,
-      parts,
-      onEnd: () => {},
-    });
+    const live = livePrediction({ id, count: 2, memory, hasParts: true });
+    const { parts } = live;
+    if (parts === undefined) throw new Error("no parts");
     const lease = new Lease(id, Number.POSITIVE_INFINITY);
     lease.begin(live);
     const reader = () => new FollowedPrediction(id, { queue, memory, onUnused: () => {} }).shared();

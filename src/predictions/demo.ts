@@ -7,8 +7,6 @@ import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import { runDemo } from "../pipeline/run-demo.ts";
 import { joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
-import type { OutputMemory } from "./output-memory.ts";
-import { PartWork } from "./part-work.ts";
 
 export interface DemoWorkOptions {
   readonly flow: ItemFlow;
@@ -16,21 +14,19 @@ export interface DemoWorkOptions {
   readonly onBegun: () => void;
   /** Maximum UTF-8 bytes of the logs; the rest is cut. */
   readonly maxLogBytes: number;
-  /** Counts the memory of outputs until the demo ends. */
-  readonly memory: OutputMemory;
 }
 
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
-  const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
+  const { flow, pipeline, onBegun, maxLogBytes } = options;
   let fault: ItemFault | undefined;
   const early: Text[] = [];
   live.begin({
     failure: (message) =>
       `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
     outputs: early,
-    release: () => memory[Symbol.dispose](),
+    release() {},
   });
   const log = new BoundedLog(live, maxLogBytes);
   const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
@@ -46,12 +42,9 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       early[index] = textOf(text);
       live.itemDone();
     },
-    parts: live.parts && new PartWork(live, memory),
+    parts: live.partsReceiver,
     take: (bytes) => {
-      const refusal = memory.take(bytes);
-      if (refusal === undefined) return;
-      live.end(refusal.message, refusal.reason);
-      throw new SconceError("canceled", refusal.message);
+      if (!live.take(bytes)) throw new SconceError("canceled", "the demo prediction has ended");
     },
   }).catch((error: unknown) => {
     fault = faultBehind(error);

@@ -7,34 +7,29 @@ import { type ItemFault, itemFault, summaryOf } from "../pipeline/item-fault.ts"
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import { ItemList, type ItemListOptions, type OutputReceiver } from "../pipeline/item-list.ts";
 import type { PartsReceiver } from "../pipeline/item-pipeline.ts";
-import { type Encoded, listForm, type TextForm } from "../pipeline/output-encoder.ts";
+import { listForm, type OutputEncoder, type TextForm } from "../pipeline/output-encoder.ts";
 import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
-import type { OutputMemory } from "./output-memory.ts";
-import { PartWork } from "./part-work.ts";
+import type { PredictionMetrics } from "./metrics.ts";
 
 /** Maximum characters of an error message: `first` for the first 100 failed inputs of a prediction, else `later`. */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** Functions that all predictions share, because closures for each prediction would cost time and memory. */
+/** What all predictions of a build share. Closures for each prediction would cost time and memory. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "end">;
-  /** Converts an output to JSON text. @throws SconceError `output_invalid` */
-  encode(output: unknown, form: TextForm): Encoded;
-  encoded(ms: number): void;
+  /** Converts outputs to JSON text. */
+  readonly encoder: Pick<OutputEncoder, "encode">;
+  readonly metrics: Pick<PredictionMetrics, "took">;
   begun(live: LivePrediction): void;
   expired(live: LivePrediction): void;
   /**
    * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
    */
-  faulted(live: LivePrediction, index: number, error: SconceError): void;
+  readonly onFault?: ((where: string, error: SconceError, about: LivePrediction) => void) | undefined;
   /** Called when a hook of the model writes a log line. */
-  logged(live: LivePrediction, index: number, text: string): void;
-}
-
-export interface ItemWorkOptions extends ItemListOptions {
-  readonly memory: OutputMemory;
+  readonly onLog?: ((where: string, text: string, about: LivePrediction) => void) | undefined;
 }
 
 export class ItemWork implements OutputReceiver, Work {
@@ -43,7 +38,6 @@ export class ItemWork implements OutputReceiver, Work {
   readonly parts: PartsReceiver | undefined;
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
-  readonly #memory: OutputMemory;
   /** Outputs by index of the input. Failed and unfinished inputs leave holes. */
   #outputs: Text[] = [];
   #faults: ItemFault[] = [];
@@ -51,14 +45,13 @@ export class ItemWork implements OutputReceiver, Work {
   #reason: FailureReason | undefined;
   #hasHiddenFault = false;
 
-  constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemWorkOptions) {
+  constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemListOptions) {
     this.list = new ItemList(inputs, this, options);
     const { byteFields } = live.origin ?? {};
     this.textForm = byteFields === undefined ? listForm : { byteFields };
     this.#live = live;
     this.#context = context;
-    this.#memory = options.memory;
-    this.parts = live.parts && new PartWork(live, options.memory);
+    this.parts = live.partsReceiver;
   }
 
   run(): void {
@@ -81,14 +74,10 @@ export class ItemWork implements OutputReceiver, Work {
 
   succeeded(index: number, output: unknown): void {
     const beganMs = performance.now();
-    const text = textOf(this.#context.encode(output, this.textForm));
-    this.#context.encoded(performance.now() - beganMs);
+    const text = textOf(this.#context.encoder.encode(output, this.textForm));
+    this.#context.metrics.took("encode", performance.now() - beganMs);
     this.#live.span?.took("encode", beganMs, index);
-    const refusal = this.#memory.take(byteLengthOf(text));
-    if (refusal !== undefined) {
-      this.#live.end(refusal.message, refusal.reason);
-      return;
-    }
+    if (!this.#live.take(byteLengthOf(text))) return;
     this.#outputs[index] = text;
     this.#live.itemsSucceeded += 1;
     this.#itemDone();
@@ -103,13 +92,13 @@ export class ItemWork implements OutputReceiver, Work {
     // Clients do not see the text of an error in the model's code, so the log must have one such error.
     const isHidden = error.clientMessage !== error.message;
     if (this.#faults.length === 1 || (isHidden && !this.#hasHiddenFault))
-      this.#context.faulted(this.#live, index, error);
+      this.#context.onFault?.(this.#placeOf(index), error, this.#live);
     this.#hasHiddenFault ||= isHidden;
     this.#itemDone();
   }
 
   log(index: number, text: string): void {
-    this.#context.logged(this.#live, index, text);
+    this.#context.onLog?.(this.#placeOf(index), text, this.#live);
   }
 
   get outputs(): readonly (Text | undefined)[] {
@@ -130,8 +119,11 @@ export class ItemWork implements OutputReceiver, Work {
   release(): void {
     this.#outputs = [];
     this.#faults = [];
-    this.#memory[Symbol.dispose]();
     this.#context.flow.end(this.list);
+  }
+
+  #placeOf(index: number): string {
+    return `prediction ${this.#live.id}, input ${index}`;
   }
 
   #itemDone(): void {

@@ -4,21 +4,17 @@ import { OpenMap } from "../base/collections/open-map.ts";
 import { codedError, SconceError } from "../base/errors.ts";
 import { reasonOf } from "../base/failure-reason.ts";
 import { hashOf } from "../base/id-hash.ts";
-import { isLogged } from "../base/log.ts";
-import { until } from "../base/until.ts";
 import type { Sender } from "../pipeline/client.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
-import { Deadlines } from "./deadlines.ts";
 import { type DemoWorkOptions, workOnDemo } from "./demo.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction, type UnfinishedCount } from "./live.ts";
 import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
-import { OutputMemory } from "./output-memory.ts";
 import { PartLog } from "./part-log.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import { type Origin, type PredictionRequest, storedBody } from "./request.ts";
@@ -58,8 +54,6 @@ export interface LivePredictionsOptions {
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
   /** Called when a hook of the model writes a log line. */
   readonly onLog?: (where: string, text: string, about: Logged) => void;
-  /** Called at the start and at the end of a prediction if the log level is `trace`. */
-  readonly onTrace?: (line: string, about: Logged) => void;
   readonly tracing?: Spans | undefined;
   /** Called when a prediction has ended. */
   readonly onEnd?: () => void;
@@ -77,12 +71,21 @@ export interface Beginning {
   readonly sender?: Sender | undefined;
 }
 
+/** Above this number, ids of unread outcomes are not kept: evidently clients do not read outcomes. */
+const MAX_UNREAD = 10_000;
+
 export class LivePredictions {
   readonly admission: Admission;
-  readonly unread = new UnreadOutcomes();
+  /**
+   * Ids of ended, stored predictions without a webhook whose outcome no client has read. A stopping server waits until
+   * clients have read them.
+   */
+  readonly unread = new OpenMap<string, true>(hashOf);
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
-  readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
+  /** One timer for the time limits of all predictions, set for the earliest. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timerAtMs = Infinity;
   /** How the current build runs inputs. */
   #itemWork: ItemWorkContext | undefined;
   #build: RunningBuild;
@@ -112,12 +115,12 @@ export class LivePredictions {
     const { metrics, onFault, onLog } = this.#options;
     return {
       flow,
-      encode: (output, form) => pipeline.encoder.encode(output, form),
-      encoded: (ms) => metrics.took("encode", ms),
+      encoder: pipeline.encoder,
+      metrics,
+      onFault,
+      onLog,
       begun: (live) => this.#hasBegun(live),
       expired: (live) => this.#expire(live),
-      logged: (live, index, text) => onLog?.(`prediction ${live.id}, input ${index}`, text, live),
-      faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
     };
   }
 
@@ -129,8 +132,9 @@ export class LivePredictions {
 
   /** Age in milliseconds of the oldest prediction with inputs that are in no batch yet; 0 if there is none. */
   get oldestWaitMs(): number {
-    for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
-    return 0;
+    let oldestMs = performance.now();
+    for (const live of this.#live) if (live.isWaiting) oldestMs = Math.min(oldestMs, live.createdAtMs);
+    return performance.now() - oldestMs;
   }
 
   get size(): number {
@@ -148,7 +152,7 @@ export class LivePredictions {
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
     const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
     const { mustFail = false, sender } = beginning;
-    const { memory } = this.#options;
+    const { memory, limits } = this.#options;
     const { flow, pipeline } = build.parts;
     const context = build === this.#build ? this.#itemWork : this.#workOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
@@ -161,6 +165,8 @@ export class LivePredictions {
       charge,
       deadlineMs,
       parts: pipeline.hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
+      memory,
+      maxResultBytes: limits.maxResultBytes,
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.deadlineMs !== undefined;
@@ -177,19 +183,12 @@ export class LivePredictions {
     });
     live.key?.begun();
     this.#live.set(live.id, live);
-    this.#deadlines.add(live);
+    if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
     if (mustFail) return live;
     if (live.kind === "demo") {
       this.#runDemo(live, inputs, { flow, pipeline });
     } else {
-      const memory = this.#memoryOf(live);
-      new ItemWork(live, inputs, context, {
-        deadlineMs,
-        memory,
-        sender,
-        predictionId: live.id,
-        span: live.span,
-      }).run();
+      new ItemWork(live, inputs, context, { deadlineMs, sender, predictionId: live.id, span: live.span }).run();
     }
     return live;
   }
@@ -249,17 +248,11 @@ export class LivePredictions {
     return [...this.#live].filter(({ isStored }) => isStored).map(({ id }) => id);
   }
 
-  #memoryOf(live: LivePrediction): OutputMemory {
-    const { memory, limits } = this.#options;
-    return new OutputMemory(live, memory, limits.maxResultBytes);
-  }
-
   #runDemo(live: LivePrediction, inputs: InputList, run: Pick<DemoWorkOptions, "flow" | "pipeline">): void {
     const { limits, onFault } = this.#options;
     const { maxLogBytes } = limits;
     const onBegun = () => this.#hasBegun(live);
-    const memory = this.#memoryOf(live);
-    workOnDemo(live, inputs, { ...run, onBegun, maxLogBytes, memory }).catch((error: unknown) => {
+    workOnDemo(live, inputs, { ...run, onBegun, maxLogBytes }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
       onFault?.(`demo prediction ${live.id}`, coded, live);
@@ -272,6 +265,26 @@ export class LivePredictions {
     if (live.isStored && !this.#isAbandoned) this.#options.store.begun(live.id);
   }
 
+  #setTimer(atMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timerAtMs = atMs;
+    // setTimeout() accepts at most 2^31 - 1 ms, so a later time limit takes several timers.
+    this.#timer = setTimeout(() => this.#checkTime(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
+    this.#timer.unref();
+  }
+
+  /** Most predictions end in time, so a check for each timer costs less than a reset of the timer for each prediction. */
+  #checkTime(): void {
+    this.#timerAtMs = Infinity;
+    const nowMs = performance.now();
+    let soonestMs = Infinity;
+    for (const live of [...this.#live]) {
+      if (live.deadlineMs <= nowMs) this.#expire(live);
+      else soonestMs = Math.min(soonestMs, live.deadlineMs);
+    }
+    if (soonestMs < this.#timerAtMs) this.#setTimer(soonestMs);
+  }
+
   #expire(live: LivePrediction): void {
     const error = new SconceError("timed_out", `Timed out after ${Math.round(live.timeoutMs / 10) / 100} s`);
     this.#options.onFault?.(`${nounOf(live.kind)} ${live.id}`, error, live);
@@ -279,15 +292,13 @@ export class LivePredictions {
   }
 
   #ended(live: LivePrediction, record: EndedRecord): void {
-    const { metrics, store, webhooks, onTrace, onEnd } = this.#options;
-    if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
+    const { metrics, store, webhooks, onEnd } = this.#options;
     live.span?.ended(live.failedFor);
     this.#live.delete(live.id);
     onEnd?.();
     live.build?.ended();
     if (this.#live.size === 0) this.#lastEndMs = performance.now();
-    if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
-    this.#deadlines.delete(live);
+    if (live.isStored && live.webhook === undefined && this.unread.size < MAX_UNREAD) this.unread.set(live.id, true);
     this.admission.ended(live.count, live.bytes);
     live.key?.ended();
     // Withdrawn: the client got an error instead of the prediction, or another process runs it.
@@ -307,29 +318,4 @@ export class LivePredictions {
 
 export function nounOf(kind: Kind): string {
   return kind === "demo" ? "demo prediction" : "prediction";
-}
-
-/** Above this number, the ids of unread outcomes are forgotten: evidently clients do not read outcomes. */
-const MAX_UNREAD = 10_000;
-
-/**
- * Ids of ended, stored predictions without a webhook whose outcome no client has read. A stopping server waits until
- * clients have read them.
- */
-class UnreadOutcomes {
-  #ids = new OpenMap<string, true>(hashOf);
-
-  ended(id: string): void {
-    if (this.#ids.size === MAX_UNREAD) this.#ids = new OpenMap(hashOf);
-    this.#ids.set(id, true);
-  }
-
-  read(id: string): void {
-    this.#ids.delete(id);
-  }
-
-  /** Resolves when clients have read all outcomes, or after about `maxMs` milliseconds. */
-  all(maxMs: number): Promise<void> {
-    return until(() => this.#ids.size === 0, maxMs);
-  }
 }

@@ -1,9 +1,10 @@
 /** A prediction that this process runs, from its acceptance to its end. */
-import type { InRing } from "../base/collections/ring.ts";
 import type { FailureReason } from "../base/labels.ts";
+import type { PartsReceiver } from "../pipeline/item-pipeline.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
+import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { PredictionSpan } from "../pipeline/spans.ts";
-import type { Text } from "./large-text.ts";
+import { byteLengthOf, type Text, textOf } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
 import type { PartLog } from "./part-log.ts";
@@ -25,8 +26,14 @@ export interface LiveOptions {
   readonly deadlineMs: number;
   /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
   readonly parts?: PartLog | undefined;
+  readonly memory: MemoryAccount;
+  /** Maximum bytes of all outputs. */
+  readonly maxResultBytes: number;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
+
+/** Bytes of outputs that are accepted even when memory is full, so that accepted predictions can end. */
+const ALWAYS_BYTES = 4096;
 
 /** Counts the unfinished predictions of an API key. */
 export interface UnfinishedCount {
@@ -40,11 +47,11 @@ export interface Work {
   failure(errorMessage: string): Text;
   /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** Removes waiting inputs from the queue, and frees all memory except the outcome. */
+  /** Removes waiting inputs from the queue, and frees their memory and that of the outputs. */
   release(): void;
 }
 
-export class LivePrediction extends Observed implements InRing<LivePrediction> {
+export class LivePrediction extends Observed {
   readonly record: Readonly<MutableRecord>;
   /** The build that counts the prediction until it ends. */
   readonly build: RunningBuild | undefined;
@@ -73,15 +80,17 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   itemsFailed: Map<FailureReason, number> | undefined;
   failedFor: FailureReason | undefined;
   items: { readonly unsent: number; readonly heldBytes: number } | undefined;
-  ring: InRing<LivePrediction>["ring"] = undefined;
-  before: LivePrediction | undefined = undefined;
-  after: LivePrediction | undefined = undefined;
   readonly #record: MutableRecord;
+  readonly #memory: MemoryAccount;
+  readonly #maxResultBytes: number;
+  /** Bytes of the outputs so far. */
+  #outputBytes = 0;
+  #outputCharge: Charge | undefined;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
   #abort: AbortController | undefined;
 
-  constructor({ request, build, bytes, charge, deadlineMs, parts, onEnd }: LiveOptions) {
+  constructor({ request, build, bytes, charge, deadlineMs, parts, memory, maxResultBytes, onEnd }: LiveOptions) {
     super();
     this.#record = pendingRecord(request);
     this.record = this.#record;
@@ -94,6 +103,8 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.charge = charge;
     this.parts = parts;
     this.deadlineMs = deadlineMs;
+    this.#memory = memory;
+    this.#maxResultBytes = maxResultBytes;
     this.#onEnd = onEnd;
   }
 
@@ -157,9 +168,55 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Tells watchers that the model has yielded a piece of an output. */
-  partAdded(): void {
-    if (!this.isOver) this.changed();
+  /**
+   * Counts an output, or a piece of an output that the model yields early. Ends the prediction if it exceeds the limit
+   * of one prediction or --max-memory.
+   * @param own charge of the pieces; by default the bytes are charged until the prediction ends
+   * @returns whether the prediction takes the output
+   */
+  take(bytes: number, own?: Charge): boolean {
+    const memory = this.#memory;
+    const { maxOutputBytes } = memory;
+    const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
+    // Counts garbage: the output is JSON text now, and the model's output object is no longer used.
+    memory.dropped(bytes);
+    if (this.isOver) return false;
+    this.#outputBytes += bytes;
+    if (this.#outputBytes > maxBytes) {
+      const is = this.count === 1 ? "The output has" : "The outputs have";
+      const fix = this.count === 1 ? "" : "; send fewer inputs in one request";
+      const limit = maxBytes < maxOutputBytes ? "the limit of one prediction" : "--max-memory";
+      this.end(`${is} more than ${Math.floor(maxBytes)} bytes (${limit})${fix}`, "size");
+      return false;
+    }
+    this.#outputCharge ??= memory.add("outputs", 0);
+    const held = HELD_PER_OUTPUT_BYTE * bytes;
+    const isSmall = this.#outputBytes <= ALWAYS_BYTES;
+    if (!isSmall && !memory.hasRoom("outputs", held) && !memory.hasRoom("outputs", held, this.#heldBytes)) {
+      this.end("The server's memory is taken by other requests (--max-memory); try again later", "memory");
+      return false;
+    }
+    (own ?? this.#outputCharge).grow(held);
+    return true;
+  }
+
+  /** Receives the pieces of outputs that the model yields early; undefined for a model that yields none. */
+  get partsReceiver(): PartsReceiver | undefined {
+    const { parts } = this;
+    return (
+      parts && {
+        add: (index, encoded) => {
+          const text = textOf(encoded);
+          if (!this.take(byteLengthOf(text), parts.charge)) return;
+          parts.add(index, text);
+          this.changed();
+        },
+        // Clients drop the parts of an input that runs again when a part has sequence number 0 again.
+        restart: (index) => {
+          this.#outputBytes -= parts.restart(index);
+        },
+      }
+    );
   }
 
   log(text: string): void {
@@ -185,12 +242,19 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.#work?.release();
     this.#work = undefined;
     this.charge[Symbol.dispose]();
+    this.#outputCharge?.[Symbol.dispose]();
     this.parts?.[Symbol.dispose]();
     this.#abort?.abort();
     if (hasEnded(record)) this.#onEnd?.(this, record);
     this.#onEnd = undefined;
     this.callWaiters();
     this.changed();
+  }
+
+  /** Bytes that this prediction holds. If they are all that is held, `hasRoom` finds room for any output. */
+  get #heldBytes(): number {
+    const outputs = (this.#outputCharge?.bytes ?? 0) + (this.parts?.charge.bytes ?? 0);
+    return outputs + this.charge.bytes + (this.items?.heldBytes ?? 0);
   }
 
   /** Outputs so far, as JSON by index of the input; empty after the end. */

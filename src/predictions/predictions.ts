@@ -1,12 +1,12 @@
 /** Creates, reads, cancels and watches predictions. Runs those that this process has accepted or claimed. Independent of HTTP. */
 import { messageOf, SconceError } from "../base/errors.ts";
-import { isLogged, log } from "../base/log.ts";
+import { log } from "../base/log.ts";
 import type { DecodedBody } from "../pipeline/inputs/body.ts";
 import { checkWait } from "./admission.ts";
 import { Claims, type ClaimsOptions } from "./claims.ts";
 import { newId } from "./ids.ts";
 import type { LivePrediction } from "./live.ts";
-import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
+import { LivePredictions, type LivePredictionsOptions } from "./live-predictions.ts";
 import { Creations } from "./once.ts";
 import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { AskedPrediction, Client, NewPrediction } from "./request.ts";
@@ -98,7 +98,7 @@ export class Predictions {
     const { once, kind, waitMs, client } = request;
     if (once !== undefined) {
       const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request, once.id));
-      if (hasEnded(record)) this.live.unread.read(once.id);
+      if (hasEnded(record)) this.live.unread.delete(once.id);
       return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
     }
     if (this.#shared !== undefined) return this.#shared.create(request);
@@ -123,7 +123,7 @@ export class Predictions {
   async get(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const record = await this.#read(id);
     if (record?.kind !== kind) return undefined;
-    if (hasEnded(record)) this.live.unread.read(id);
+    if (hasEnded(record)) this.live.unread.delete(id);
     return record;
   }
 
@@ -137,7 +137,7 @@ export class Predictions {
     if (shared !== undefined) return shared.cancel(kind, id);
     const live = this.#liveOf(kind, id);
     live?.end(CANCELED, "canceled");
-    this.live.unread.read(id);
+    this.live.unread.delete(id);
     if (live !== undefined) await this.#written(live);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined || hasEnded(record)) return record;
@@ -156,7 +156,7 @@ export class Predictions {
     const live = this.#liveOf(kind, id);
     if (live === undefined) return this.get(kind, id);
     await this.#waits.until(live, client, waitMs);
-    if (live.isOver) this.live.unread.read(id);
+    if (live.isOver) this.live.unread.delete(id);
     await this.#written(live);
     return live.record;
   }
@@ -188,7 +188,7 @@ export class Predictions {
       [Symbol.dispose]: () => {
         stop();
         parts?.[Symbol.dispose]();
-        if (live.isOver) this.live.unread.read(live.id);
+        if (live.isOver) this.live.unread.delete(live.id);
       },
     };
   }
@@ -296,7 +296,7 @@ export class Predictions {
     { inputs, body, build, beganMs }: DecodedBody & { readonly build: RunningBuild; readonly beganMs: number },
   ): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, client, origin, once, webhook, watcher } = request;
-    const { limits, metrics, owner, onTrace } = this.#options;
+    const { limits, metrics, owner } = this.#options;
     const { flow, version } = build.parts;
     metrics.took("decode", performance.now() - beganMs);
     const count = inputs.length;
@@ -327,7 +327,6 @@ export class Predictions {
     client.release();
     live.span?.took("decode", beganMs);
     if (watcher !== undefined) watcher.begun(this.#watched(live, watcher.changed));
-    if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
     return live;
   }
 

@@ -4,6 +4,7 @@
  */
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { until } from "../base/until.ts";
 import { familyOf, recordJson } from "../http/record-json.ts";
 import { frontOf, ownerOf } from "../predictions/ids.ts";
 import { openStore } from "../predictions/open-store.ts";
@@ -131,7 +132,7 @@ export class FrontModel implements AsyncDisposable {
     const lingerMs = store.shared === undefined ? 1000 * linger : 0;
     await predictions.drain(1000 * (drainTimeout ?? Infinity));
     const lingersUntilMs = performance.now() + lingerMs;
-    await Promise.all([predictions.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
+    await Promise.all([until(() => predictions.live.unread.size === 0, lingerMs), webhooks?.settled(lingerMs)]);
     await webhooks?.release();
     return lingersUntilMs;
   }

@@ -11,7 +11,7 @@ import { Predictions, type PredictionsOptions } from "../predictions/predictions
 import type { ServeConfig } from "./config.ts";
 import { MAX_QUEUED_VALUE_BYTES } from "./serve-limits.ts";
 
-export interface FrontPredictionsOptions extends Omit<PredictionsOptions, "limits" | "onFault" | "onLog" | "onTrace"> {
+export interface FrontPredictionsOptions extends Omit<PredictionsOptions, "limits" | "onFault" | "onLog"> {
   readonly config: ServeConfig;
 }
 
@@ -23,7 +23,6 @@ export function openPredictions({ config, ...options }: FrontPredictionsOptions)
     ...options,
     onFault: logFault,
     onLog: (where, text, about) => log.info(`${where}: ${text}`, fieldsAbout(about)),
-    onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
     limits: {
       maxQueuedItems: config.maxQueuedItems,
       maxQueuedBytes: config.maxQueuedBytes,

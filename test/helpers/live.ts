@@ -1,7 +1,7 @@
 /** Makes predictions in progress without an engine: their items never run. */
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
-import type { PartLog } from "../../src/predictions/part-log.ts";
+import { PartLog } from "../../src/predictions/part-log.ts";
 import type { Kind } from "../../src/predictions/record.ts";
 
 let next = 0;
@@ -10,13 +10,17 @@ export function livePrediction({
   id = `0id-${next++}`,
   kind = "prediction",
   count = 1,
-  parts,
+  memory = new MemoryAccount(),
+  maxResultBytes = Infinity,
+  hasParts = false,
   onEnd = () => {},
 }: {
   id?: string;
   kind?: Kind;
   count?: number;
-  parts?: PartLog;
+  memory?: MemoryAccount;
+  maxResultBytes?: number;
+  hasParts?: boolean;
   onEnd?: LiveOptions["onEnd"];
 } = {}) {
   const request = {
@@ -30,9 +34,11 @@ export function livePrediction({
   return new LivePrediction({
     request,
     bytes: 3,
-    charge: new MemoryAccount().add("bodies", 9),
+    charge: memory.add("bodies", 9),
     deadlineMs: Infinity,
-    parts,
+    parts: hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
+    memory,
+    maxResultBytes,
     onEnd,
   });
 }
