@@ -1,19 +1,32 @@
 // Runs AOTInductor packages (.pt2): models that PyTorch compiled to machine code.
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 
 #include "error.h"
-#include "filled_batch.h"
 #include "tensor.h"
 #include "weights.h"
 
 namespace sconce {
 namespace {
+
+/**
+ * Repeats the last row of each tensor until there are `wanted` rows. Each given tensor has `rows` rows, at least one.
+ */
+std::vector<at::Tensor> filled_batch(const std::vector<at::Tensor>& given, int64_t rows, int64_t wanted) {
+  if (rows >= wanted) return given;
+  std::vector<at::Tensor> tensors;
+  for (const auto& tensor : given) {
+    auto sizes = tensor.sizes().vec();
+    sizes[0] = wanted - rows;
+    tensors.push_back(at::cat({tensor, tensor.narrow(0, rows - 1, 1).expand(sizes)}));
+  }
+  return tensors;
+}
 
 class AotInductor final : public Weights {
  public:
@@ -66,7 +79,10 @@ class AotInductor final : public Weights {
     try {
       if (rows <= 0) return loader_.boxed_run(std::move(slots));
       auto outputs = loader_.boxed_run(filled_batch(slots, rows, min_rows_));
-      cut_batch(outputs, min_rows_, rows);
+      for (auto& output : outputs) {
+        const bool is_filled = rows < min_rows_ && output.defined() && output.dim() > 0 && output.size(0) == min_rows_;
+        if (is_filled) output = output.narrow(0, 0, rows);
+      }
       return outputs;
     } catch (const std::exception& error) {
       throw explained(error.what());
@@ -104,14 +120,7 @@ class AotInductor final : public Weights {
     const std::string name = slot < slots_.size() ? "\"" + inputs_[slots_[slot]] + "\"" : std::to_string(slot);
     const auto begin = at + static_cast<size_t>(length);
     const std::string what = message.substr(begin, message.find('\n', begin) - begin);
-    char end[6];
-    long long dim = 0, bound = 0, size = 0;
-    if (std::sscanf(what.c_str(), "dim value is too %5s at %lld, expected it to be %*2s %lld, but got: %lld", end, &dim, &bound, &size) == 4) {
-      const char* limit = std::strcmp(end, "small") == 0 ? "at least " : "at most ";
-      return CodedError("run_failed", "input " + name + ": size " + std::to_string(dim) + " must be " + limit + std::to_string(bound) +
-                                          " and is " + std::to_string(size) + ", with the batch first: the package was compiled for that range");
-    }
-    return CodedError("weights_invalid", "input " + name + " is not what the package was compiled for: " + what);
+    return CodedError("run_failed", "input " + name + " is not what the package was compiled for: " + what);
   }
 
   torch::inductor::AOTIModelPackageLoader loader_;

@@ -1,5 +1,6 @@
 #include "batch.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -9,7 +10,6 @@
 #include <iterator>
 
 #include "error.h"
-#include "pinned.h"
 
 namespace sconce {
 namespace {
@@ -85,7 +85,10 @@ at::Tensor HostTensor::tensor() const {
 
 c10::DataPtr BufferPool::pageable_memory(size_t bytes) { return c10::GetCPUAllocator()->allocate(bytes); }
 
-void BufferPool::use_pinned_memory() { allocate_ = pinned_memory; }
+void BufferPool::use_pinned_memory() {
+  // The allocator reuses freed memory only after pending copies have finished.
+  allocate_ = [](size_t bytes) { return at::globalContext().getPinnedMemoryAllocator(c10::DeviceType::CUDA)->allocate(bytes); };
+}
 
 c10::Storage BufferPool::take(size_t bytes) {
   {

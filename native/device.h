@@ -13,10 +13,7 @@ namespace sconce {
 /** Number of usable CUDA devices; 0 if libtorch is a CPU build or the machine has no driver. Loads libtorch_cuda. */
 int cuda_device_count();
 
-/**
- * The device with the name `cpu`, `cuda` or `cuda:N`. Throws `device_unavailable` for other names and for missing
- * devices.
- */
+/** The device with the name `cpu` or `cuda:N`. Throws `device_unavailable` for other names and for missing devices. */
 c10::Device find_device(const std::string& name);
 
 /**

@@ -37,10 +37,10 @@ c10::IValue as_constant(const c10::IValue& value) {
 
 class Freezer {
  public:
-  explicit Freezer(const torch::jit::Module& module)
-      : module_(module), graph_(module.get_method("forward").graph()->copy()), frozen_("Frozen") {}
+  Freezer(const torch::jit::Module& module, const std::string& method)
+      : module_(module), graph_(module.get_method(method).graph()->copy()), frozen_("Frozen") {}
 
-  std::optional<torch::jit::Module> run() {
+  std::optional<Frozen> run() {
     torch::jit::Inline(*graph_);
     if (!find_modules()) return std::nullopt;
     torch::jit::Autocast(graph_);
@@ -51,7 +51,7 @@ class Freezer {
     self->setType(frozen_.type());
     const c10::QualifiedName name(*frozen_.type()->name(), "forward");
     frozen_.type()->addMethod(frozen_._ivalue()->compilation_unit()->create_function(name, graph_));
-    return frozen_;
+    return Frozen{frozen_, changes_attributes()};
   }
 
  private:
@@ -144,11 +144,20 @@ class Freezer {
       auto& name = kept_[place];
       if (name.empty()) {
         name = "kept_" + std::to_string(kept_.size());
+        if (is_written(place, value) || (has_writes_ && value.isObject())) changing_.insert(name);
         frozen_.register_attribute(name, owner->type()->getAttribute(place.second), value);
       }
       node->s_(c10::attr::name, name);
       node->replaceInput(0, self);
     }
+  }
+
+  /** Whether the simplified graph still uses an attribute that it may change. */
+  bool changes_attributes() {
+    return any_node(graph_->block(), [this](Node* node) {
+      if (node->kind() == c10::prim::SetAttr) return true;
+      return node->kind() == c10::prim::GetAttr && changing_.count(node->s(c10::attr::name)) != 0;
+    });
   }
 
   /** Inserts a constant. Null for a value that cannot be constant, such as an object. */
@@ -197,6 +206,8 @@ class Freezer {
   std::set<const c10::StorageImpl*> written_memory_;
   std::map<Place, torch::jit::Value*> constants_;
   std::map<Place, std::string> kept_;
+  /** Names of the kept attributes that a run may change. */
+  std::set<std::string> changing_;
 };
 
 /**
@@ -213,10 +224,10 @@ void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block
 
 }  // namespace
 
-std::optional<torch::jit::Module> freeze_weights(const torch::jit::Module& module) {
-  auto frozen = Freezer(module).run();
+std::optional<Frozen> freeze_method(const torch::jit::Module& module, const std::string& method) {
+  auto frozen = Freezer(module, method).run();
   if (frozen) {
-    const auto forward = frozen->get_method("forward");
+    const auto forward = frozen->module.get_method("forward");
     forget_inlined_methods(forward, forward.graph()->block());
   }
   return frozen;

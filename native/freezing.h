@@ -4,14 +4,22 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <optional>
+#include <string>
 
 namespace sconce {
 
+struct Frozen {
+  /** A module with only `forward`. */
+  torch::jit::Module module;
+  /** Whether a run may change attributes that the next run reads. True in doubt. */
+  bool changes_attributes;
+};
+
 /**
- * Returns a module with only `forward`. Its calls are inlined, and weights that it never changes are constants.
+ * Makes a module of one method, as `forward`. Its calls are inlined, and weights that it never changes are constants.
  * `torch::jit::freeze` is not used, because it changes values: for example, it merges -0.0 and 0.0.
  * @returns nothing for a graph that chooses a module at run time, or that forks
  */
-std::optional<torch::jit::Module> freeze_weights(const torch::jit::Module& module);
+std::optional<Frozen> freeze_method(const torch::jit::Module& module, const std::string& method = "forward");
 
 }  // namespace sconce

@@ -22,14 +22,6 @@ void use_threads(int threads) {
   at::set_num_threads(threads);
 }
 
-/** Host memory of a job in bytes, at least 1. Arguments and results of method calls are not counted. */
-size_t bytes_of(const Job& job) {
-  size_t bytes = 1;
-  for (const auto& input : job.batch.inputs) bytes += input.storage.nbytes();
-  for (const auto& output : job.outputs) bytes += output.nbytes();
-  return bytes;
-}
-
 [[noreturn]] void refuse_closed() { throw CodedError("session_closed", "the session was used after dispose()"); }
 
 }  // namespace
@@ -37,9 +29,7 @@ size_t bytes_of(const Job& job) {
 Session::Session(SessionOptions options, Done done)
     : options_(std::move(options)),
       done_(std::move(done)),
-      stacker_(options_.inputs),
-      transport_(direct_transport(pool_, done_)),
-      need_(options_.keep) {
+      stacker_(options_.inputs) {
   number_symbols(options_.outputs);
 }
 
@@ -96,8 +86,7 @@ std::shared_ptr<Weights> Session::weights() const {
 void Session::work() {
   while (auto job = next()) {
     perform(*job);
-    need_.ran(bytes_of(*job));
-    transport_->deliver(std::move(job));
+    deliver(std::move(job));
   }
   transport_.reset();  // waits for batches on the device
   std::shared_ptr<Weights> weights;
@@ -115,18 +104,12 @@ void Session::work() {
 std::unique_ptr<Job> Session::next() {
   const auto is_awaited = [this] { return closing_ || !queue_.empty(); };
   std::unique_lock lock(mutex_);
-  do {
-    if (need_.fell(BatchNeed::Clock::now())) {
-      lock.unlock();
-      let_go_of_memory();
-      lock.lock();
-    }
-    if (need_.may_fall()) {
-      wake_.wait_until(lock, need_.ends(), is_awaited);
-    } else {
-      wake_.wait(lock, is_awaited);
-    }
-  } while (!is_awaited());
+  if (!wake_.wait_for(lock, options_.keep, is_awaited)) {
+    lock.unlock();
+    let_go_of_memory();
+    lock.lock();
+    wake_.wait(lock, is_awaited);
+  }
   if (queue_.empty()) return nullptr;  // `close` has taken the queue
   auto job = std::move(queue_.front());
   queue_.pop_front();
@@ -153,6 +136,20 @@ void Session::perform(Job& job) {
     job.error = current_error(fallback);
     drop_tensors(job);
   }
+}
+
+std::vector<at::Tensor> Session::inputs_of(Job& job) {
+  if (transport_) return transport_->send(job);
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(job.batch.inputs.size());
+  for (const auto& input : job.batch.inputs) inputs.push_back(input.tensor());
+  return inputs;
+}
+
+void Session::deliver(std::unique_ptr<Job> job) {
+  if (transport_) return transport_->deliver(std::move(job));
+  for (auto& input : job->batch.inputs) pool_.give(std::move(input.storage));
+  done_(std::move(job));
 }
 
 /** Frees the tensors of a failed job now, because the next job may need their memory. */
@@ -188,7 +185,7 @@ void Session::load() {
     wanted.inputs = names_of(options_.inputs);
     wanted.outputs = names_of(options_.outputs);
     wanted.callable = options_.callable;
-    wanted.instances = options_.instances * transport_->depth();
+    wanted.instances = options_.instances * (transport_ ? transport_->depth() : 1);
     wanted.compiled = std::move(options_.compiled);
     wanted.pack = options_.pack;
     const DeviceScope scope(stream_);
@@ -205,7 +202,7 @@ void Session::run(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
   // No lock: only this thread writes weights_.
-  auto outputs = weights_->run(transport_->send(job));
+  auto outputs = weights_->run(inputs_of(job));
   if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
   job.outputs.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "batch.h"
-#include "batch_need.h"
 #include "job.h"
 #include "tensor.h"
 #include "transport.h"
@@ -42,7 +41,7 @@ struct SessionOptions {
   std::optional<CompiledCall> compiled;
   /** Open session that shares its weights; `path` is then not read. */
   std::shared_ptr<Session> share;
-  /** Milliseconds for which unused memory of batches is kept. */
+  /** Milliseconds without a job after which unused memory is freed. */
   std::chrono::milliseconds keep{0};
   /** Whether layers may rearrange their weights for the processor. */
   bool pack = true;
@@ -76,13 +75,12 @@ class Session {
 
  private:
   void work();
-  /**
-   * Waits for the next job, and meanwhile frees batch memory that is no longer needed. Returns null once the session is
-   * closing.
-   */
+  /** Waits for the next job. Frees the memory of batches if none comes for a time. Returns null once the session is closing. */
   std::unique_ptr<Job> next();
   void let_go_of_memory();
   void perform(Job& job);
+  void deliver(std::unique_ptr<Job> job);
+  std::vector<at::Tensor> inputs_of(Job& job);
   void drop_tensors(Job& job) noexcept;
   void load();
   void run(Job& job);
@@ -98,8 +96,7 @@ class Session {
    * batches overlap.
    */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
-  std::unique_ptr<Transport> transport_;  // null once the thread has ended
-  BatchNeed need_;                        // used on the session's thread only
+  std::unique_ptr<Transport> transport_;  // null on the CPU, and once the thread has ended
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

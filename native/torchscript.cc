@@ -2,9 +2,6 @@
 // name or order.
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/ir/alias_analysis.h>
-#include <torch/csrc/jit/passes/constant_propagation.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/import.h>
 
@@ -61,62 +58,24 @@ std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const s
   return arguments;
 }
 
-bool is_no_scalar(const c10::TypePtr& type) {
-  return !type->isSubtypeOf(*c10::NumberType::get()) && !type->isSubtypeOf(*c10::StringType::get()) &&
-         !type->isSubtypeOf(*c10::BoolType::get());
-}
-
-/**
- * Removes work that only training needs, such as counting the batches of a batch norm. All modules are in eval mode.
- */
-void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
-  const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
-  auto* const no = graph->insertConstant(false);
-  for (auto* node : nodes_of(graph->block())) {
-    if (node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == "training") node->output()->replaceAllUsesWith(no);
-  }
-  torch::jit::ConstantPropagation(graph);
-}
-
 /** Whether a method may change attributes of the module. True in doubt, which only costs memory. */
-bool writes_attributes(const torch::jit::Method& method) {
-  const auto graph = method.graph()->copy();
-  torch::jit::Inline(*graph);
-  forget_training(graph);
-  const torch::jit::AliasDb aliases(graph, /*isFrozen=*/true);
-  const bool has_writes = any_node(graph->block(), writes);
-  return any_node(graph->block(), [&](torch::jit::Node* node) {
-    switch (node->kind()) {
-      case c10::prim::SetAttr:
-      // The code behind a call or fork is not read, so it counts as a change.
-      case c10::prim::CallMethod:
-      case c10::prim::fork: return true;
-      case c10::prim::GetAttr: {
-        auto type = node->output()->type();
-        // An optional tensor, such as a bias, is treated like a tensor.
-        if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
-        if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
-        const auto inner = type->containedTypes();
-        const bool has_tensors = std::any_of(inner.begin(), inner.end(), is_no_scalar);
-        return aliases.hasOutputWriters(node) || (has_writes && has_tensors);
-      }
-      default: return false;
-    }
-  });
+bool changes_attributes(const torch::jit::Module& module, const std::string& method) {
+  const auto frozen = freeze_method(module, method);
+  return !frozen || frozen->changes_attributes;
 }
 
-bool writes_attributes(const torch::jit::Module& module, bool callable) {
+bool changes_attributes(const torch::jit::Module& module, bool callable) {
   // A method keeps the weights alive, so no method may outlive this function.
   const auto methods = module.get_methods();
   return std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
-    return (callable || method.name() == "forward") && writes_attributes(method);
+    return (callable || method.name() == "forward") && changes_attributes(module, method.name());
   });
 }
 
 /** Whether `forward` is the only method, and does not modify attributes. */
 bool is_all_constant(const torch::jit::Module& module) {
   const auto methods = module.get_methods();
-  return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
+  return methods.size() == 1 && methods.front().name() == "forward" && !changes_attributes(module, "forward");
 }
 
 struct Loaded {
@@ -131,9 +90,9 @@ struct Loaded {
  */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options) {
   if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0};
-  auto frozen = freeze_weights(module);
+  auto frozen = freeze_method(module);
   if (!frozen) return Loaded{std::move(module), false, 0};
-  Loaded loaded{std::move(*frozen), true, 0};
+  Loaded loaded{std::move(frozen->module), true, 0};
   module = torch::jit::Module();
   fold_batch_norms(loaded.module.get_method("forward").graph());
   if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
@@ -309,8 +268,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
                                               : torch::jit::load(options.path, options.device);
   module.eval();
   check_arguments(module);
-  // Checked before freezing, which makes lists of tensors constants even if `forward` writes to them.
-  const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
+  const bool keeps_state = options.instances > 1 && changes_attributes(module, options.callable);
   // Checked before freezing, which may drop default values of arguments and has less clear errors.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");

@@ -1,4 +1,4 @@
-// Copies inputs of batches to a session's device, and outputs back.
+// Copies inputs of batches to a GPU, and outputs back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,9 +12,8 @@
 namespace sconce {
 
 /**
- * Moves tensors of batches to the device and back. On the CPU nothing is copied. On a GPU the next batch may start
- * before the outputs of the last are in host memory. Only for the session's thread. The destructor waits for all
- * pending jobs.
+ * Moves tensors of batches to a GPU and back. The next batch may start before the outputs of the last are in host
+ * memory. Only for the session's thread. The destructor waits for all pending jobs.
  */
 class Transport {
  public:
@@ -29,9 +28,6 @@ class Transport {
   /** Finishes jobs in order: calls `done` once the outputs are in host memory, or with an error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
-
-/** Creates the transport of a session on the CPU. */
-std::unique_ptr<Transport> direct_transport(BufferPool& pool, Done done);
 
 /** Creates the transport of a session on a GPU. Forward passes run on the stream `compute`; batches must be in pinned memory. */
 std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done);

@@ -232,12 +232,12 @@ describe("weights that cannot be opened", () => {
     const one = made.get("aotinductor float32 one tuple");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
     expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toContain(
-      'weights_invalid: input "x" is not what the package was compiled for: unmatched dim value at 2',
+      'run_failed: input "x" is not what the package was compiled for: unmatched dim value at 2',
     );
     const bytes = await session("", { ...one, inputs: { x: { dtype: "uint8", dims: [3, 4] } } });
     const item: Tensor[] = [{ dtype: "uint8", shape: [3, 4], data: new Uint8Array(12) }];
     expect(await failure(bytes.run([item, item]))).toContain(
-      'weights_invalid: input "x" is not what the package was compiled for: unmatched dtype',
+      'run_failed: input "x" is not what the package was compiled for: unmatched dtype',
     );
   });
 });
@@ -303,13 +303,8 @@ describe("the forward pass", () => {
   });
 });
 
-test("a missing device is refused", async () => {
-  expect(await failure(session("identity.pt", { device: "tpu" }))).toBe(
-    'device_unavailable: device "tpu": expected cpu, cuda or cuda:N',
-  );
-  expect(await failure(session("identity.pt", { device: "cuda:99" }))).toStartWith(
-    'device_unavailable: device "cuda:99": ',
-  );
+test.each(["tpu", "cuda", "cuda:99"])("a missing device is refused: %s", async (device) => {
+  expect(await failure(session("identity.pt", { device }))).toBe(`device_unavailable: there is no device ${device}`);
 });
 
 test("importing the binding loads no addon, and a missing addon is reported with a fix", async () => {

@@ -34,6 +34,9 @@ TORCH_API void overrideCanFuseOnGPU(bool value);
 /** The most copies and operators that were done at the same time since this was asked last. */
 extern "C" int fake_cuda_most_at_work() { return fake::most_at_work.exchange(0); }
 
+/** The number of tensors that have memory of a device. */
+extern "C" int fake_cuda_blocks() { return static_cast<int>(fake::device_memory().count()); }
+
 namespace {
 
 constexpr c10::DeviceIndex kDevices = 2;

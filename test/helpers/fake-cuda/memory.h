@@ -5,6 +5,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <list>
 #include <mutex>
@@ -57,6 +58,11 @@ class Arena {
   void use(Block* block, Queue& queue) {
     const std::lock_guard lock(mutex_);
     block->users.insert(&queue);
+  }
+
+  size_t count() {
+    const std::lock_guard lock(mutex_);
+    return std::count_if(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.taken; });
   }
 
   /** The block around an address, if there is one. */
