@@ -91,7 +91,7 @@ test("a size that the compiled code does not support is refused by the input's n
   const path = join(folder, "sum-compiled.pt2");
   const session = await open({ path, ...specs });
   expect(await failure(session.run([[{ dtype: "float32", shape: [1], data: Float32Array.of(3) }]]))).toBe(
-    "run_failed: input \"x\" is not what the package was compiled for: dim value is too small at 1, expected it to be >= 2, but got: 1",
+    'run_failed: input "x" is not what the package was compiled for: dim value is too small at 1, expected it to be >= 2, but got: 1',
   );
 }, 60_000);
 
