@@ -37,7 +37,7 @@ describe("the trial of a batch", () => {
         }),
     });
     const item = [number(0), number(3)];
-    const trial = { tensors: { inputs, outputs, parts: outputs }, maxBatchSize: 3, isOnCpu: true };
+    const trial = { tensors: { inputs, outputs, parts: outputs }, maxBatchSize: 3, isOnCpu: true, isFree: true };
     const [tried] = await tryOutputs(runner, { ...trial, items: [item, item] });
     expect(tried).toMatchObject({ again: 0, together: 0, fault: undefined });
     expect(new Set(given)).toEqual(new Set([3]));

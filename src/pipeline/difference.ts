@@ -1,4 +1,4 @@
-/** Compares outputs of the same inputs, and decides whether rounding explains a difference. */
+/** Compares outputs of the same inputs, and counts the elements whose difference exceeds rounding. */
 import { elements } from "../author/elements.ts";
 import type { DType, Tensor } from "../author/tensor.ts";
 
@@ -21,47 +21,48 @@ export const tolerances: Readonly<Record<DType, number>> = {
 /** Absolute differences up to this value always count as rounding. */
 const LEAST_DIFFERENCE = 1e-6;
 
-/**
- * Largest absolute difference between elements of `expected` and of each tensor in `rows`. Infinity for different
- * shapes, or if only one of two elements is finite. Undefined tensors are skipped.
- */
-export function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
-  let difference = 0;
+export interface Difference {
+  /** Number of elements that differ by more than rounding. */
+  readonly count: number;
+  readonly total: number;
+  /** Largest absolute difference. Infinity for different shapes, or if only one of two elements is finite. */
+  readonly largest: number;
+}
+
+/** The difference between `expected` and the tensor in `rows` that differs most. Undefined tensors are skipped. */
+export function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): Difference {
+  const total = expected?.data.length ?? 0;
+  let most: Difference = { count: 0, total, largest: 0 };
+  if (expected === undefined) return most;
+  const { write } = elements[expected.dtype];
+  const limit = roundingOf(expected);
   for (const given of rows) {
-    if (expected === undefined || given === undefined) continue;
-    if (expected.shape.join() !== given.shape.join()) return Infinity;
-    const { write } = elements[expected.dtype];
-    for (let i = 0; i < expected.data.length; i++) {
+    if (given === undefined) continue;
+    if (expected.shape.join() !== given.shape.join()) return { count: Math.max(1, total), total, largest: Infinity };
+    let [count, largest] = [0, 0];
+    for (let i = 0; i < total; i++) {
       const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
       if (one === another) continue;
-      if (one === undefined || another === undefined) return Infinity;
-      difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
+      const isBoth = one !== undefined && another !== undefined;
+      const difference = isBoth ? Math.abs(Number(one) - Number(another)) : Infinity;
+      largest = Math.max(largest, difference);
+      if (difference > limit) count += 1;
     }
+    if (count > most.count || largest > most.largest)
+      most = { count: Math.max(count, most.count), total, largest: Math.max(largest, most.largest) };
   }
-  return difference;
+  return most;
 }
 
-/** Returns a function that tells whether a difference from `expected` is too large for rounding. */
-export function beyondRounding(expected: Tensor | undefined): (difference: number) => boolean {
-  return beyond(expected, tolerances);
-}
-
-/**
- * Like `beyondRounding`, but with a limit of 1e-4 of the largest number for float32 and float64: both outputs come from
- * the same operators on the same processor.
- */
-export function beyondReference(expected: Tensor | undefined): (difference: number) => boolean {
-  return beyond(expected, { ...tolerances, float32: 1e-4, float64: 1e-4 });
-}
-
-function beyond(expected: Tensor | undefined, shares: typeof tolerances): (difference: number) => boolean {
-  if (expected === undefined) return () => false;
-  const { write } = elements[expected.dtype];
+/** Largest difference from `expected` that counts as rounding. */
+function roundingOf({ dtype, data }: Tensor): number {
+  const { write } = elements[dtype];
   let largest = 0;
-  for (const each of expected.data) largest = Math.max(largest, Math.abs(Number(write(each) ?? 0)));
-  return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
+  for (const each of data) largest = Math.max(largest, Math.abs(Number(write(each) ?? 0)));
+  return Math.max(LEAST_DIFFERENCE, tolerances[dtype] * largest);
 }
 
-export function text(difference: number): string {
-  return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
+export function text({ count, total, largest }: Difference): string {
+  const size = largest === Infinity ? "more than a number can say" : String(Number(largest.toPrecision(2)));
+  return `by up to ${size} in ${count} of ${total} elements`;
 }

@@ -20,6 +20,9 @@ export const uncheckedModules = () => exported("unchecked");
 /** Networks whose layers are packed. */
 export const sameBits = () => exported("same-bits", "same_bits");
 
+/** Networks with argmax and topk, with near ties in their examples. */
+export const tiedNetworks = () => exported("ties");
+
 /** Programs that were exported with example inputs of few rows. */
 export const fewRows = () => exported("few-rows", "few_rows");
 

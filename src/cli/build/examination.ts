@@ -3,6 +3,7 @@
  */
 import { availableParallelism } from "node:os";
 import type { Tensor } from "../../author/tensor.ts";
+import { wireSchema } from "../../author/wire-schema.ts";
 import { codedError, hasCode, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { slowStep } from "../../base/slow-step.ts";
@@ -16,19 +17,22 @@ import type { Runner } from "../../engine/runner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { Fetcher } from "../../pipeline/fetcher.ts";
+import type { Golden } from "../../pipeline/golden.ts";
 import { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../pipeline/set-up.ts";
 import { batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
-import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
+import { ComparedReference, compareWithReference, type NamedCall } from "./compared-reference.ts";
 import type { Examination } from "./examination-report.ts";
 import { Findings, findingOf } from "./finding.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { exportedProgram } from "./plain/exported-program.ts";
 import { statedInputs } from "./plain/plain-model.ts";
+import { recording } from "./recorded-calls.ts";
 import { shortestMs } from "./shortest-time.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { StatedRows } from "./stated-rows.ts";
 import { type Trial, type TriedOutput, tryOutputs, tryParts, tryPostprocess } from "./trial.ts";
+import { allowsAnyNumber } from "./trial-items.ts";
 import { leastRows, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 /** A batch that would take longer than these milliseconds is not run. */
@@ -48,16 +52,18 @@ export interface ExamineOptions {
   readonly program?: string | undefined;
 }
 
+export type ExampleRun = Pick<Golden, "inputs" | "outputs">;
+
 /**
  * Runs the stages until one fails. The failure becomes the last finding.
  * @param report gets results as stages finish
- * @returns the tensors of the example, if it passed every stage
+ * @returns the tensors of the example and its outputs, if it passed every stage
  */
 export async function examine(
   source: SourceModel,
   report: Examination,
   options: ExamineOptions,
-): Promise<readonly Tensor[] | undefined> {
+): Promise<ExampleRun | undefined> {
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   try {
     return await new Stages(source, report, options).run(fetcher);
@@ -75,26 +81,31 @@ class Stages {
   readonly #rows: StatedRows;
   /** The batch sizes that ran, from the smallest. */
   readonly #works: number[] = [];
+  /** Calls of the model's own code, by weights. */
+  readonly #calls = new Map<string, NamedCall[]>();
+  readonly #isFree: boolean;
   #itemMs = 0;
 
   constructor(source: SourceModel, report: Examination, options: ExamineOptions) {
     this.#source = source;
     this.#report = report;
     this.#options = options;
+    this.#isFree = allowsAnyNumber(wireSchema(source.model.input, "input"));
     this.#findings = new Findings(report.findings, Object.keys(source.model.tensors.inputs));
     this.#rows = new StatedRows(source, this.#findings, options.fixedRows);
   }
 
-  async run(fetcher: Fetcher): Promise<readonly Tensor[] | undefined> {
+  async run(fetcher: Fetcher): Promise<ExampleRun | undefined> {
     const { model, pathOf, example } = this.#source;
     this.#report.guards.push(...this.#rows.warn());
+    const predict = this.#options.isCompared && model.predict ? recording(model.predict, this.#calls) : model.predict;
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
     // The later search for the fastest number of threads starts with one. Without the search, all cores are used.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
-      this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
+      this.#timed("load weights", () => openWeights({ ...model, predict }, { pathOf, devices, threads, instances: 1 })),
     );
     this.#report.weightsBytes = peakBytes;
     try {
@@ -125,7 +136,7 @@ class Stages {
       const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
       const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
       await this.#shortest("encode", async () => pipeline.encoder.encode(output));
-      return item;
+      return { inputs: item, outputs: results };
     } finally {
       await Promise.all(runners.map((each) => each.dispose()));
     }
@@ -214,33 +225,45 @@ class Stages {
   /** Compares the outputs of the weights with those of their exported program in PyTorch. */
   async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model } = this.#source;
-    const [path] = this.#programs();
-    if (path === undefined || Object.keys(model.weights).length > 1 || model.predict !== undefined) return;
+    if (model.predict !== undefined) return this.#withCalls();
+    const path = this.#programOf(Object.values(model.weights)[0] ?? "");
+    if (path === undefined) return;
     const inputs = statedInputs(path) ?? [];
     const sizes = trialSizes(model.tensors.inputs, item, inputs);
-    const comparing = { path, tensors: model.tensors, item, sizes, maxBatchSize: this.#works.at(-1) ?? 1 };
-    const isRandom = this.#findings.has([exportMistakes.random]);
-    const compared: ComparedReference = isRandom
-      ? { compared: 0, refused: 0, missing: "the outputs change from run to run", differences: [] }
-      : await slowStep(
-          "Comparing with PyTorch",
-          compareWithReference(runner, { ...comparing, leastRows: leastRows(inputs) }),
-        );
+    if (this.#findings.has([exportMistakes.random]))
+      return this.#settle(new ComparedReference("the outputs change from run to run"));
+    const batches = { maxBatchSize: this.#works.at(-1) ?? 1, leastRows: leastRows(inputs), isFree: this.#isFree };
+    const running = compareWithReference(runner, { path, tensors: model.tensors, item, sizes, ...batches });
+    this.#settle(await slowStep("Comparing with PyTorch", running));
+  }
+
+  /** Compares the calls of `predict`, or of `begin` and `step`, with PyTorch: for each weights file the first calls. */
+  async #withCalls(): Promise<void> {
+    const compared = new ComparedReference();
+    for (const [name, file] of Object.entries(this.#source.model.weights)) {
+      const [path, calls] = [this.#programOf(file), this.#calls.get(name)];
+      if (path === undefined || calls === undefined)
+        compared.missing ??= `the example calls no forward of ${file} as an exported program`;
+      else await slowStep("Comparing with PyTorch", compared.add(path, calls));
+    }
+    this.#settle(compared);
+  }
+
+  #settle(compared: ComparedReference): void {
     this.#report.reference = compared;
     if (compared.missing !== undefined && !this.#options.isMeasured)
       log.info(`The outputs are not compared with PyTorch: ${compared.missing}`);
     const [first, ...others] = compared.differences;
     if (first === undefined) return;
     const more = others.length === 0 ? "" : `; ${others.length} other batches differ, too`;
-    this.#findings.add(undefined, `${first}${more}`, "refused");
+    const fix =
+      "export the network again from the same weights; if PyTorch itself gives these outputs on another machine, report the program, or package it with --no-compare";
+    this.#findings.add(undefined, `${first}${more}: ${fix}`, "refused");
   }
 
-  /** Paths of the exported programs of the weights. */
-  #programs(): readonly string[] {
-    const { model, programOf } = this.#source;
-    return Object.values(model.weights).flatMap(
-      (file) => programOf(file) ?? exportedProgram(this.#options.program) ?? [],
-    );
+  /** Path of the exported program of a weights file; undefined for other files. */
+  #programOf(file: string): string | undefined {
+    return this.#source.programOf(file) ?? exportedProgram(this.#options.program);
   }
 
   /**
@@ -269,7 +292,7 @@ class Stages {
     const { tensors, settings } = this.#source.model;
     const maxBatchSize = settings.batchSize === undefined ? undefined : (this.#works.at(-1) ?? 1);
     const isOnCpu = this.#report.device === "cpu";
-    return { tensors, items, maxBatchSize, isOnCpu };
+    return { tensors, items, maxBatchSize, isOnCpu, isFree: this.#isFree };
   }
 
   async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {

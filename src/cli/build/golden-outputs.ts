@@ -1,19 +1,24 @@
 /** Golden outputs: the outputs of the example, which the package stores so that a server can compare its own. */
 
-import type { Tensor } from "../../author/tensor.ts";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { resolveDevices } from "../../engine/device.ts";
-import { encodeGolden, MAX_GOLDEN_BYTES } from "../../pipeline/golden.ts";
+import { differenceOf, text } from "../../pipeline/difference.ts";
+import { encodeGolden, type Golden, MAX_GOLDEN_BYTES } from "../../pipeline/golden.ts";
 import { openWeights } from "../../pipeline/set-up.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
+import { nearTies } from "./trial.ts";
 
 /**
  * Runs the example and encodes its outputs. With one thread and without packed layers, every build on a machine gives
- * equal bytes.
+ * equal bytes. Counts the elements that differ from the trial, which ran with packed layers, as a server does, and from
+ * runs with nearly equal inputs.
  * @returns undefined if the encoded outputs are too large to store
  */
-export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
+export async function goldenOf(
+  source: SourceModel,
+  { inputs, outputs: tried }: Pick<Golden, "inputs" | "outputs">,
+): Promise<Uint8Array | undefined> {
   const { model, pathOf } = source;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
@@ -21,7 +26,14 @@ export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Pr
   try {
     const [runner] = runners;
     if (runner === undefined) return undefined;
-    const golden = encodeGolden({ inputs: item, outputs: await runner.run([item]) });
+    const outputs = await runner.run([inputs]);
+    const ties = await nearTies(runner, inputs, outputs);
+    const differing = Object.keys(model.tensors.outputs).map((name, i) => {
+      const difference = differenceOf(outputs[i], [tried[i]]);
+      if (difference.count > 0) log.info(`Two runs of the example differ: output "${name}" ${text(difference)}`);
+      return Math.max(difference.count, ties[i] ?? 0);
+    });
+    const golden = encodeGolden({ inputs, outputs, differing });
     if (golden.length <= MAX_GOLDEN_BYTES) return golden;
     log.info(`The package keeps no outputs of the example: they have ${formatBytes(golden.length)}`);
     return undefined;

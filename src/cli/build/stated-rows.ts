@@ -21,12 +21,13 @@ export class StatedRows {
 
   /**
    * Warns about weights with a fixed batch size, or with a smallest batch size above 2. Reads the files, without a run.
+   * The model's own `predict` or `begin` chooses the batches of its calls, so it gets no warning.
    * @returns the guards of the weights
    */
   warn(): readonly string[] {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
-    for (const { file, inputs, isCompiled } of facts) {
+    for (const { file, inputs, isCompiled } of model.predict === undefined ? facts : []) {
       const rows = inputs[0]?.sizes[0];
       if (typeof rows === "number") this.#warnOfFixed({ file, rows, isGiven: false });
       else if (isCompiled && rows !== undefined && rows.min > FREE_LEAST) {
@@ -35,7 +36,7 @@ export class StatedRows {
       }
     }
     const rows = this.#givenRows;
-    if (facts.length === 0 && rows !== undefined)
+    if (facts.length === 0 && rows !== undefined && model.predict === undefined)
       this.#warnOfFixed({ file: Object.values(model.weights)[0] ?? "", rows, isGiven: true });
     return facts.flatMap(({ guards }) => guards);
   }

@@ -2,6 +2,8 @@
 import { elements } from "../../author/elements.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { setAt } from "../../author/tensor-memory.ts";
+import { isObject } from "../../base/json.ts";
+import { FILE_KEYWORD, type JsonSchema } from "../../base/schemas/json-schema.ts";
 
 type Item = readonly Tensor[];
 
@@ -35,29 +37,68 @@ export interface ItemOfValues {
 }
 
 const SCALE = 10;
-const SEED = 48271;
+/** Relative change of a number in a nearly equal item. */
+const NUDGE = 1e-5;
 
 /**
  * Variants of the item: its numbers negated, scaled, and replaced at random. Integers stay, because they may be ids.
  * Masks stay: float tensors of only 0 and 1, in items with other inputs.
+ * @param isFree whether the input may give any number. Otherwise all numbers stay between the least and the largest of
+ * the example, because other numbers may be impossible, as beyond the pixels of a picture
  */
-export function otherValues(item: Item): readonly ItemOfValues[] {
-  const isVaried = item.map((tensor) => isFloat(tensor) && !(item.length > 1 && isMask(tensor)));
-  if (!isVaried.includes(true)) return [];
-  const changed = (change: string, make: (value: number, largest: number) => number): ItemOfValues => ({
-    change,
-    item: item.map((tensor, i) => (isVaried[i] && isFloat(tensor) ? mapped(tensor, make) : tensor)),
+export function otherValues(item: Item, isFree: boolean): readonly ItemOfValues[] {
+  const random = randomFrom(1);
+  const changes: readonly (readonly [string, Change])[] = isFree
+    ? [
+        ["negated", (value) => -value],
+        [`times ${SCALE}`, (value) => SCALE * value],
+        ["at random", (_, least, most) => (2 * random() - 1) * (Math.max(-least, most) || 1)],
+      ]
+    : [
+        ["mirrored", (value, least, most) => least + most - value],
+        ["at random", (_, least, most) => least + random() * (most - least)],
+      ];
+  return changes.flatMap(([change, make]) => {
+    const other = varied(item, make);
+    return other === undefined ? [] : [{ change, item: other }];
   });
-  let state = 1;
-  const random = () => {
-    state = (state * SEED) % 0x7fffffff;
-    return (2 * state) / 0x7fffffff - 1;
+}
+
+/** The item with nearly equal floats, other ones for each seed. Undefined for an item without floats. */
+export function nudged(item: Item, seed: number): Item | undefined {
+  const random = randomFrom(seed);
+  return varied(item, (value) => value * (1 + (2 * random() - 1) * NUDGE));
+}
+
+/** Pseudo-random numbers from 0 to 1: a Lehmer generator with the factor of "minimal standard" (Park and Miller). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 48271) % 0x7fffffff;
+    return state / 0x7fffffff;
   };
-  return [
-    changed("negated", (value) => -value),
-    changed(`times ${SCALE}`, (value) => SCALE * value),
-    changed("at random", (_, largest) => random() * (largest || 1)),
-  ];
+}
+
+/**
+ * Whether the JSON Schema of an input allows unlimited numbers. A schema with a file allows none: the tensors come from
+ * the file, whose pixels or samples have limits.
+ */
+export function allowsAnyNumber(schema: JsonSchema): boolean {
+  let isUnlimited = false;
+  const text = JSON.stringify(schema, (_, node: unknown) => {
+    if (isObject(node) && node.type === "number") isUnlimited ||= !("minimum" in node && "maximum" in node);
+    return node;
+  });
+  return isUnlimited && !text.includes(`"${FILE_KEYWORD}":`);
+}
+
+/** Makes a number from a number of a tensor, and from the least and the largest number of this tensor. */
+type Change = (value: number, least: number, most: number) => number;
+
+function varied(item: Item, make: Change): Item | undefined {
+  const isVaried = (tensor: Tensor) => isFloat(tensor) && !(item.length > 1 && isMask(tensor));
+  if (!item.some(isVaried)) return undefined;
+  return item.map((tensor) => (isVaried(tensor) && isFloat(tensor) ? mapped(tensor, make) : tensor));
 }
 
 const floats = ["float32", "float64", "float16", "bfloat16"] as const satisfies readonly DType[];
@@ -72,12 +113,13 @@ function isMask({ dtype, data }: Tensor): boolean {
   return true;
 }
 
-function mapped(tensor: Tensor<(typeof floats)[number]>, make: (value: number, largest: number) => number): Tensor {
+function mapped(tensor: Tensor<(typeof floats)[number]>, make: Change): Tensor {
   const { read, write } = elements[tensor.dtype];
   const values = Array.from(tensor.data, (each) => Number(write(each) ?? 0));
-  const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const least = values.reduce((one, other) => Math.min(one, other), Infinity);
+  const most = values.reduce((one, other) => Math.max(one, other), -Infinity);
   const data = new arrayTypes[tensor.dtype](values.length);
   // `read` refuses a changed number that the dtype cannot hold. The original number then stays.
-  for (const [i, value] of values.entries()) data[i] = Number(read(make(value, largest)) ?? tensor.data[i]);
+  for (const [i, value] of values.entries()) data[i] = Number(read(make(value, least, most)) ?? tensor.data[i]);
   return { ...tensor, data };
 }

@@ -9,11 +9,11 @@ import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
-import { beyondRounding, differenceOf, text, tolerances } from "../../pipeline/difference.ts";
+import { type Difference, differenceOf, text } from "../../pipeline/difference.ts";
 import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../pipeline/output-encoder.ts";
 import type { PreparedExample } from "../../pipeline/set-up.ts";
-import { lengthened, otherValues, zeroed } from "./trial-items.ts";
+import { lengthened, nudged, otherValues, zeroed } from "./trial-items.ts";
 
 /** How far a value may be from 1 and still count as 1, for softmax outputs. */
 const ONE_DIFFERENCE = 0.01;
@@ -26,6 +26,8 @@ export interface Trial {
   readonly maxBatchSize: number | undefined;
   /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
   readonly isOnCpu: boolean;
+  /** Whether values beyond those of the example are possible. */
+  readonly isFree: boolean;
 }
 
 export interface TriedOutput {
@@ -49,10 +51,8 @@ export interface TriedOutput {
 }
 
 /** Runs the trials, and compares each output with that of the same item alone. @throws SconceError if a run fails */
-export async function tryOutputs(
-  runner: Runner,
-  { tensors, items, maxBatchSize, isOnCpu }: Trial,
-): Promise<TriedOutput[]> {
+export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOutput[]> {
+  const { tensors, items, maxBatchSize, isOnCpu } = trial;
   const { inputs, outputs } = tensors;
   const [item, again] = items;
   const alone = await runner.run([item]);
@@ -69,44 +69,68 @@ export async function tryOutputs(
       : undefined);
   // Items of a model with `step` are not padded.
   const isPadded = maxBatchSize !== 1 && isOnCpu && runner.stepper === undefined;
-  const lengths = isPadded ? await besideLonger(runner, { inputs, item, alone }) : [];
+  const lengths = isPadded ? await besideLonger(runner, trial, alone) : [];
   const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
   const part = rowParting(cutToOwn(outputs));
   const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
-  const own = ({ change, ...runs }: BesideLonger) => ({
+  const own = ({ change, item: each, ...runs }: BesideLonger) => ({
     change,
+    item: each,
+    runs,
     alone: part(structuredClone(runs.alone), 0, sizes),
     beside: part(structuredClone(runs.beside), 0, sizes),
   });
   const rowsOfLengths = lengths.map(own);
-  return Object.keys(outputs).map((name, i): TriedOutput => {
+  /** Whether more elements differ than near ties of the item explain. The measurement runs only if some differ. */
+  const isOff = async ({ count }: Difference, i: number, each = item, ownAlone = alone) =>
+    count > 0 && count > 2 * ((await nearTies(runner, each, ownAlone))[i] ?? 0);
+  const trying = Object.keys(outputs).map(async (name, i): Promise<TriedOutput> => {
     const expected = alone[i];
     const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
     const random = differenceOf(expected, [rowOf(second[i], 0)]);
     const mixed = differenceOf(expected, rows);
-    const filled = rowsOfLengths.flatMap(({ change, ...runs }) => {
-      const difference = differenceOf(runs.alone[name], [runs.beside[name]]);
-      return change !== "" && !isComparable(runs.alone[name])
-        ? []
-        : [{ change, difference, isOff: beyondRounding(runs.alone[name])(difference) }];
+    const filled = rowsOfLengths.flatMap(({ change, item: each, runs, ...cut }) => {
+      const difference = differenceOf(cut.alone[name], [cut.beside[name]]);
+      return [{ change, difference, each, alone: runs.alone }];
     });
-    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference));
-    const tried = { name, again: random, together: together && mixed, padded };
-    const isOff = beyondRounding(expected);
-    if (isOff(random)) {
-      const message = `output "${name}" differs by up to ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+    const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference.largest));
+    const tried = { name, again: random.largest, together: together && mixed.largest, padded };
+    if (random.count > 0) {
+      const message = `output "${name}" differs ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
       return { ...tried, fault: { kind: "random", message } };
     }
-    if (!isOff(mixed)) {
-      const worst = filled.find((each) => each.isOff);
-      if (worst === undefined) return { ...tried, fault: undefined };
-      const values = worst.change === "" ? "" : ` with its values ${worst.change}`;
-      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the padding of the shorter item changes its output (a mean or maximum over a padded dimension, or attention without a mask?)${fix}`;
-      return { ...tried, fault: { kind: "padding", message } };
+    if (!(await isOff(mixed, i))) {
+      for (const { change, difference, each, alone: ownAlone } of filled) {
+        if (!(await isOff(difference, i, each, ownAlone))) continue;
+        const values = change === "" ? "" : ` with its values ${change}`;
+        const message = `output "${name}" differs ${text(difference)} when the example${values} runs beside a longer item: the padding of the shorter item changes its output (a mean or maximum over a padded dimension, or attention without a mask?)${fix}`;
+        return { ...tried, fault: { kind: "padding", message } };
+      }
+      return { ...tried, fault: undefined };
     }
-    const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
+    const message = `output "${name}" differs ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
     return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
+  return Promise.all(trying);
+}
+
+/** Runs with nearly equal inputs that show near ties. */
+const TIE_RUNS = 4;
+
+/**
+ * The elements of each output that rounding decides, as `argmax` and `topk` do between nearly equal values: the most that
+ * differ from `alone` if the item's floats change by a hundred-thousandth. None for an item of integers.
+ */
+export async function nearTies(runner: Runner, item: readonly Tensor[], alone: readonly Tensor[]): Promise<number[]> {
+  const counts = alone.map(() => 0);
+  for (let seed = 1; seed <= TIE_RUNS; seed++) {
+    const other = nudged(item, seed);
+    const given = other && (await runner.run([other]).catch(() => undefined));
+    if (given === undefined) break;
+    for (const [i, expected] of alone.entries())
+      counts[i] = Math.max(counts[i] ?? 0, differenceOf(expected, [given[i]]).count);
+  }
+  return counts;
 }
 
 export interface PostprocessTrial {
@@ -195,6 +219,7 @@ const growths: readonly ((size: number) => number)[] = [
 interface BesideLonger {
   /** How the values differ from the values of the example; empty for the example. */
   readonly change: string;
+  readonly item: readonly Tensor[];
   readonly alone: readonly Tensor[];
   readonly beside: readonly Tensor[];
 }
@@ -202,18 +227,19 @@ interface BesideLonger {
 /** Runs the example, and variants with other values, beside a longer item. */
 async function besideLonger(
   runner: Runner,
-  { inputs, item, alone }: { readonly inputs: TensorSpecs; readonly item: readonly Tensor[]; alone: readonly Tensor[] },
+  { tensors: { inputs }, items: [item], isFree }: Trial,
+  alone: readonly Tensor[],
 ): Promise<BesideLonger[]> {
   if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return [];
   for (const grow of growths) {
     const run = (each: readonly Tensor[]) => runner.run([each, lengthened(inputs, each, grow)]).catch(() => undefined);
     const beside = await run(item);
     if (beside === undefined) continue;
-    const found: BesideLonger[] = [{ change: "", alone, beside }];
-    for (const { change, item: other } of otherValues(item)) {
+    const found: BesideLonger[] = [{ change: "", item, alone, beside }];
+    for (const { change, item: other } of otherValues(item, isFree)) {
       const ownAlone = await runner.run([other]).catch(() => undefined);
       const ownBeside = ownAlone && (await run(other));
-      if (ownAlone && ownBeside) found.push({ change, alone: ownAlone, beside: ownBeside });
+      if (ownAlone && ownBeside) found.push({ change, item: other, alone: ownAlone, beside: ownBeside });
     }
     return found;
   }
@@ -237,15 +263,4 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
     all(alone, (value) => Math.abs(value - 1) < ONE_DIFFERENCE) &&
     all(together, (value) => value >= 0 && value < 1 + ONE_DIFFERENCE)
   );
-}
-
-/**
- * Whether outputs for other values can be compared: finite numbers of a dtype with a tolerance. An int64, for example,
- * may be the index of a maximum, which rounding changes.
- */
-function isComparable(output: Tensor | undefined): boolean {
-  if (output === undefined || tolerances[output.dtype] === 0) return false;
-  const { write } = elements[output.dtype];
-  for (const each of output.data) if (write(each) === undefined) return false;
-  return true;
 }

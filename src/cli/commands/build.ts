@@ -90,7 +90,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       async (source) => {
         const examination = newExamination();
         const { fixedRows, program } = folder;
-        const item = await examine(source, examination, {
+        const run = await examine(source, examination, {
           isMeasured: false,
           isCompared: options.compare,
           fixedRows,
@@ -99,7 +99,7 @@ sconce build traced.pt --input x=float32[N,784]`,
         examination.findings.push(...(await types));
         settle(examination.findings, options.allowRandom);
         const isSteady = examination.findings.every(({ effect }) => effect === "warned");
-        return { ...source, golden: item && isSteady ? await goldenOf(source, item) : undefined };
+        return { ...source, golden: run && isSteady ? await goldenOf(source, run) : undefined };
       },
     );
     const repository = name ?? model.name;

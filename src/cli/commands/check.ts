@@ -121,11 +121,14 @@ function report(examination: Examination): string {
     );
   }
   if (reference !== undefined) {
-    const { compared, refused, missing, differences } = reference;
+    const { compared, refused, explained, missing, differences } = reference;
     const refusals = refused === 0 ? "" : `; PyTorch and sconce both refuse ${refused} others`;
     const same = differences.length === 0 ? compared : `${compared - differences.length} of ${compared}`;
-    const counts = `${same} batches have the same outputs as with PyTorch${refusals}.`;
-    parts.push(missing === undefined ? counts : `Not compared with PyTorch: ${missing}.`);
+    const ties =
+      explained === 0 ? "" : `; ${explained} of them within the difference between PyTorch's own runs, as near ties`;
+    const counts = `${same} batches have the same outputs as with PyTorch${ties}${refusals}.`;
+    if (compared > 0 || missing === undefined) parts.push(counts);
+    if (missing !== undefined) parts.push(`Not compared with PyTorch: ${missing}.`);
   }
   if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
   if (sizes.length > 0) {

@@ -180,6 +180,6 @@ function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Te
   );
 }
 
-function isTensor(value: unknown): value is Tensor {
+export function isTensor(value: unknown): value is Tensor {
   return typeof value === "object" && value !== null && "dtype" in value && "data" in value && "shape" in value;
 }

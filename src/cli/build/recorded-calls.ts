@@ -1,0 +1,55 @@
+/** Records the calls of programs that the model's own code makes, to compare them with PyTorch. */
+import type { CallArgument, CallResult, ModelSession, Predict, Steps } from "../../author/session.ts";
+import type { Tensor } from "../../author/tensor.ts";
+import type { NamedCall } from "./compared-reference.ts";
+import { isTensor } from "./plain/probe.ts";
+
+/** Calls of each weights file that are kept. */
+const MOST_CALLS = 8;
+
+type Sessions = Readonly<Record<string, ModelSession>>;
+
+/**
+ * The model's own function, with sessions that record their calls.
+ * @param calls gets, for each weights file, the first calls of `forward` with only tensors as arguments and results
+ */
+export function recording(predict: Predict | Steps, calls: Map<string, NamedCall[]>): Predict | Steps {
+  const recorded = (sessions: Sessions) =>
+    Object.fromEntries(
+      Object.entries(sessions).map(([name, session]) => [name, recordedSession(session, name, calls)]),
+    );
+  if (typeof predict === "function") return (batch, sessions, caller) => predict(batch, recorded(sessions), caller);
+  return {
+    begin: (tensors, sessions, caller) => predict.begin(tensors, recorded(sessions), caller),
+    step: (states, sessions, caller) => predict.step(states, recorded(sessions), caller),
+  };
+}
+
+function recordedSession(session: ModelSession, name: string, calls: Map<string, NamedCall[]>): ModelSession {
+  return {
+    async call<R extends CallResult>(method: string, ...args: readonly CallArgument[]): Promise<R> {
+      const own = calls.get(name) ?? [];
+      if (method !== "forward" || own.length >= MOST_CALLS) return session.call<R>(method, ...args);
+      calls.set(name, own);
+      const inputs = copied(args);
+      const result = await session.call<R>(method, ...args);
+      const outputs = copied(result);
+      if (inputs === undefined || outputs === undefined) return result;
+      own.push({ what: `call ${own.length + 1} of "${name}"`, inputs, outputs, rows: inputs[0]?.shape[0] ?? 1 });
+      return result;
+    },
+  };
+}
+
+/**
+ * Copies of the tensors of a value, by name or place, because later calls may change their elements.
+ * @returns undefined if there is any other value
+ */
+function copied(value: unknown): Readonly<Record<string, Tensor>> | undefined {
+  const isNamed = typeof value === "object" && value !== null && !Array.isArray(value) && !isTensor(value);
+  const named = Object.entries(isNamed ? value : [value].flat(Number.POSITIVE_INFINITY));
+  const tensors = named.flatMap(([name, each]): [string, Tensor][] =>
+    isTensor(each) ? [[name, { dtype: each.dtype, shape: each.shape, data: each.data.slice() }]] : [],
+  );
+  return tensors.length === named.length ? Object.fromEntries(tensors) : undefined;
+}
