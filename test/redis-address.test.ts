@@ -8,23 +8,23 @@ describe("the address of a queue", () => {
   test("is one server, a socket, Sentinels or a Cluster", () => {
     expect(parseRedisAddress("redis://user:p%40ss@host:1234/5")).toEqual({
       kind: "one",
-      hosts: [{ host: "host", port: 1234 }],
-      login: { username: "user", password: "p@ss", db: 5 },
-      sentinelLogin: {},
-      tls: undefined,
+      nodes: [],
+      options: { host: "host", port: 1234, username: "user", password: "p@ss", db: 5 },
     });
-    expect(parseRedisAddress("redis:///run/redis.sock")).toMatchObject({ kind: "one", path: "/run/redis.sock" });
-    expect(parseRedisAddress("rediss-sentinel://:secret@a,[::1]:27000/main/1")).toMatchObject({
-      kind: "sentinel",
-      hosts: [
+    expect(parseRedisAddress("redis:///run/redis.sock").options).toEqual({ path: "/run/redis.sock" });
+    expect(parseRedisAddress("rediss-sentinel://:secret@a,[::1]:27000/main/1").options).toEqual({
+      sentinels: [
         { host: "a", port: 26379 },
         { host: "::1", port: 27000 },
       ],
-      master: "main",
-      login: { password: "secret", db: 1 },
+      name: "main",
+      password: "secret",
+      db: 1,
       tls: {},
+      sentinelTLS: {},
+      enableTLSForSentinelMode: true,
     });
-    expect(parseRedisAddress("redis-cluster://a:1,b:2").hosts).toEqual([
+    expect(parseRedisAddress("redis-cluster://a:1,b:2").nodes).toEqual([
       { host: "a", port: 1 },
       { host: "b", port: 2 },
     ]);
@@ -53,12 +53,12 @@ describe("the address of a queue", () => {
   });
 
   test("of Sentinels has their password in any form", () => {
-    const of = (query: string) => parseRedisAddress(`redis-sentinel://:p@a/main?${query}`).sentinelLogin;
-    expect(of("sentinel_username=u&sentinel_password=a+b@c:100%/d")).toEqual({
+    const of = (query: string) => parseRedisAddress(`redis-sentinel://:p@a/main?${query}`).options;
+    expect(of("sentinel_username=u&sentinel_password=a+b@c:100%/d")).toMatchObject({
       sentinelUsername: "u",
       sentinelPassword: "a+b@c:100%/d",
     });
-    expect(of("sentinel_password=%26%2541")).toEqual({ sentinelPassword: "&%41" });
+    expect(of("sentinel_password=%26%2541")).toMatchObject({ sentinelPassword: "&%41" });
   });
 });
 

@@ -1,15 +1,6 @@
 /** Combines the requests of one turn of the event loop into one call to Redis, up to a maximum of requests and bytes. */
 
-export interface CallBatchOptions<T, R> {
-  /** Sends the requests. @returns one answer for each request, in the same order */
-  readonly call: (requests: readonly T[]) => Promise<readonly R[]>;
-  readonly bytesOf?: (request: T) => number;
-  /** Maximum requests of one call. */
-  readonly maxCount?: number;
-}
-
-/** Maximum requests, by default, and bytes of one call, because the next call waits for it. */
-const MAX_COUNT = 16;
+/** Maximum bytes of one call, because the next call waits for it. */
 const MAX_BYTES = 2 ** 20;
 
 interface Waiting<T, R> {
@@ -18,39 +9,42 @@ interface Waiting<T, R> {
   readonly reject: (error: unknown) => void;
 }
 
-export class CallBatch<T, R> {
-  readonly #options: CallBatchOptions<T, R>;
+export class CallBatch<T extends { readonly bytes: number }, R> {
+  readonly #maxCount: number;
+  readonly #call: (requests: readonly T[]) => Promise<readonly R[]>;
   #next: Waiting<T, R>[] = [];
   #bytes = 0;
   #isScheduled = false;
 
-  constructor(options: CallBatchOptions<T, R>) {
-    this.#options = options;
+  /** @param maxCount maximum requests of one call @param call sends requests, and resolves with one answer for each, in the same order */
+  constructor(maxCount: number, call: (requests: readonly T[]) => Promise<readonly R[]>) {
+    this.#maxCount = maxCount;
+    this.#call = call;
   }
 
   /** Adds a request to the next call. @throws the error of the call */
   ask(request: T): Promise<R> {
     return new Promise((resolve, reject) => {
       this.#next.push({ request, resolve, reject });
-      this.#bytes += this.#options.bytesOf?.(request) ?? 0;
-      if (this.#next.length >= (this.#options.maxCount ?? MAX_COUNT) || this.#bytes >= MAX_BYTES) void this.#call();
+      this.#bytes += request.bytes;
+      if (this.#next.length >= this.#maxCount || this.#bytes >= MAX_BYTES) void this.#send();
       else if (!this.#isScheduled) {
         this.#isScheduled = true;
         setImmediate(() => {
           this.#isScheduled = false;
-          void this.#call();
+          void this.#send();
         });
       }
     });
   }
 
-  async #call(): Promise<void> {
+  async #send(): Promise<void> {
     const batch = this.#next;
     if (batch.length === 0) return;
     this.#next = [];
     this.#bytes = 0;
     try {
-      const answers = await this.#options.call(batch.map(({ request }) => request));
+      const answers = await this.#call(batch.map(({ request }) => request));
       batch.forEach(({ resolve, reject }, i) => {
         const answer = answers[i];
         if (answer === undefined) reject(new Error(`${answers.length} answers for ${batch.length}`));

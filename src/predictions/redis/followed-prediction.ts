@@ -6,7 +6,8 @@ import { Observed } from "../observed.ts";
 import { PartLog } from "../part-log.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
-import type { EventPage, Queue } from "./queue.ts";
+import type { EventPage } from "./event-page.ts";
+import type { Queue } from "./queue.ts";
 
 /** Minimum milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
@@ -30,7 +31,6 @@ export class FollowedPrediction extends Observed implements Followed {
   #requests = 0;
   /** Time of the last read, in milliseconds of `performance.now()`; infinite until the prediction is in the queue. */
   #polledMs = Number.POSITIVE_INFINITY;
-  #isFollowed = false;
   /**
    * Whether an event stream reads the events. It stops when memory is short or Redis lacks an event. Event streams then get
    * the other outputs at the end.
@@ -66,27 +66,20 @@ export class FollowedPrediction extends Observed implements Followed {
 
   /** Called when the prediction is in the queue, which then notifies this process of the end. */
   accepted(): void {
-    this.#isFollowed = true;
     this.#polledMs = performance.now();
   }
 
   async read(): Promise<PredictionRecord | undefined> {
     const { queue } = this.#options;
-    const mustFollow = !this.#isFollowed;
-    this.#isFollowed = true;
     // A full Redis refuses this. Polls then find the end.
-    const following = mustFollow && queue.follow(this.id, this.#events === "read").catch(() => false);
-    const record = await queue.read(this.id);
-    if ((await following) === false && mustFollow) this.#isFollowed = false;
+    const following = queue.follow(this.id, this.#events === "read").catch(() => {});
+    const [record] = await Promise.all([queue.read(this.id), following]);
     this.#polledMs = performance.now();
     return record;
   }
 
   async readOutputs(): Promise<void> {
-    if (this.#events === "unread") {
-      this.#events = "read";
-      this.#isFollowed = false;
-    }
+    if (this.#events === "unread") this.#events = "read";
     const record = await this.read();
     if (record !== undefined) await this.readEvents();
     this.update(record);

@@ -4,7 +4,7 @@
  *
  * All keys of a model's repository are in one slot of a Cluster:
  *
- * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, `webhook`, and `large` (members that are too large for `members`). An unfinished
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, `webhook`, and `largeMembers` of `large` bytes in place of `members`. An unfinished
  *   prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an event stream),
  *   `eventBytes`, and a large `body`
  * - `work:QUEUE`: a stream with one entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The consumer group

@@ -4,7 +4,8 @@ import type { LivePrediction } from "../live.ts";
 import type { PartLog } from "../part-log.ts";
 import type { EndedRecord } from "../record.ts";
 import { SentOutputs } from "../sent-outputs.ts";
-import type { EventPage, LeaseReport, LeaseState, QueuedEvent } from "./queue.ts";
+import type { EventPage, QueuedEvent } from "./event-page.ts";
+import type { LeaseReport, LeaseState } from "./queue.ts";
 
 /** Minimum milliseconds between two reports of a prediction that no event stream watches. */
 const INTERVAL_MS = 200;

@@ -12,8 +12,7 @@ import type { Claimed, Claimer } from "../store.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Lease } from "./lease.ts";
 import { type LeaseReport, MAX_COUNT, type Queue, type QueuedOutcome } from "./queue.ts";
-import { BLOCK_MS, isGroupMissing, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
-import { retry } from "./retry.ts";
+import { BLOCK_MS, isGroupMissing, LARGE_VALUE_BYTES, type RedisLink, retry } from "./redis-link.ts";
 
 export interface LeasesOptions {
   readonly queue: Queue;
@@ -49,13 +48,9 @@ export class Leases implements Disposable {
 
   constructor(options: LeasesOptions) {
     this.#options = options;
-    this.#outcomes = new CallBatch({
-      maxCount: MAX_OUTCOMES,
-      bytesOf: ({ bytes }) => bytes,
-      call: async (outcomes) => {
-        await options.queue.finish(outcomes);
-        return outcomes.map(() => true);
-      },
+    this.#outcomes = new CallBatch(MAX_OUTCOMES, async (outcomes) => {
+      await options.queue.finish(outcomes);
+      return outcomes.map(() => true);
     });
   }
 

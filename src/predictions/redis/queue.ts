@@ -1,27 +1,17 @@
 /** The Redis queue that servers share. Most methods run one command or script. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import type { Text } from "../large-text.ts";
-import { CANCELED, type EndedRecord, type Kind, type PredictionRecord } from "../record.ts";
+import { CANCELED, type EndedRecord, type PredictionRecord } from "../record.ts";
 import type { PredictionRequest } from "../request.ts";
 import type { Accepted, Claimed, Full } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
+import { type EventPage, fieldsOf, pageOf } from "./event-page.ts";
 import { Keys } from "./keys.ts";
 import { type Letter, Mail } from "./mail.ts";
 import { bodyOf, type ClaimedEntry, claimedOf, type QueuedRequest, requestText } from "./queued-request.ts";
 import { type Argument, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
-import {
-  entriesOf,
-  entryOf,
-  listOf,
-  numberOf,
-  RECORD_FIELDS,
-  recordOf,
-  type StreamEntry,
-  textOf,
-  valuesOf,
-} from "./replies.ts";
+import { entriesOf, entryOf, letterOf, listOf, numberOf, RECORD_FIELDS, recordOf, textOf } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
 export interface QueueOptions {
@@ -47,22 +37,6 @@ export interface QueuedOutcome {
   readonly bytes: number;
 }
 
-/** Outputs, and parts of outputs, in order of arrival. */
-export interface EventPage {
-  /** Random name of the log. Each node that runs the prediction writes a new log. */
-  readonly name: string;
-  /** Number of earlier events in the log. */
-  readonly from: number;
-  readonly events: readonly QueuedEvent[];
-}
-
-export interface QueuedEvent {
-  readonly index: number;
-  /** Number of earlier parts of this output. Undefined for a whole output. */
-  readonly sequence: number | undefined;
-  readonly text: Text;
-}
-
 /** The progress of a claimed prediction since the last report. */
 export interface LeaseReport {
   readonly id: string;
@@ -84,6 +58,7 @@ export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
 export const MAX_COUNT = 256;
+const MAX_CREATES = 16;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
 /** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
@@ -124,10 +99,7 @@ export class Queue {
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
     this.mail = new Mail(link, this.keys, node);
-    this.#creates = new CallBatch({
-      bytesOf: ({ bytes }) => bytes,
-      call: (requests) => this.#createAll(requests, link),
-    });
+    this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests, link));
   }
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
@@ -174,20 +146,9 @@ export class Queue {
   /**
    * Cancels a prediction. The node that runs the prediction ends it with its outputs so far, and this node is notified.
    * @param isForced whether to end it at once instead
-   * @returns the record, which may be unfinished; undefined for an unknown id
    */
-  async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
-    await this.follow(id, false);
-    const record = await this.read(id);
-    if (record?.kind !== kind) return undefined;
-    if (record.outcome !== undefined) return record;
+  async cancel(id: string, isForced = false): Promise<void> {
     await this.#end([{ id, message: CANCELED, isFree: !isForced }]);
-    return this.read(id);
-  }
-
-  /** Cancels a prediction whose id no client has. */
-  async abandon(id: string): Promise<void> {
-    await this.#end([{ id, message: CANCELED, isFree: true }]);
   }
 
   /** Ends predictions of any queue of the repository whose time limit has passed, unless their workers still may end them. */
@@ -215,11 +176,11 @@ export class Queue {
     const work = this.keys.work();
     const pending = listOf(await link.call("xpending", work, "workers", "IDLE", leaseMs, "-", "+", count));
     const claims = pending.map(async (each) => {
-      const [entry = "", worker, , before] = listOf(each).map(textOf);
+      const [entry, worker, , before] = listOf(each);
       // An entry of this node is here because the answer of an earlier claim was lost.
-      const deliveries = numberOf(listOf(each)[3] ?? before) + (worker === node ? 0 : 1);
-      // Fails if another worker has claimed the entry meanwhile, because the lease is new then.
-      const reply = await link.call("xclaim", work, "workers", node, leaseMs, entry, "RETRYCOUNT", deliveries);
+      const deliveries = numberOf(before) + (textOf(worker) === node ? 0 : 1);
+      // Claims nothing if another worker has claimed the entry meanwhile, because its lease is new.
+      const reply = await link.call("xclaim", work, "workers", node, leaseMs, textOf(entry), "RETRYCOUNT", deliveries);
       return listOf(reply).map((found) => claimedOf(entryOf(found), deliveries));
     });
     return Promise.all((await Promise.all(claims)).flat().map((entry) => this.#claimed(entry)));
@@ -255,7 +216,8 @@ export class Queue {
     this.mail.send(
       outcomes.map(({ record, bytes }, i) => {
         const isShort = bytes <= MAX_LETTER_BYTES;
-        const value = isShort ? JSON.stringify(valuesOf(record, { startedMs: started[i] ?? "", endedMs })) : record.id;
+        const times = { startedAtMs: started[i] || undefined, finishedAtMs: endedMs };
+        const value = isShort ? letterOf({ ...record, ...times }) : record.id;
         return [states[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
       }),
     );
@@ -386,21 +348,4 @@ export class Queue {
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#options.largeLink : this.link;
   }
-}
-
-/** Names and values of the fields of a page in a stream. */
-function fieldsOf({ name, from, events }: EventPage): Argument[] {
-  const fields = events.flatMap(({ index, sequence, text }) => [`${index} ${sequence ?? ""}`, String(text)]);
-  return [name, from, ...fields];
-}
-
-function pageOf({ id, fields }: StreamEntry): EventPage & { readonly id: string } {
-  const [name = "", from, ...texts] = fields.map(textOf);
-  const events: QueuedEvent[] = [];
-  for (let i = 0; i < texts.length; i += 2) {
-    const [index, sequence] = (texts[i] ?? "").split(" ");
-    const text = texts[i + 1] ?? "";
-    events.push({ index: Number(index), sequence: sequence ? Number(sequence) : undefined, text });
-  }
-  return { id, name, from: Number(from), events };
 }

@@ -4,8 +4,6 @@ import type { ConnectionOptions } from "node:tls";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { messageOf, SconceError } from "../../base/errors.ts";
 
-export type RedisClient = Redis | Cluster;
-
 export type ConnectionSettings = Pick<
   RedisOptions,
   | "enableOfflineQueue"
@@ -20,17 +18,21 @@ export type ConnectionSettings = Pick<
   | "protocol"
 >;
 
-/** Hosts and logins of Redis. Several hosts are Sentinels, or the first nodes of a Cluster. */
+type Login = Pick<RedisOptions, "username" | "password" | "db" | "tls">;
+
+/** The hosts and logins of Redis, as options of its client. */
 export interface RedisAddress {
   readonly kind: "one" | "sentinel" | "cluster";
-  readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  /** Path of a Unix socket, which replaces the hosts. */
-  readonly path?: string;
-  /** The name by which Sentinels know the master. */
-  readonly master?: string;
-  readonly login: Pick<RedisOptions, "username" | "password" | "db">;
-  readonly sentinelLogin: Pick<RedisOptions, "sentinelUsername" | "sentinelPassword">;
-  readonly tls: ConnectionOptions | undefined;
+  /** The first nodes of a Cluster; else empty. */
+  readonly nodes: readonly Host[];
+  readonly options: Login &
+    Pick<RedisOptions, "path" | "host" | "port" | "sentinels" | "name"> &
+    Pick<RedisOptions, "sentinelUsername" | "sentinelPassword" | "sentinelTLS" | "enableTLSForSentinelMode">;
+}
+
+interface Host {
+  readonly host: string;
+  readonly port: number;
 }
 
 const DEFAULT_PORTS = { one: 6379, sentinel: 26379, cluster: 6379 };
@@ -71,54 +73,47 @@ export function parseRedisAddress(text: string): RedisAddress {
   if (!/^\d*$/.test(db)) throw unusable("the database after the host is no number, expected a number");
   const colon = login.indexOf(":");
   const user = decoded(colon < 0 ? login : login.slice(0, colon));
-  const options = new Map(
+  const parameters = new Map(
     query.split("&").map((each) => [each.split("=", 1)[0], decoded(each.slice(each.indexOf("=") + 1))]),
   );
-  const [sentinelUser, sentinelPassword] = ["username", "password"].map((name) => options.get(`sentinel_${name}`));
-  return {
-    kind,
-    hosts,
-    ...(isSocket ? { path: decoded(socket) } : {}),
-    ...(kind === "sentinel" ? { master: decoded(first) } : {}),
-    login: {
-      ...(user === "" ? {} : { username: user }),
-      ...(colon < 0 ? {} : { password: decoded(login.slice(colon + 1)) }),
-      ...(db === "" ? {} : { db: Number(db) }),
-    },
-    sentinelLogin: {
-      ...(sentinelUser ? { sentinelUsername: sentinelUser } : {}),
-      ...(sentinelPassword ? { sentinelPassword } : {}),
-    },
-    tls: scheme === "rediss" ? tlsOf(options) : undefined,
+  const tls = scheme === "rediss" ? tlsOf(parameters) : undefined;
+  const options: Login = {
+    ...(user === "" ? {} : { username: user }),
+    ...(colon < 0 ? {} : { password: decoded(login.slice(colon + 1)) }),
+    ...(db === "" ? {} : { db: Number(db) }),
+    ...(tls === undefined ? {} : { tls }),
   };
+  if (kind === "cluster") return { kind, nodes: hosts, options };
+  if (kind === "one")
+    return { kind, nodes: [], options: { ...options, ...(isSocket ? { path: decoded(socket) } : hosts[0]) } };
+  const [sentinelUsername, sentinelPassword] = ["username", "password"].map((each) =>
+    parameters.get(`sentinel_${each}`),
+  );
+  const sentinel: RedisAddress["options"] = {
+    sentinels: hosts,
+    name: decoded(first),
+    ...(sentinelUsername ? { sentinelUsername } : {}),
+    ...(sentinelPassword ? { sentinelPassword } : {}),
+    ...(tls === undefined ? {} : { sentinelTLS: tls, enableTLSForSentinelMode: true }),
+  };
+  return { kind, nodes: [], options: { ...options, ...sentinel } };
 }
 
-export function redisClient(
-  { kind, hosts, path, master, login, sentinelLogin, tls }: RedisAddress,
-  options: ConnectionSettings,
-): RedisClient {
-  const common = { ...options, ...login, ...(tls === undefined ? {} : { tls }) };
-  const { enableOfflineQueue = true, ...redisOptions } = common;
-  const nodes = [...hosts];
-  if (kind === "cluster") {
-    const { retryStrategy, ...nodeOptions } = redisOptions;
-    return new Cluster(nodes, {
-      enableOfflineQueue,
-      redisOptions: nodeOptions,
-      // No delay: a failed command throws at once, and is not sent again.
-      retryDelayOnFailover: 0,
-      retryDelayOnClusterDown: 0,
-      ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
-    });
-  }
-  if (kind === "sentinel") {
-    const sentinelOptions = { ...sentinelLogin, ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }) };
-    return new Redis({ ...common, ...sentinelOptions, sentinels: nodes, name: master ?? "" });
-  }
-  return new Redis({ ...common, ...(path === undefined ? hosts[0] : { path }) });
+export function redisClient({ kind, nodes, options }: RedisAddress, settings: ConnectionSettings): Redis | Cluster {
+  if (kind !== "cluster") return new Redis({ ...settings, ...options });
+  const { retryStrategy, enableOfflineQueue = true, ...nodeSettings } = settings;
+  const { path: _path, host: _host, port: _port, sentinels: _sentinels, ...login } = options;
+  return new Cluster([...nodes], {
+    enableOfflineQueue,
+    redisOptions: { ...nodeSettings, ...login },
+    // No delay: a failed command throws at once, and is not sent again.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
+  });
 }
 
-function hostOf(text: string, defaultPort: number): { host: string; port: number } {
+function hostOf(text: string, defaultPort: number): Host {
   const [, six, host = six ?? "", port = defaultPort] = /^(?:\[(.*)\]|([^:]+))(?::(\d+))?$/.exec(text) ?? [];
   return { host, port: Number(port) };
 }

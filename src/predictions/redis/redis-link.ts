@@ -1,10 +1,10 @@
 /** A connection to Redis. Every failure becomes a SconceError `queue_unavailable`. */
 import { createHash } from "node:crypto";
-import { Cluster, Command, ReplyError } from "ioredis";
+import { Cluster, Command, type Redis, ReplyError } from "ioredis";
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
-import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
+import { type ConnectionSettings, type RedisAddress, redisClient } from "./redis-address.ts";
 
 /** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
@@ -15,6 +15,7 @@ const MIN_BYTES_PER_MS = 2000;
 /** Maximum milliseconds that a blocking read waits. */
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
+const RETRY_MS = 200;
 
 /** A Lua script. Commands contain its digest, and its text only if Redis does not know the digest. */
 export class LuaScript {
@@ -51,7 +52,7 @@ class NotSent extends Error {
 }
 
 export class RedisLink implements Disposable {
-  readonly #client: RedisClient;
+  readonly #client: Redis | Cluster;
   readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
   readonly #gate = new Gate(1);
@@ -194,4 +195,16 @@ function faultOf(message: string): QueueFault {
   if (/timed? ?out/i.test(message)) return "timeout";
   if (/clos|writ|connect|ECONN|EPIPE|max retries|CLUSTERDOWN|LOADING|MASTERDOWN/i.test(message)) return "away";
   return "other";
+}
+
+/** Repeats a call until it succeeds, or until a time in milliseconds of `performance.now()`. Never throws. */
+export async function retry(call: () => Promise<unknown>, untilMs: number): Promise<void> {
+  do {
+    try {
+      await call();
+      return;
+    } catch {
+      await Bun.sleep(RETRY_MS);
+    }
+  } while (performance.now() < untilMs);
 }

@@ -14,9 +14,8 @@ import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
-import { isAnswerLost, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
-import { recordOf } from "./replies.ts";
-import { retry } from "./retry.ts";
+import { isAnswerLost, RedisLink, type RedisLinkOptions, retry } from "./redis-link.ts";
+import { recordOfLetter } from "./replies.ts";
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
@@ -164,16 +163,20 @@ export class RedisStore implements Store, SharedStore {
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     using followed = this.follow(id);
-    const record = await this.#queue.cancel(kind, id, false);
-    if (record === undefined || hasEnded(record)) return record;
-    await Promise.race([new Promise<void>((resolve) => followed.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
-    return (followed.isOver ? followed.record : undefined) ?? this.#queue.cancel(kind, id, true);
+    for (const isForced of [false, true]) {
+      const record = await followed.read();
+      if (record?.kind !== kind) return undefined;
+      if (hasEnded(record)) return record;
+      await this.#queue.cancel(id, isForced);
+      await Promise.race([new Promise<void>((resolve) => followed.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
+    }
+    return followed.record ?? this.read(id);
   }
 
   abandon(id: string, expiresMs: number): void {
     if (this.#cancellations >= MAX_CANCELLATIONS) return;
     this.#cancellations += 1;
-    void retry(() => this.#queue.abandon(id), expiresMs).then(() => {
+    void retry(() => this.#queue.cancel(id), expiresMs).then(() => {
       this.#cancellations -= 1;
     });
   }
@@ -207,8 +210,8 @@ export class RedisStore implements Store, SharedStore {
     else if (letter === "events") void this.#followed.get(value)?.readEvents();
     else if (letter === "read") void this.#followed.get(value)?.poll(0);
     else {
-      const record = recordOf(JSON.parse(value));
-      if (record !== undefined) void this.#followed.get(record.id)?.ended(record);
+      const record = recordOfLetter(value);
+      void this.#followed.get(record.id)?.ended(record);
     }
   }
 }

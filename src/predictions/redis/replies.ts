@@ -1,6 +1,6 @@
 /** Parses answers of Redis, and converts records to and from fields of a hash. */
 import type { EndedRecord, PredictionRecord } from "../record.ts";
-import { recordOf as fromFields } from "../record-fields.ts";
+import { fieldsOf, recordOf as fromFields, type RecordFields } from "../record-fields.ts";
 
 /** The fields of a record in the hash of its prediction, in the order of `recordOf`. */
 export const RECORD_FIELDS = [
@@ -54,13 +54,14 @@ export function recordOf(reply: unknown): PredictionRecord | undefined {
   });
 }
 
-/** The values of `RECORD_FIELDS`. @param times times of the start, "" without one, and of the end by Redis' clock */
-export function valuesOf(record: EndedRecord, times: { startedMs: number | ""; endedMs: number }): readonly string[] {
-  const { id, kind, count, createdAtMs, itemsDone, outcome, logs, digest, model } = record;
-  const { startedMs, endedMs } = times;
-  const { status, members } = outcome;
-  const values = [id, kind, count, createdAtMs, itemsDone, startedMs, endedMs, status, members, logs, digest];
-  return [...values, model?.reference].map((value) => String(value ?? ""));
+/** An ended record as the text of a notification. */
+export function letterOf(record: EndedRecord): string {
+  return JSON.stringify({ ...fieldsOf(record), members: String(record.outcome.members) });
+}
+
+export function recordOfLetter(text: string): PredictionRecord {
+  const fields: RecordFields = JSON.parse(text);
+  return fromFields(fields);
 }
 
 /** An entry of a Redis stream. `fields` alternates names and values. */
