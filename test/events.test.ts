@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
+import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -123,12 +124,15 @@ function followed(keepAliveMs = 60_000) {
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
+    const context = new RequestContext(new Request("http://x/"));
+    const hold = (_: unknown, isHeld: boolean) => isHeld || overs.push(live.isOver);
+    context.connections = { hold, sending() {}, peerOf: () => undefined };
     const stream = new EventStream({
       family,
       memory,
       keepAliveMs,
-      onPredictionEnd: () => overs.push(live.isOver),
-      onStreamEnd() {},
+      context,
+      onLeave() {},
     });
     const stop = live.watch(stream.changed);
     const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };

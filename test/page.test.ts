@@ -192,14 +192,10 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
 
   fieldTests(() => ({ visitor, kinds: kinds.url }));
 
-  test("the documentation opens under its security policy, light and dark", async () => {
+  test("the documentation opens under its security policy", async () => {
     await visitor.goTo(`${stage.url}docs`);
     await visitor.until(`document.querySelector(".opblock") !== null`);
-    const colour = "getComputedStyle(document.documentElement).backgroundColor";
-    const light = await visitor.browser.evaluate<string>(colour);
-    await visitor.browser.look({ theme: "dark" });
-    await visitor.until(`document.documentElement.classList.contains("dark-mode")`);
-    expect(await visitor.browser.evaluate<string>(colour)).not.toBe(light);
+    expect(await visitor.violations()).toEqual([]);
   });
 
   test("no request went to another server, and the console has no errors", () => {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/http/event-stream.ts";
 import { families } from "../src/http/record-json.ts";
+import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
 import { Family } from "./helpers/family.ts";
@@ -102,7 +103,8 @@ test("slow readers share the parts in memory, get every part even after the end,
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
-    const stream = new EventStream({ family, memory, onPredictionEnd() {}, onStreamEnd() {} });
+    const context = new RequestContext(new Request("http://x/"));
+    const stream = new EventStream({ family, memory, context, onLeave() {} });
     const watched = {
       record: live.record,
       outputs: [],

@@ -1,7 +1,6 @@
 /** Serves static files that browsers may cache for ever, because their URLs contain a digest of their content. */
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
+import { compress } from "hono/compress";
 import { ProblemError } from "./problem.ts";
 
 interface Asset {
@@ -20,7 +19,6 @@ export interface ImmutableAssetsOptions {
 
 export class ImmutableAssets {
   readonly #options: ImmutableAssetsOptions;
-  readonly #compressed = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
   #digest: Promise<string> | undefined;
 
   constructor(options: ImmutableAssetsOptions) {
@@ -28,14 +26,18 @@ export class ImmutableAssets {
   }
 
   addRoute(app: Pick<Hono, "get">): void {
-    app.get(`${this.#options.page}/assets/:folder/:file`, async (c) => {
+    app.get(`${this.#options.page}/assets/:folder/:file`, compress(), async (c) => {
       const { folder, file } = c.req.param();
       const asset = Object.hasOwn(this.#options.files, file) ? this.#options.files[file] : undefined;
-      if (asset !== undefined && folder === (await this.folder())) return this.#answer(c, asset);
-      throw new ProblemError({
-        code: "not_found",
-        detail: `there is no such part of GET ${this.#options.page}`,
-      });
+      if (asset === undefined || folder !== (await this.folder())) {
+        throw new ProblemError({ code: "not_found", detail: `there is no such part of GET ${this.#options.page}` });
+      }
+      const headers = {
+        "Content-Type": asset.type,
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "X-Content-Type-Options": "nosniff",
+      };
+      return new Response(Bun.file(asset.path), { headers });
     });
   }
 
@@ -53,24 +55,4 @@ export class ImmutableAssets {
     })();
     return this.#digest;
   }
-
-  async #answer(c: Context, { path, type }: Asset): Promise<Response> {
-    const headers = {
-      "Content-Type": type,
-      "Cache-Control": "public, max-age=31536000, immutable",
-      Vary: "Accept-Encoding",
-      "X-Content-Type-Options": "nosniff",
-    };
-    if (!/\bgzip\b/.test(c.req.header("Accept-Encoding") ?? "")) return new Response(Bun.file(path), { headers });
-    let bytes = this.#compressed.get(path);
-    if (bytes === undefined) {
-      bytes = Bun.file(path).bytes().then(promisify(gzip)).then(asBytes);
-      this.#compressed.set(path, bytes);
-    }
-    return new Response(await bytes, { headers: { ...headers, "Content-Encoding": "gzip" } });
-  }
-}
-
-function asBytes(buffer: Buffer): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(buffer);
 }

@@ -3,11 +3,12 @@ import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { LargeText, type Text, textsOf } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
-import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import { type EndedRecord, hasEnded, type PredictionRecord, statusOf } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { Watched } from "../predictions/watched.ts";
 import { turnToSend } from "./large-answers.ts";
 import { type Family, LARGE_ANSWER_LENGTH, largeRecord, recordJson } from "./record-json.ts";
+import type { RequestContext } from "./request.ts";
 
 /** The id of the last event. An EventSource that reconnects with this Last-Event-ID gets 204, and then stops reconnecting. */
 export const END_ID = "end";
@@ -22,10 +23,10 @@ export interface EventStreamOptions {
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
   readonly isLoading?: (() => boolean) | undefined;
-  /** Called once if the prediction ends before the stream. The client may then still read events. */
-  readonly onPredictionEnd: () => void;
-  /** Called once, when the stream has ended. @param hasLeft whether the client disconnected before the last event */
-  readonly onStreamEnd: (hasLeft: boolean) => void;
+  /** Gets the status of the prediction. Its connection has no idle timeout until the prediction ends. */
+  readonly context: RequestContext;
+  /** Called once if the client disconnects before the last event. */
+  readonly onLeave: () => void;
 }
 
 interface NextEvent {
@@ -75,8 +76,11 @@ export class EventStream {
 
   /** The body of the response. When the stream ends, it disposes `watched`, the subscription to the prediction. */
   body(watched: Watched): ReadableStream<Uint8Array> {
+    const { context } = this.#options;
     const events = this.#events(watched);
     this.#watched = watched;
+    context.predictionStatus = watched.record && statusOf(watched.record);
+    context.held(true);
     this.changed();
     let isEnded = false;
     const end = () => {
@@ -85,7 +89,8 @@ export class EventStream {
       this.#watched = undefined;
       this.#charge?.[Symbol.dispose]();
       watched[Symbol.dispose]();
-      this.#options.onStreamEnd(this.#hasLeft);
+      if (this.#ended === undefined) this.#options.context.held(false);
+      if (this.#hasLeft) this.#options.onLeave();
     };
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
       try {
@@ -142,11 +147,13 @@ export class EventStream {
   }
 
   #predictionEnded(record: EndedRecord): void {
-    const { memory, onPredictionEnd } = this.#options;
+    const { memory, context } = this.#options;
     const { length } = record.outcome.members;
     this.#ended = record;
     if (length >= LARGE_ANSWER_LENGTH) this.#charge = memory.add("answers", length);
-    onPredictionEnd();
+    context.predictionStatus = statusOf(record);
+    // The client may still read events.
+    context.held(false);
   }
 
   /** The data of the event `start`: the prediction without outputs and logs, which later events send. */

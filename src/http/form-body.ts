@@ -11,7 +11,12 @@ import { ProblemError } from "./problem.ts";
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
+/** Most characters of a part that are parsed to find out whether they are JSON. */
+const MAX_PARSED = 1024;
+
 type Value = Part["value"];
+/** JSON of an input, in which each file stands for its data URL. */
+type Pieces = readonly Value[];
 
 /**
  * Converts a form to JSON. The name of a part is a field of the input; parts with the same name are a list. An input that is no object is one part of any
@@ -38,60 +43,40 @@ export async function inputsOfForm(
     fields.set(field, values);
     if (turn.isOver) await turn.next();
   }
-  return bodyOf(inList(inputOf(fields, expected)), turn);
+  return bodyOf(["[", ...inputOf(fields, expected), "]"], turn);
 }
 
-type Pieces = Generator<Value>;
-
-/** Yields the input as pieces of JSON text and files. bodyOf() replaces the files by data URLs. */
-function* inputOf(fields: ReadonlyMap<string, readonly Value[]>, expected: SchemaNode): Pieces {
+function inputOf(fields: ReadonlyMap<string, readonly Value[]>, expected: SchemaNode): Pieces {
   const [first, ...others] = fields.values();
-  if (first !== undefined && others.length === 0 && !takes(expected, "object")) {
-    yield* fieldOf(first, expected);
-    return;
-  }
-  yield "{";
-  let comma = "";
-  for (const [name, values] of fields) {
-    if (values.length === 0) continue;
-    yield `${comma}${JSON.stringify(name)}:`;
-    yield* fieldOf(values, expected.field(name) ?? anything);
-    comma = ",";
-  }
-  yield "}";
+  if (first !== undefined && others.length === 0 && !takes(expected, "object")) return fieldOf(first, expected);
+  const members = [...fields]
+    .filter(([, values]) => values.length > 0)
+    .map(([name, values]) => [`${JSON.stringify(name)}:`, ...fieldOf(values, expected.field(name) ?? anything)]);
+  return ["{", ...joined(members), "}"];
 }
 
-function* fieldOf(parts: readonly Value[], expected: SchemaNode): Pieces {
+function fieldOf(parts: readonly Value[], expected: SchemaNode): Pieces {
   const isList = takes(expected, "array");
   const isText = takesText(expected) || (isList && takesText(expected.element(0)));
   const values = parts.map((value) => (isJsonFile(value) && !isText ? utf8(value.bytes) : value));
   const [first = ""] = values;
   const isNull = first === "null" && takes(expected, "null") && !takesText(expected.element(0));
   const isElement = isList && !isString(first, expected) && !isJsonList(first) && !isNull;
-  if (values.length === 1 && !isElement) yield* valueJson(first, expected);
-  else yield* inList(listed(values.map((value, i) => valueJson(value, expected.element(i)))));
+  if (values.length === 1 && !isElement) return [valueJson(first, expected)];
+  return ["[", ...joined(values.map((value, i) => [valueJson(value, expected.element(i))])), "]"];
 }
 
-function* inList(pieces: Pieces): Pieces {
-  yield "[";
-  yield* pieces;
-  yield "]";
-}
-
-function* listed(all: readonly Pieces[]): Pieces {
-  for (const [i, pieces] of all.entries()) {
-    if (i > 0) yield ",";
-    yield* pieces;
-  }
+function joined(all: readonly Pieces[]): Pieces {
+  return all.flatMap((pieces, i) => (i === 0 ? pieces : [",", ...pieces]));
 }
 
 /**
- * Yields the value of a part. Text becomes a JSON string if the schema takes text, or if the text is not JSON: validation then refuses the string
- * with a clear message.
+ * The JSON of a part. Text becomes a JSON string if the schema takes text, or if the text is not JSON: validation then refuses the string with a clear
+ * message.
  */
-function* valueJson(value: Value, expected: SchemaNode): Pieces {
-  if (typeof value !== "string") yield value;
-  else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
+function valueJson(value: Value, expected: SchemaNode): Value {
+  if (typeof value !== "string") return value;
+  return takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
 }
 
 /** Whether the schema accepts strings other than data URLs. */
@@ -109,9 +94,9 @@ function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
-/** Whether the text is JSON. Returns true for a large text without parsing it, which would block the event loop. */
+/** Whether the text is JSON. Returns true for a long text without parsing it: ten thousand of them would block the event loop. */
 function isJson(text: string): boolean {
-  if (text.length > LARGE_BYTES) return true;
+  if (text.length > MAX_PARSED) return true;
   try {
     JSON.parse(text);
     return true;

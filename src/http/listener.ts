@@ -104,14 +104,7 @@ export class Listener {
     }
     void this.#close();
     this.#server = this.#serve(this.#options);
-    log.info(`Port ${this.port} uses the changed TLS files; the certificate is valid until ${tls.validUntil}`);
-    this.warnOfCertificate();
-  }
-
-  /** Logs a warning if the certificate has expired, or is not valid yet. */
-  warnOfCertificate(): void {
-    const fault = this.#tls?.dateFault;
-    if (fault !== undefined) log.warn(`Clients refuse port ${this.port}: ${fault}`);
+    log.info(`Port ${this.port} uses the changed TLS files`);
   }
 
   #limitConnections(): void {

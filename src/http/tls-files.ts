@@ -36,24 +36,6 @@ export class TlsFiles {
     return this.#content;
   }
 
-  /** The time when the certificate expires, in ISO 8601. */
-  get validUntil(): string {
-    return this.#certificate.validToDate.toISOString();
-  }
-
-  /** Why clients refuse the certificate now: it has expired, or is not valid yet. Undefined for a valid certificate. */
-  get dateFault(): string | undefined {
-    const { validFromDate, validToDate } = this.#certificate;
-    const now = new Date();
-    if (now > validToDate) return `the certificate in ${this.#paths.tlsCert} expired at ${validToDate.toISOString()}`;
-    if (now >= validFromDate) return undefined;
-    return `the certificate in ${this.#paths.tlsCert} is not valid before ${validFromDate.toISOString()}`;
-  }
-
-  get #certificate(): X509Certificate {
-    return new X509Certificate(String(this.#content.cert));
-  }
-
   /**
    * Reads the files again if any file has changed since the last call.
    * @returns whether `content` is new

@@ -33,7 +33,6 @@ export class FrontPort implements Connections, AsyncDisposable {
     if (this.#listener !== undefined) return;
     const { config, port, adminPort } = this.#start;
     const listener = this.#opened.adopt(new Listener({ ...config, port, isShared: true }, fetch), close);
-    listener.warnOfCertificate();
     const admin = adminListening(config);
     if (admin !== undefined) {
       const listening = { ...admin, port: adminPort ?? admin.port, isShared: true };

@@ -22,14 +22,6 @@ const assets = new ImmutableAssets({
 /** The icon of the server: a torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
 
-/** JavaScript for Swagger UI's `onComplete`: the page follows the dark or light theme of the system. */
-const onComplete = `() => {
-  const isDark = matchMedia("(prefers-color-scheme: dark)");
-  const setTheme = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
-  isDark.addEventListener("change", setTheme);
-  setTheme();
-}`;
-
 /** Name of the sessionStorage entry with the API key. The model's page uses the same entry. */
 const stored = '"sconce-api-key"';
 const requestInterceptor = `(request) => {
@@ -83,7 +75,6 @@ export function addDocsPage(app: Pick<Hono, "get">, hasKeys: boolean): void {
       displayRequestDuration: true,
       tryItOutEnabled: true,
       deepLinking: true,
-      onComplete,
       ...(hasKeys ? { requestInterceptor, responseInterceptor } : {}),
     })(c, next);
     const page = await (made ?? new Response()).text();

@@ -35,8 +35,8 @@ export interface PredictionRoutes {
   readonly uploads: Uploads;
 }
 
-interface Asked extends AskedPrediction {
-  readonly asksForEvents: boolean;
+interface Announced extends AskedPrediction {
+  readonly wantsEvents: boolean;
   /** The id from the path, or the id computed from `Idempotency-Key`. */
   readonly chosen?: string;
 }
@@ -57,20 +57,14 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
     let watched: Watched | undefined;
-    const onPredictionEnd = () => {
-      if (watched?.record !== undefined) context.predictionStatus = statusOf(watched.record);
-      // The idle timeout applies to the connection again.
-      context.held(false);
-    };
-    const onStreamEnd = (hasLeft: boolean) => {
-      onPredictionEnd();
+    const onLeave = () => {
       // Nobody can read the prediction: its client has disconnected, and no other client knows the id.
-      if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
+      if (!isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
-    const stream = new EventStream({ family, lastEventId, memory, isLoading, onPredictionEnd, onStreamEnd });
+    const stream = new EventStream({ family, lastEventId, memory, isLoading, context, onLeave });
     const { changed } = stream;
-    const begun = (begunWatched: Watched) => {
-      watched = begunWatched;
+    const begun = (first: Watched) => {
+      watched = first;
     };
     try {
       made = await streamed.create?.({ changed, begun });
@@ -81,29 +75,24 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
       throw error;
     }
     if (watched === undefined) throw unknownPrediction();
-    context.predictionStatus = watched.record && statusOf(watched.record);
-    context.held(true);
     const body = stream.body(watched);
     // If the client has disconnected before this line, Bun does not cancel the body.
     if (raw.signal.aborted) await body.cancel();
-    const location = made === undefined ? {} : { Location: locationOf(context, family, made.id) };
-    context.hasIdHeader = true;
     context.model = watched.record?.model;
-    const model = context.model && { "X-Model": context.model.name };
-    const headers = { ...eventHeaders, ...location, ...model, "X-Request-Id": context.requestId };
-    return new Response(body, { headers });
+    const location = made && locationOf(context, family, made.id);
+    return new Response(body, { headers: { ...headersOf(context, location), ...eventHeaders } });
   };
 
-  const create = async (c: Context, family: Family, asked: Asked) => {
+  const create = async (c: Context, family: Family, announced: Announced) => {
     const { raw } = c.req;
     const { kind } = family;
     const context = contextOf(c);
     const { predictions, decoder, isLoading } = modelOf(c);
-    const { chosen, timeoutMs, waitMs, webhook } = asked;
+    const { chosen, timeoutMs, waitMs, webhook } = announced;
     const { body, bytes, charge } = await readBody(raw, bodyLimits, decoder);
     const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
     const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client: context, origin: context, once };
-    if (asked.asksForEvents) {
+    if (announced.wantsEvents) {
       return events(c, family, {
         create: (watcher) => predictions.create({ ...request, watcher }),
         isKnown: once !== undefined || webhook !== undefined,
@@ -119,36 +108,36 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
   const here = async (
     c: Context,
     id: string,
-    answered: (id: string) => Response | Promise<Response>,
-  ): Promise<Response> => (await otherFronts?.forward(id, c.req.raw, contextOf(c))) ?? answered(id);
+    handle: (id: string) => Response | Promise<Response>,
+  ): Promise<Response> => (await otherFronts?.forward(id, c.req.raw, contextOf(c))) ?? handle(id);
   const idIn = (c: Context, { idName }: Family) => contextOf(c).ownId(c.req.param(idName) ?? "");
 
   // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
   const post = (c: Context, family: Family) => {
     const { raw } = c.req;
     const context = contextOf(c);
-    const asked = askedOf(context);
+    const announced = announcedOf(context);
     const key = raw.headers.get("idempotency-key");
     // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue does not refuse the request.
     if (key !== null) {
       const id = context.ownId(idOfKey(key, family.path));
-      return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
+      return here(c, id, (chosen) => create(c, family, { ...announced, chosen }));
     }
     // A body above the limit gets 413 in create(), so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-    if (asked.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(asked);
-    return create(c, family, asked);
+    if (announced.bytes <= bodyLimits.maxBytes) modelOf(c).predictions.admit(announced);
+    return create(c, family, announced);
   };
 
   const put = (c: Context, family: Family) => {
-    const asked = askedOf(contextOf(c));
+    const announced = announcedOf(contextOf(c));
     const id = checkChosenId(c.req.param(family.idName) ?? "", contextOf(c));
-    return here(c, id, (chosen) => create(c, family, { ...asked, chosen }));
+    return here(c, id, (chosen) => create(c, family, { ...announced, chosen }));
   };
 
   const read = (c: Context, family: Family) =>
     here(c, idIn(c, family), async (id) => {
       const { raw } = c.req;
-      if (asksForEvents(raw)) return events(c, family, { id });
+      if (wantsEvents(raw)) return events(c, family, { id });
       const waitMs = waitMsOf(raw.headers.get("prefer"));
       const context = contextOf(c);
       const record = await modelOf(c).predictions.wait(family.kind, id, { waitMs, client: context });
@@ -200,7 +189,7 @@ const eventHeaders = {
 };
 
 /** Whether the client wants an event stream. Clients that prefer JSON list it first in Accept. */
-function asksForEvents({ headers }: Request): boolean {
+function wantsEvents({ headers }: Request): boolean {
   return headers.get("accept")?.startsWith("text/event-stream") ?? false;
 }
 
@@ -209,16 +198,16 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(context: RequestContext): Asked {
+function announcedOf(context: RequestContext): Announced {
   const { headers } = context.request;
-  const isForEvents = asksForEvents(context.request);
+  const isStreamed = wantsEvents(context.request);
   return {
     bytes: announcedBytes(headers) ?? 0,
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
-    waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
+    waitMs: isStreamed ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
     client: context,
-    asksForEvents: isForEvents,
+    wantsEvents: isStreamed,
   };
 }
 
@@ -232,35 +221,36 @@ interface AnswerOptions {
   readonly mustWait?: boolean;
 }
 
-function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
-  const { memory, location } = options;
-  if (record === undefined) throw unknownPrediction();
-  options.context.model = record.model;
-  options.context.predictionStatus = statusOf(record);
-  if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
-    return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
-  }
-  // POST and PUT (with `location`) are not refused for lack of memory, since the prediction has just freed more than the answer needs.
-  if (location === undefined && !memory.hasRoom("answers", record.outcome.members.length)) throw memoryFull();
-  return jsonResponse(
-    streamOf(() => largeRecord(record, family), { memory }),
-    options,
-  );
-}
-
-function jsonResponse(
-  body: string | ReadableStream<Uint8Array>,
-  { context, location, waitMs = 0, mustWait = false }: Omit<AnswerOptions, "memory">,
+function answer(
+  family: Family,
+  record: PredictionRecord | undefined,
+  { memory, context, location, waitMs = 0, mustWait = false }: AnswerOptions,
 ): Response {
+  if (record === undefined) throw unknownPrediction();
+  const large = hasEnded(record) && record.outcome.members.length >= LARGE_ANSWER_LENGTH ? record : undefined;
+  // POST and PUT (with `location`) are not refused for lack of memory, since the prediction has just freed more than the answer needs.
+  if (large !== undefined && location === undefined && !memory.hasRoom("answers", large.outcome.members.length))
+    throw memoryFull();
+  context.model = record.model;
+  context.predictionStatus = statusOf(record);
+  const body = large
+    ? streamOf(() => largeRecord(large, family), { memory })
+    : bodyOf(recordJson(record, family), context);
   context.isStream = typeof body !== "string";
-  // Sets X-Request-Id here, because withContext() would set it on the finished Response, which costs more.
-  context.hasIdHeader = true;
-  const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
-  if (context.model !== undefined) headers["X-Model"] = context.model.name;
-  if (context.isForwarded && context.predictionStatus !== undefined) headers[STATUS_HEADER] = context.predictionStatus;
-  if (location !== undefined) headers.Location = location;
+  const headers = headersOf(context, location);
+  headers["Content-Type"] = "application/json";
+  if (context.isForwarded) headers[STATUS_HEADER] = context.predictionStatus;
   if (mustWait) headers["Retry-After"] = LOADING_S;
   // `waitMs` may be less than the client asked for.
   if (waitMs > 0) headers["Preference-Applied"] = `wait=${waitMs / 1000}`;
   return new Response(body, { headers });
+}
+
+/** Headers of every answer with a prediction. Set here, because withContext() would set them on the finished Response, which costs more. */
+function headersOf(context: RequestContext, location: string | undefined): Record<string, string> {
+  context.hasIdHeader = true;
+  const headers: Record<string, string> = { "X-Request-Id": context.requestId };
+  if (context.model !== undefined) headers["X-Model"] = context.model.name;
+  if (location !== undefined) headers.Location = location;
+  return headers;
 }
