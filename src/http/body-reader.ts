@@ -25,8 +25,6 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  /** The body's APIs take smaller bodies than `maxBytes`, because the event loop parses their JSON. */
-  readonly isMessage?: boolean | undefined;
 }
 
 /**
@@ -173,16 +171,11 @@ export const MAX_MESSAGE_BYTES = 8 * 2 ** 20;
  */
 function checkSize(bytes: number, limits: BodyLimits): void {
   const heldBytes = Math.floor(limits.memory.maxBytes / HELD_PER_BYTE);
-  if (bytes <= heldBytes && bytes <= maxBytesOf(limits)) return;
-  if (heldBytes < maxBytesOf(limits)) throw bodyTooLarge(`${heldBytes} bytes (--max-memory)`);
-  throw maxBytesOf(limits) < limits.maxBytes
+  if (bytes <= heldBytes && bytes <= limits.maxBytes) return;
+  if (heldBytes < limits.maxBytes) throw bodyTooLarge(`${heldBytes} bytes (--max-memory)`);
+  throw limits.maxBytes === MAX_MESSAGE_BYTES
     ? messageTooLarge()
     : bodyTooLarge(`${limits.maxBytes} bytes (--max-body-bytes)`);
-}
-
-/** Maximum bytes of a body by the limits of its API. */
-export function maxBytesOf({ maxBytes, isMessage }: Pick<BodyLimits, "maxBytes" | "isMessage">): number {
-  return isMessage === true ? Math.min(maxBytes, MAX_MESSAGE_BYTES) : maxBytes;
 }
 
 export function messageTooLarge(): ProblemError {

@@ -1,10 +1,10 @@
 /** Reads, parses and checks the JSON messages of the APIs. The event loop parses them, so their size and number of values have limits. */
 import type { z } from "zod";
-import { HELD_PER_BYTE, valueBytes } from "../../pipeline/inputs/body.ts";
+import { valueBytes } from "../../pipeline/inputs/body.ts";
 import { parseJson, utf8 } from "../../pipeline/inputs/input-decoder.ts";
 import { COST_RULE, MAX_COST, sizeOfJson } from "../../pipeline/inputs/json-text.ts";
 import { inTurn, TURN_BYTES } from "../../pipeline/inputs/loop-turns.ts";
-import { type Charge, memoryFull } from "../../pipeline/memory/charge.ts";
+import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { MAX_MESSAGE_BYTES, messageTooLarge, type ReadBody, readBytes } from "../body-reader.ts";
 import type { HttpOptions } from "../options.ts";
@@ -22,26 +22,38 @@ export interface Message<T> extends Omit<ReadBody, "body"> {
   readonly value: T;
 }
 
+interface Form {
+  /** Most values, as `sizeOfJson` counts them. */
+  readonly maxCost?: number;
+  /** Number of bytes of the JSON, as a header says. Binary data follows the JSON. Null if the whole body is JSON. */
+  readonly headerLength?: string | null;
+}
+
 /**
- * Reads a body that is JSON. Reads it even if the queue is full, since the request may not start a prediction.
+ * Reads a body that is JSON, or begins with JSON.
  * @param read converts the value in the turn of the event loop that parses it
- * @param maxCost most values, as `sizeOfJson` counts them
  * @throws ProblemError 400, 408 or 413; SconceError `body_invalid`, `queue_full`; errors of `read`
  */
 export async function readMessage<T>(
   raw: Request,
   { memory, uploads, config }: MessageOptions,
-  read: (value: unknown) => T,
-  maxCost = MAX_COST,
+  read: (value: unknown, binary: Uint8Array) => T,
+  { maxCost = MAX_COST, headerLength = null }: Form = {},
 ): Promise<Message<T>> {
-  const limits = { maxBytes: config.maxBodyBytes, memory, uploads, isMessage: true };
+  const most = headerLength === null ? MAX_MESSAGE_BYTES : Number.POSITIVE_INFINITY;
+  const limits = { maxBytes: Math.min(config.maxBodyBytes, most), memory, uploads };
   const { body, bytes, charge } = await readBytes(raw, limits);
-  try {
-    return { value: await parseMessage(body, charge, read, maxCost), bytes, charge };
-  } catch (error) {
-    charge[Symbol.dispose]();
-    throw error;
+  using releasing = new DisposableStack();
+  releasing.use(charge);
+  const length = headerLength === null ? body.length : Number(headerLength);
+  if (headerLength !== null && (!/^\d+$/.test(headerLength) || length > body.length)) {
+    const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${body.length} bytes`;
+    throw new ProblemError({ code: "bad_header", detail });
   }
+  const withBinary = (value: unknown) => read(value, body.subarray(length));
+  const value = await parseMessage(body.subarray(0, length), charge, withBinary, maxCost);
+  releasing.move();
+  return { value, bytes, charge };
 }
 
 /** Parses the JSON of a message as `readMessage` does. @param charge gets the memory of the values */
@@ -75,11 +87,4 @@ export function checked<T>(
   if (error === undefined) return data;
   const { path = [], message = error.message } = error.issues[0] ?? {};
   throw faultAt(path.map(String), message);
-}
-
-/** Counts the memory of a text that a request makes. @throws SconceError `queue_full` */
-export function chargeText(memory: MemoryAccount, text: string): Charge {
-  const charge = memory.take("bodies", HELD_PER_BYTE * text.length);
-  if (charge === undefined) throw memoryFull();
-  return charge;
 }

@@ -4,12 +4,11 @@ import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../pipeline/inputs/bod
 import type { InputValues } from "../../pipeline/inputs/input-decoder.ts";
 import type { ItemFault } from "../../pipeline/item-fault.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import { CANCELED, type PredictionRecord, statusOf } from "../../predictions/record.ts";
+import { CANCELED, statusOf } from "../../predictions/record.ts";
 import type { Origin } from "../../predictions/request.ts";
-import { announcedBytes, maxBytesOf, type ReadBody, type ReadBytes, readBytes } from "../body-reader.ts";
+import { announcedBytes, type ReadBody } from "../body-reader.ts";
 import { contextOf } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
-import type { MessageOptions } from "./message.ts";
 
 /** The inputs of a request, and the memory that is counted for them. */
 export interface WaitedRequest extends Omit<ReadBody, "body"> {
@@ -19,40 +18,30 @@ export interface WaitedRequest extends Omit<ReadBody, "body"> {
   readonly timeoutMs?: number | undefined;
 }
 
-export type Ended =
-  | {
-      readonly ok: true;
-      readonly id: string;
-      /** Outputs as JSON texts, in the order of the inputs. */
-      readonly outputs: readonly string[];
-    }
-  | {
-      readonly ok: false;
-      readonly id: string;
-      readonly message: string;
-      readonly errors: readonly ItemFault[];
-    };
+export interface Succeeded {
+  readonly ok: true;
+  readonly id: string;
+  /** Outputs as JSON texts, in the order of the inputs. */
+  readonly outputs: readonly string[];
+}
 
-type Model = Pick<ServedModel, "predictions">;
+export interface Failed {
+  readonly ok: false;
+  readonly message: string;
+  readonly errors: readonly ItemFault[];
+}
 
 /** The largest delay of setTimeout(). Predictions end earlier. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
 
 /**
- * Reads the body of a request. Refuses the request before reading if the queue is full.
- * @param isMessage whether the whole body is JSON for `parseMessage`
- * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408, 413 or 415
+ * Refuses a request before its body is read, if the model would refuse its prediction.
+ * @throws SconceError `queue_full`, `key_limit`, `not_ready`
  */
-export async function readInputs(
-  c: Context,
-  { predictions }: Model,
-  options: MessageOptions & { readonly isMessage: boolean },
-): Promise<ReadBytes> {
-  const limits = { ...options, maxBytes: options.config.maxBodyBytes };
+export function admit(c: Context, { predictions }: Pick<ServedModel, "predictions">, maxBytes: number): void {
   const bytes = announcedBytes(c.req.raw.headers) ?? 0;
   // A body above the limit gets 413 later, so the queue is not checked. A 429 would invite a retry, which cannot succeed.
-  if (bytes <= maxBytesOf(limits)) predictions.admit({ ...askedBy(c), bytes });
-  return readBytes(c.req.raw, limits);
+  if (bytes <= maxBytes) predictions.admit({ ...askedBy(c), timeoutMs: undefined, bytes });
 }
 
 /**
@@ -61,35 +50,30 @@ export async function readInputs(
  */
 export async function runInputs(
   c: Context,
-  { predictions }: Model,
-  { inputs, bytes, charge, timeoutMs }: WaitedRequest,
+  { predictions }: Pick<ServedModel, "predictions">,
+  { inputs, bytes: bodyBytes, charge, timeoutMs }: WaitedRequest,
   origin: Origin = contextOf(c),
-): Promise<Ended> {
-  const length = typeof inputs === "string" ? inputs.length : 0;
-  try {
-    charge.mustGrow(HELD_PER_BYTE * Math.max(0, length - bytes));
-  } catch (error) {
-    charge[Symbol.dispose]();
-    throw error;
-  }
-  const asked = { ...askedBy(c), bytes: Math.max(bytes, length), timeoutMs };
+): Promise<Succeeded | Failed> {
+  using releasing = new DisposableStack();
+  releasing.use(charge);
+  const bytes = typeof inputs === "string" ? Math.max(bodyBytes, inputs.length) : bodyBytes;
+  charge.mustGrow(HELD_PER_BYTE * (bytes - bodyBytes));
+  releasing.move();
   const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
-  const record = await predictions.create({ ...asked, kind: "prediction", body, charge, origin });
+  const request = { ...askedBy(c), bytes, timeoutMs, kind: "prediction", body, charge, origin } as const;
+  const record = await predictions.create(request);
   Object.assign(contextOf(c), { model: record.model, predictionStatus: statusOf(record) });
-  return endOf(record);
+  const { id, outcome } = record;
+  if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
+  const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
+  return { ok: false, message, errors };
 }
 
 function askedBy(c: Context) {
-  return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client: contextOf(c) };
+  return { waitMs: MAX_WAIT_MS, client: contextOf(c) };
 }
 
-/** Converts large inputs to bytes, which are checked in parts. */
+/** Converts large inputs to bytes, which are checked in many turns of the event loop. */
 function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
-}
-
-function endOf({ id, outcome }: PredictionRecord): Ended {
-  if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
-  const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
-  return { ok: false, id, message, errors };
 }

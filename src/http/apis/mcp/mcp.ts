@@ -7,7 +7,7 @@ import { inTurn } from "../../../pipeline/inputs/loop-turns.ts";
 import { type Problem, problemStatus } from "../../problem.ts";
 import { modelOf, perModel } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
-import { chargeText, readMessage } from "../message.ts";
+import { readMessage } from "../message.ts";
 import { runInputs } from "../waited-predictions.ts";
 import { ModelTool, type RpcError } from "./model-tool.ts";
 
@@ -19,18 +19,16 @@ const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
 const TRY_LATER = -32000;
 
 export function addMcp(app: Hono, options: ApiOptions): void {
-  const { refused, version, memory } = options;
+  const { refused, version } = options;
   const toolOf = perModel((model) => new ModelTool(model));
   app.post("/mcp", async (c) => {
     const { raw } = c.req;
-    const { value, charge } = await readMessage(raw, options, messageOf, MAX_MESSAGE_COST);
-    // The message stays in memory until it is answered. The prediction counts the memory of its inputs.
+    const { value, bytes, charge } = await readMessage(raw, options, messageOf, { maxCost: MAX_MESSAGE_COST });
     using _ = charge;
     const tool = toolOf(c);
     const run = async (args: unknown) => {
       const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
-      const request = { inputs, bytes: inputs.length, charge: chargeText(memory, inputs) };
-      return tool.result(await runInputs(c, modelOf(c), request));
+      return tool.result(await runInputs(c, modelOf(c), { inputs, bytes, charge }));
     };
     const call = (args: unknown) =>
       run(args).catch((error: unknown) => {

@@ -5,7 +5,7 @@ import type { JsonSchema } from "../../../base/schemas/json-schema.ts";
 import { checkDepth } from "../../../pipeline/inputs/input-decoder.ts";
 import type { Problem } from "../../problem.ts";
 import type { ServedModel } from "../../served-model.ts";
-import type { Ended } from "../waited-predictions.ts";
+import type { Failed, Succeeded } from "../waited-predictions.ts";
 
 /** Maximum length of a tool's name. Language models also allow only letters, digits, `_` and `-` in the name. */
 const MAX_NAME = 64;
@@ -49,7 +49,7 @@ export class ModelTool {
     return JSON.stringify(this.#isWrapped && isObject(args) ? (args.input ?? null) : args);
   }
 
-  result(ended: Ended): CallToolResult {
+  result(ended: Succeeded | Failed): CallToolResult {
     if (!ended.ok) return failure(ended.errors[0]?.message ?? ended.message);
     const [text = "null"] = ended.outputs;
     const output = JSON.parse(text);

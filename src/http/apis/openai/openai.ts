@@ -8,7 +8,7 @@ import { namesFor } from "../../routes/models.ts";
 import type { ServedModel, ServedName } from "../../served-model.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
 import { checked, readMessage } from "../message.ts";
-import { type Ended, runInputs } from "../waited-predictions.ts";
+import { type Failed, runInputs } from "../waited-predictions.ts";
 import { anyRequest, memberFault, RequestFault } from "./requests.ts";
 import { classify, embeddings, rerank, type Translation, type Use } from "./translations.ts";
 
@@ -18,7 +18,7 @@ export function addOpenai(app: Hono, options: ApiOptions): void {
     app.post(path, async (c) => {
       // The body names the model and thus the queue. No queue is therefore checked before the body is read.
       const { value, bytes, charge } = await readMessage(c.req.raw, options, (value) => ({
-        members: checked(anyRequest, value, topFault),
+        members: checked(anyRequest, value, memberFault),
         request: value,
       }));
       using _ = charge;
@@ -58,13 +58,9 @@ export const openaiErrors: ErrorForm = {
 };
 
 /** The answer for a failed prediction. OpenAI's clients retry requests after a 500, unless the header `X-Should-Retry` forbids it. */
-function failed(c: Context, { message }: Extract<Ended, { ok: false }>): Response {
+function failed(c: Context, { message }: Failed): Response {
   const error = { message, type: "server_error", param: null, code: "prediction_failed" };
   return c.json({ error }, 500, { "X-Should-Retry": "false" });
-}
-
-function topFault(path: readonly string[], message: string): RequestFault {
-  return path.length === 0 ? new RequestFault(message) : memberFault(path, message);
 }
 
 /** For inputs that the model's schema refuses, the error that names them in the request; else the error itself. */

@@ -22,56 +22,48 @@ export class RequestFault extends ProblemError {
   }
 }
 
-/** The error for a wrong member of a request. @param path names of the member and of the values inside it */
-export function memberFault([param = "", ...inner]: readonly string[], message: string): RequestFault {
+/** The error for a wrong member of a request. @param path names of the member and of the values inside it; empty for the whole request */
+export function memberFault([param, ...inner]: readonly string[], message: string): RequestFault {
+  if (param === undefined) return new RequestFault(message);
   return new RequestFault(`${param}${inner.map((key) => `[${key}]`).join("")}: ${message}`, { param });
 }
 
 /** Maximum number of inputs in one request, as on OpenAI's servers. */
 const MAX_INPUTS = 2048;
 
-function list<T extends z.ZodType>(element: T, message?: string) {
-  const error = ({ input }: { readonly input: unknown }) => sizeFault(input) ?? "is malformed";
-  return z.array(element, message).min(1, { error }).max(MAX_INPUTS, { error });
+function list<T extends z.ZodType>(element: T) {
+  return z.array(element).min(1).max(MAX_INPUTS);
 }
 
-function sizeFault(input: unknown): string | undefined {
-  if (!Array.isArray(input)) return undefined;
-  if (input.length === 0) return "must not be empty";
-  return input.length > MAX_INPUTS ? `must have at most ${MAX_INPUTS} elements, not ${input.length}` : undefined;
-}
-
-const error = ({ input }: { readonly input: unknown }) => sizeFault(input) ?? "must be a text or a list of texts";
+const error = `must be a text or a list of 1 to ${MAX_INPUTS} texts`;
 const text = z.string("must be a text");
-const textOrTexts = z.union([text, list(text)], { error });
-const tokens = z.array(z.int());
+const tokens = z.array(z.int()).min(1);
+const count = z.int("must be a whole number of at least 1").min(1, "must be a whole number of at least 1");
+const document = z.union([text, z.object({ text }).transform((document) => document.text)]);
 
 /** Options of Cohere that change scores. The server refuses them, because it cannot apply them. */
 const unusable = z.null("this server cannot honour it; leave it out").optional();
 
 /** Members of all requests. Some clients write null for a member that their caller leaves out. */
 export const anyRequest = z.looseObject(
-  { model: z.string("must be a text").nullish() },
+  { model: text.nullish() },
   'the body must be a JSON object, as {"model": …, "input": …}',
 );
 
 export const embeddingRequest = z.object({
-  input: z.union([text, list(text), tokens.min(1), list(tokens)], { error }),
+  input: z.union([text, list(text), tokens, list(tokens)], error),
   encoding_format: z.enum(["float", "base64"], 'must be "float" or "base64"').nullish(),
   dimensions: z.unknown().optional(),
 });
 
 export const rerankRequest = z.object({
   query: text,
-  documents: list(
-    z.union([text, z.object({ text }).transform((document) => document.text)]),
-    'must be a list of texts, or of objects as {"text": …}',
-  ),
-  top_n: z.int("must be a whole number of at least 1").min(1, "must be a whole number of at least 1").nullish(),
+  documents: z.union([list(document)], `must be a list of 1 to ${MAX_INPUTS} texts, or of objects as {"text": …}`),
+  top_n: count.nullish(),
   return_documents: z.boolean("must be true or false").nullish(),
   rank_fields: unusable,
   max_tokens_per_doc: unusable,
   max_chunks_per_doc: unusable,
 });
 
-export const classifyRequest = z.object({ input: textOrTexts });
+export const classifyRequest = z.object({ input: z.union([text, list(text)], error) });

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { type OpenAi, vectorSize } from "../../../author/openai.ts";
 import { Turn } from "../../../base/turn.ts";
 import type { ServedModel } from "../../served-model.ts";
+import type { Succeeded } from "../waited-predictions.ts";
 import { classifyRequest, embeddingRequest, memberFault, rerankRequest } from "./requests.ts";
 
 export type Use = keyof OpenAi;
@@ -14,12 +15,6 @@ interface Asked<R, F> {
   readonly model: ServedModel;
 }
 
-interface Outputs {
-  readonly id: string;
-  /** Outputs as JSON texts, in the order of the inputs. */
-  readonly outputs: readonly string[];
-}
-
 export interface Translation<R, F> {
   /** The fields that a model needs, as text for error messages. */
   readonly needs: string;
@@ -29,7 +24,7 @@ export interface Translation<R, F> {
   /** @throws RequestFault */
   inputs(asked: Asked<R, F>): readonly unknown[];
   /** @returns the answer as JSON text */
-  answer(asked: Asked<R, F>, outputs: Outputs): Promise<string> | string;
+  answer(asked: Asked<R, F>, succeeded: Succeeded): Promise<string> | string;
 }
 
 type FieldsOf<U extends Use> = NonNullable<OpenAi[U]>;

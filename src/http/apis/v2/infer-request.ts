@@ -1,9 +1,7 @@
 /** Parses an inference request of the Open Inference Protocol. Its body is JSON, or JSON followed by binary tensors. */
 import { z } from "zod";
 import { refuseTooMany } from "../../../pipeline/inputs/input-decoder.ts";
-import type { Charge } from "../../../pipeline/memory/charge.ts";
-import { ProblemError } from "../../problem.ts";
-import { checked, parseMessage } from "../message.ts";
+import { checked } from "../message.ts";
 import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
 
 /** A parameter that the server refuses, because to ignore it would give wrong results. Clients write 0 or an empty text for "not set". */
@@ -66,35 +64,12 @@ export interface ModelInterface {
   readonly outputs: ModelTensors;
 }
 
-/** The bytes of a request. */
-export interface InferBytes {
-  readonly bytes: Uint8Array;
-  /** The header Inference-Header-Content-Length: bytes of the JSON; null if the body is only JSON. */
-  readonly headerLength: string | null;
-  /** Gets the memory of the values in the JSON. */
-  readonly charge: Charge;
-}
-
 /**
- * Parses a request for the model.
- * @param convert called with the request in the turn of the event loop that parses it
- * @throws ProblemError 400 or 413; SconceError `body_invalid`, `inputs_invalid`, `queue_full`; errors of `convert`
+ * Checks the JSON of a request.
+ * @param binary the tensors behind the JSON
+ * @throws ProblemError 400; SconceError `inputs_invalid`
  */
-export async function readRequest<T>(
-  { bytes, headerLength, charge }: InferBytes,
-  model: ModelInterface,
-  convert: (request: InferRequest) => T,
-): Promise<T> {
-  const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
-  if (headerLength !== null && (!/^\d+$/.test(headerLength) || jsonLength > bytes.length)) {
-    const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${bytes.length} bytes`;
-    throw new ProblemError({ code: "bad_header", detail });
-  }
-  const binary = bytes.subarray(jsonLength);
-  return parseMessage(bytes.subarray(0, jsonLength), charge, (value) => convert(requestOf(value, binary, model)));
-}
-
-function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): InferRequest {
+export function requestOf(value: unknown, binary: Uint8Array, model: ModelInterface): InferRequest {
   const body = checked(requestSchema, value, (path, message) =>
     unfit(`the request is invalid at ${path.join(".") || "its top"}: ${message}`),
   );

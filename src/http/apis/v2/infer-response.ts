@@ -8,44 +8,42 @@ import { encodeElements } from "./byte-elements.ts";
 import type { WantedOutput } from "./infer-request.ts";
 import { bytesOf, datatypeOf, unfit } from "./tensors.ts";
 
-export interface InferResponse {
-  readonly id: string;
-  readonly model: { readonly name: string; readonly tag: string };
-  /** The output of each row, as JSON text. */
-  readonly outputs: readonly string[];
-  readonly wanted: readonly WantedOutput[];
-  /** Whether each output is one tensor. Otherwise each output is an object with one tensor for each field. */
-  readonly isWhole: boolean;
-}
-
 /** A body of JSON, followed by the bytes of binary tensors. */
 export interface ResponseBody {
   readonly json: string;
   readonly binary: readonly Uint8Array[];
 }
 
-interface Encoded {
-  readonly shape: readonly number[];
-  /** Elements for JSON. */
-  readonly data?: readonly unknown[];
-  readonly bytes?: Uint8Array;
+interface Wanted {
+  readonly wanted: readonly WantedOutput[];
+  /** Whether each output is one tensor. Otherwise each output is an object with one tensor for each field. */
+  readonly isWhole: boolean;
 }
 
-/** Creates the body of the response. @throws ProblemError 400 if rows differ in size, or a value does not fit the tensor's type */
-export function responseBody({ id, model, outputs, wanted, isWhole }: InferResponse): ResponseBody {
+/**
+ * Creates the body of the response.
+ * @param outputs the output of each row, as JSON text
+ * @throws ProblemError 400 if rows differ in size, or a value does not fit the tensor's type
+ */
+export function responseBody(head: object, outputs: readonly string[], { wanted, isWhole }: Wanted): ResponseBody {
   const rows: unknown[] = outputs.map((text) => JSON.parse(text));
   const binary: Uint8Array[] = [];
   const tensors = wanted.map((output) => {
     const { name } = output.field;
     const values = isWhole ? rows : rows.map((row) => (isObject(row) ? row[name] : undefined));
-    const { shape, data, bytes } = tensorOf(output, values);
-    const head = { name, datatype: datatypeOf(output.field), shape };
-    if (bytes === undefined) return { ...head, data };
-    binary.push(bytes);
-    return { ...head, parameters: { binary_data_size: bytes.length } };
+    const { shape, data } = tensorOf(output, values);
+    const tensor = { name, datatype: datatypeOf(output.field), shape };
+    if (!(data instanceof Uint8Array)) return { ...tensor, data };
+    binary.push(data);
+    return { ...tensor, parameters: { binary_data_size: data.length } };
   });
-  const { name, tag } = model;
-  return { json: JSON.stringify({ model_name: name, model_version: tag, id, outputs: tensors }), binary };
+  return { json: JSON.stringify({ ...head, outputs: tensors }), binary };
+}
+
+interface Encoded {
+  readonly shape: readonly number[];
+  /** Elements for JSON, or as bytes. */
+  readonly data: readonly unknown[] | Uint8Array;
 }
 
 /** One output field as a tensor: its elements for JSON, or as bytes. */
@@ -57,7 +55,7 @@ function tensorOf({ field, isBinary }: WantedOutput, rows: readonly unknown[]): 
     const shape = [rows.length];
     if (!isBinary) return { shape, data: texts };
     const elements = texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)));
-    return { shape, bytes: encodeElements(elements) };
+    return { shape, data: encodeElements(elements) };
   }
   const { dtype, dims } = values;
   const place = (row: number) => `output '${name}', row ${row}`;
@@ -70,7 +68,7 @@ function tensorOf({ field, isBinary }: WantedOutput, rows: readonly unknown[]): 
   }
   const shape = [rows.length, ...sizes];
   if (!isBinary) return { shape, data: arrays.flatMap((array, i) => listOf(array, place(i))) };
-  return { shape, bytes: Bun.concatArrayBuffers(arrays.map(bytesOf), Infinity, true) };
+  return { shape, data: Bun.concatArrayBuffers(arrays.map(bytesOf), Infinity, true) };
 }
 
 /** Converts an output value to a tensor. @param place names the value in error messages */

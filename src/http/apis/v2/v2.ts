@@ -11,8 +11,9 @@ import { unreadyOf } from "../../routes/health.ts";
 import { addRepositoryRoutes } from "../../routes/models.ts";
 import type { ServedModel } from "../../served-model.ts";
 import type { ApiOptions, ErrorForm } from "../api.ts";
-import { readInputs, runInputs } from "../waited-predictions.ts";
-import { readRequest } from "./infer-request.ts";
+import { readMessage } from "../message.ts";
+import { admit, runInputs } from "../waited-predictions.ts";
+import { requestOf } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
 import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts";
@@ -22,7 +23,7 @@ const LENGTH_HEADER = "Inference-Header-Content-Length";
 const NUMBERED_VERSION = "1";
 
 export function addV2(app: Hono, options: ApiOptions): void {
-  const { version, lifecycle } = options;
+  const { version, lifecycle, config } = options;
   const protocolOf = perModel(protocolModel);
   const readiness = (c: Context, isReady = unreadyOf(c, lifecycle) === undefined) =>
     c.json({ ready: isReady }, isReady ? 200 : 503, isReady ? {} : { "Retry-After": "1" });
@@ -31,14 +32,15 @@ export function addV2(app: Hono, options: ApiOptions): void {
     const { model, inputs, outputs, byteFields } = protocolOf(c);
     const { name, maxInputs } = model;
     const headerLength = c.req.raw.headers.get(LENGTH_HEADER);
-    const read = await readInputs(c, model, { ...options, isMessage: headerLength === null });
+    admit(c, model, config.maxBodyBytes);
+    const convert = (value: unknown, binary: Uint8Array) => {
+      const request = requestOf(value, binary, { name, maxInputs, inputs, outputs });
+      return { request, prepared: prepareInputs(request, inputs.isWhole) };
+    };
+    const read = await readMessage(c.req.raw, options, convert, { headerLength });
+    const { request, prepared } = read.value;
     using releasing = new DisposableStack();
     const charge = releasing.use(read.charge);
-    const wanted = { name, maxInputs, inputs, outputs };
-    const { request, prepared } = await readRequest({ bytes: read.body, headerLength, charge }, wanted, (request) => ({
-      request,
-      prepared: prepareInputs(request, inputs.isWhole),
-    }));
     // A small body may expand to many rows, so their memory is counted before the rows are created.
     charge.mustGrow(HELD_PER_BYTE * Math.max(0, prepared.maxBytes - read.bytes));
     const given = prepared.isLarge ? await inTurn(() => JSON.stringify(prepared.values())) : prepared;
@@ -49,20 +51,12 @@ export function addV2(app: Hono, options: ApiOptions): void {
     const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
     const ended = await runInputs(c, model, { inputs: given, bytes, charge, timeoutMs: request.timeoutMs }, origin);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
-    const id = request.id ?? ended.id;
-    const { json, binary } = responseBody({
-      id,
-      model,
-      outputs: ended.outputs,
-      wanted: request.outputs,
-      isWhole: outputs.isWhole,
-    });
+    const head = { model_name: name, model_version: model.tag, id: request.id ?? ended.id };
+    const { json, binary } = responseBody(head, ended.outputs, { wanted: request.outputs, isWhole: outputs.isWhole });
     if (binary.length === 0) return c.body(json, 200, { "Content-Type": "application/json" });
-    const head = Buffer.from(json);
-    return c.body(Buffer.concat([head, ...binary]), 200, {
-      "Content-Type": "application/octet-stream",
-      [LENGTH_HEADER]: String(head.length),
-    });
+    const start = Buffer.from(json);
+    const headers = { "Content-Type": "application/octet-stream", [LENGTH_HEADER]: String(start.length) };
+    return c.body(Buffer.concat([start, ...binary]), 200, headers);
   };
 
   const modelRoutes: Readonly<Record<string, Route>> = {
