@@ -26,15 +26,15 @@ export function addMcp(app: Hono, options: ApiOptions): void {
     const { value, bytes, charge } = await readMessage(raw, options, messageOf, { maxCost: MAX_MESSAGE_COST });
     using _ = charge;
     const tool = toolOf(c);
-    const run = async (args: unknown) => {
-      const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
-      return tool.result(await runInputs(c, modelOf(c), { inputs, bytes, charge }));
-    };
-    const call = (args: unknown) =>
-      run(args).catch((error: unknown) => {
+    const call = async (args: unknown) => {
+      try {
+        const inputs = await inTurn(() => `[${tool.inputOf(args)}]`);
+        return tool.result(await runInputs(c, modelOf(c), { inputs, bytes, charge }));
+      } catch (error) {
         const problem = refused(c, error);
         return problemStatus(problem) === 422 ? tool.refusal(problem) : rpcError(problem);
-      });
+      }
+    };
     // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     const { answerMessage } = await import("./endpoint.ts");
     return await answerMessage(raw, value, { tool, version, call });

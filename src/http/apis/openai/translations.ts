@@ -52,13 +52,15 @@ export const embeddings: Translation<z.output<typeof embeddingRequest>, FieldsOf
   },
   async answer({ request, fields, model }, { outputs }) {
     const isBase64 = request.encoding_format === "base64";
+    const texts = textsIn(request.input);
+    let tokens = 0;
     const data = await mapped(outputs, (output, index) => {
-      const vector = vectorIn(output, fields.output);
-      const embedding = isBase64 ? `"${base64Of(JSON.parse(vector))}"` : vector;
-      return `{"object":"embedding","index":${index},"embedding":${embedding}}`;
+      const row: Record<string, unknown> = JSON.parse(output);
+      tokens += tokensOf(fields, texts[index] ?? "", row);
+      const vector = row[fields.output];
+      const embedding = isBase64 && Array.isArray(vector) ? base64Of(vector) : vector;
+      return JSON.stringify({ object: "embedding", index, embedding });
     });
-    const counts = await mapped(textsIn(request.input), (text, i) => tokensOf(fields, text, outputs[i] ?? "{}"));
-    const tokens = counts.reduce((sum, count) => sum + count, 0);
     const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
     return `{"object":"list","data":[${data.join()}],"model":${JSON.stringify(model.name)},"usage":${usage}}`;
   },
@@ -73,23 +75,15 @@ function textsIn(input: z.output<typeof embeddingRequest>["input"]): Texts {
   return tokens.length > 0 ? [tokens] : input.filter((each) => typeof each !== "number");
 }
 
-/** The JSON text of the vector in an output. Copies the text instead of parsing it, so that the numbers keep their digits. */
-function vectorIn(output: string, field: string): string {
-  const start = `{${JSON.stringify(field)}:[`;
-  // The vector is a flat list, so the first `]` ends it.
-  if (output.startsWith(start)) return output.slice(start.length - 1, output.indexOf("]", start.length) + 1);
-  return JSON.stringify(JSON.parse(output)[field]);
-}
-
 /** Encodes a vector as little-endian float32 in base64, which OpenAI's clients decode. */
 function base64Of(vector: readonly number[]): string {
   return new Uint8Array(Float32Array.from(vector).buffer).toBase64();
 }
 
-function tokensOf({ tokens }: FieldsOf<"embeddings">, text: Texts[number], output: string): number {
+function tokensOf({ tokens }: FieldsOf<"embeddings">, text: Texts[number], output: Record<string, unknown>): number {
   if (typeof text !== "string") return text.length;
   if (typeof tokens === "function") return tokens(text);
-  return tokens === undefined ? 0 : JSON.parse(output)[tokens];
+  return tokens === undefined ? 0 : Number(output[tokens]);
 }
 
 /** Milliseconds of work after which other events of the event loop run. */

@@ -25,13 +25,12 @@ export interface PreparedInputs extends InputValues {
 
 /** The values of one input tensor, by row. */
 interface Column {
-  /** Bytes of the elements, if the values are not views of the request's memory. */
+  /** Bytes of the values that the schema checks one by one: numbers in lists, texts and JSON. 0 for arrays and files. */
   readonly bytes: number;
-  readonly viewBytes?: number;
+  /** Number of these values, as `sizeOfJson` counts them. */
+  readonly checks: number;
   /** Memory of parsed JSON beyond its bytes. */
   readonly parsedBytes?: number;
-  /** Number of values that the schema checks one by one; 0 for arrays and files. */
-  readonly checks: number;
   /** The value of one row. @throws ProblemError 400 */
   readonly valueAt: (row: number) => unknown;
 }
@@ -49,19 +48,15 @@ export function prepareInputs({ rows, inputs }: InferRequest, isWhole: boolean):
     isWhole ? columns[0]?.valueAt(row) : Object.fromEntries(columns.map((each) => [each.name, each.valueAt(row)]));
   const sum = (amount: (column: (typeof columns)[number]) => number) =>
     columns.reduce((all, column) => all + amount(column), 0);
-  // The schema checks numbers in lists, texts and JSON one by one.
-  const checkedBytes = sum(({ checks, bytes }) => (checks > 0 ? bytes : 0));
+  const checkedBytes = sum(({ bytes }) => bytes);
   if (checkedBytes > MAX_MESSAGE_BYTES) throw messageTooLarge();
   if (sum(({ checks }) => checks) > MAX_COST) throw tooManyValues();
-  const isLarge = checkedBytes > LARGE_BYTES;
-  const heldBytes = sum(({ bytes, viewBytes = 0, parsedBytes = 0 }) => {
-    return 2 * (bytes + (isLarge ? viewBytes : 0)) + parsedBytes / HELD_PER_BYTE;
-  });
+  const parsedBytes = sum((column) => column.parsedBytes ?? 0) / HELD_PER_BYTE;
   return {
     count: rows,
     values: () => Array.from({ length: rows }, (_, row) => valueAt(row)),
-    isLarge,
-    maxBytes: rows * sum(({ name }) => name.length + FIELD_BYTES) + GROWTH * checkedBytes + heldBytes,
+    isLarge: checkedBytes > LARGE_BYTES,
+    maxBytes: rows * sum(({ name }) => name.length + FIELD_BYTES) + GROWTH * checkedBytes + parsedBytes,
   };
 }
 
@@ -77,7 +72,7 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
       const array = arrayOf(row);
       return { ...array, toJSON: () => bytesFromArray(array) };
     };
-    return { bytes: 0, viewBytes: all.byteLength, checks: 0, valueAt };
+    return { bytes: 0, checks: 0, valueAt };
   }
   const valueAt = (row: number) => {
     const { lists, faults } = listsFromArray(arrayOf(row));
@@ -127,7 +122,6 @@ function byteColumn(given: GivenTensor): Column {
     if (kind === "file" && !values.takesText && !urlPattern.test(element)) throw fail(row, FILE_FORMS);
     return element;
   });
-  const sizes = kind === "json" ? elements.map((element) => sizeOfJson(Buffer.from(element))) : [];
   const total = (amounts: readonly number[]) => amounts.reduce((sum, amount) => sum + amount, 0);
   const valueAt = (row: number) => {
     const element = elements[row] ?? "";
@@ -140,12 +134,12 @@ function byteColumn(given: GivenTensor): Column {
     checkDepth(value);
     return value;
   };
-  return {
-    bytes: total(elements.map(({ length }) => length)),
-    parsedBytes: total(sizes.map(({ bytes }) => bytes)),
-    checks: kind === "file" ? 0 : kind === "text" ? elements.length : total(sizes.map(({ cost }) => cost)),
-    valueAt,
-  };
+  if (kind === "file") return { bytes: 0, checks: 0, valueAt };
+  const bytes = total(elements.map(({ length }) => length));
+  if (kind === "text") return { bytes, checks: elements.length, valueAt };
+  const sizes = elements.map((element) => sizeOfJson(Buffer.from(element)));
+  const [checks, parsedBytes] = [total(sizes.map(({ cost }) => cost)), total(sizes.map((size) => size.bytes))];
+  return { bytes, checks, parsedBytes, valueAt };
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
