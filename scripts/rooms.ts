@@ -121,8 +121,8 @@ const rooms: Readonly<Record<string, Room>> = {
   http: {
     imports: "base author machine pipeline predictions http/access http/apis http/openapi http/page",
     doors: `
-      access/api-key access/api-keys access/key-file app listener metrics openapi/short-example options other-fronts page/page
-      problem record-json request route routes/health routes/models served-model server-control uploads
+      access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts page/page
+      problem record-json request route routes/health routes/models served-model uploads
       with-context`,
     maxLines: 10_170,
   },

@@ -1,9 +1,9 @@
 /** The routes that stop the server and reload its models, and the paths of the admin port. */
 import type { Hono } from "hono";
+import { z } from "zod";
 import { ProblemError } from "./problem.ts";
 import { contextOf } from "./request.ts";
 import type { Lifecycle } from "./routes/health.ts";
-import type { ServerControl } from "./server-control.ts";
 
 /** The path of the index of models. Triton's clients read it by POST. */
 export const INDEX = "/v2/repository/index";
@@ -16,6 +16,22 @@ export function isAdminPath(path: string): boolean {
 /** Whether requests to the path stop the server, or change its models. */
 export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
+}
+
+/** Result of a reload. */
+export const reload = z.union([
+  /** References of the builds that answer now instead of earlier ones; empty if no tag has moved. */
+  z.object({ switched: z.array(z.string()) }),
+  z.object({ refused: z.string() }),
+  z.object({ failed: z.string() }),
+]);
+export type Reload = z.infer<typeof reload>;
+
+export interface ServerControl {
+  /** Ends the server gracefully, as SIGTERM does. */
+  drain(): void;
+  /** Replaces the builds whose tags have moved, as SIGHUP does. Resolves when the new builds answer. */
+  reload(): Promise<Reload>;
 }
 
 export interface ControlOptions {

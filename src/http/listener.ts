@@ -19,10 +19,8 @@ type Server = Bun.Server<undefined>;
 
 /** Bun measures the idle time of a connection in ticks of 4 seconds. The tick that is under way counts as a whole tick. */
 const TICK_S = 4;
-/** Milliseconds between checks of the number of connections and open files. */
-const COUNT_MS = 100;
-/** Milliseconds between checks whether the TLS files have changed. */
-const TLS_MS = 1000;
+/** Milliseconds between checks of the number of open files, and of changes of the TLS files. */
+const CHECK_MS = 100;
 /** Connections leave free the larger of `least` and `share` of all file descriptors (`ulimit -n`), for files, fetches and the database. */
 const RESERVED = { least: 16, share: 0.1 };
 
@@ -43,7 +41,6 @@ export class Listener {
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
   readonly #tls: TlsFiles | undefined;
-  readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
 
   /**
    * Opens the port.
@@ -59,10 +56,11 @@ export class Listener {
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
-    this.#timer = setInterval(() => this.#limitConnections(), COUNT_MS);
+    this.#timer = setInterval(() => {
+      this.#limitConnections();
+      this.#readTls();
+    }, CHECK_MS);
     this.#timer.unref();
-    this.#tlsTimer = this.#tls && setInterval(() => this.#readTls(), TLS_MS);
-    this.#tlsTimer?.unref();
   }
 
   set fetch(fetch: Fetch) {
@@ -85,7 +83,6 @@ export class Listener {
   /** Closes the port. Resolves when all requests are answered. With `abort`, closes the connections of running requests. */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
-    clearInterval(this.#tlsTimer);
     await Promise.all([...this.#closed, this.#server].map((server) => server?.stop(abort)));
   }
 

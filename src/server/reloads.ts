@@ -1,6 +1,6 @@
 /** Replaces the builds of a running server: a new build starts beside the old one, and then gets its name. */
 import { messageOf } from "../base/errors.ts";
-import type { Reload } from "../http/server-control.ts";
+import type { Reload } from "../http/admin.ts";
 import type { Fronts } from "./fronts.ts";
 import type { Build, Loadable, ModelTable, ServedOptions } from "./model-table.ts";
 

@@ -4,8 +4,8 @@
 import { codeOf, SconceError } from "../base/errors.ts";
 import type { RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
+import type { Reload } from "../http/admin.ts";
 import { freePort } from "../http/listener.ts";
-import type { Reload } from "../http/server-control.ts";
 import { availableCores, freeMemory } from "../machine/control-groups.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { type Place, PortLock } from "../machine/processes/port-lock.ts";

@@ -2,7 +2,7 @@
 import { closeSync, openSync } from "node:fs";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import type { Reload } from "../../http/server-control.ts";
+import type { Reload } from "../../http/admin.ts";
 import { isExecutable } from "../../machine/processes/program.ts";
 import { notifyManager, notifyReloading } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";

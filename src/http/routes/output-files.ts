@@ -110,7 +110,8 @@ function operationOfFile(family: Family, list: List): Operation {
 
 /** The ETag of all files of an ended prediction, whose outputs never change. A running prediction may run again, with other outputs. */
 function etagOf(record: PredictionRecord): string | undefined {
-  return hasEnded(record) ? `"${record.createdAtMs}-${record.finishedAtMs}"` : undefined;
+  // A later prediction may have the same id.
+  return hasEnded(record) ? `"${Bun.hash(`${record.id} ${record.createdAtMs}`).toString(36)}"` : undefined;
 }
 
 interface OutputFile {
