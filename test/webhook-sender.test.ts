@@ -91,8 +91,7 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
   const webhooks = new Webhooks({
     ...sending,
     memory,
-    store: undefined,
-    read: async () => live.record,
+    store: { read: async () => live.record, written: async () => {} },
     json: () => "{}",
     check() {},
     metrics: { webhook() {} },

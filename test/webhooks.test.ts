@@ -260,19 +260,19 @@ describe("progress before the end", () => {
     const outputs = Array.from({ length: 10_000 }, (_, i) => `"${i}${"-".repeat(80)}"`);
     const messages: string[] = [];
     let open = 0;
-    const progress = new Progress(live, {
-      wanted: ["output"],
-      json: () => "",
-      read: async () => live.record,
-      send: async (_, data) => {
+    const sender: Pick<WebhookSender, "send"> = {
+      async send(_, create) {
         open += 1;
-        const text = await data();
+        const message = await create();
         expect(open).toBe(1);
         open -= 1;
-        if (text !== undefined) messages.push(text);
-        return text === undefined ? undefined : { result: "delivered" };
+        if (message !== undefined) messages.push(message.data);
+        return message && { result: "delivered" };
       },
-    });
+    };
+    const webhook = { url: "http://localhost/", events: ["output" as const] };
+    const read = async () => live.record;
+    const progress = new Progress(live, webhook, { sender, json: () => "", read, metrics: { webhook() {} } });
     live.begin({ outputs: outputs.slice(0, 9000), failure: () => "", release() {} });
     for (let i = 0; i < 9000; i++) live.itemDone();
     live.finish({ status: "success", members: `"outputs":[${outputs.join(",")}]` });

@@ -15,8 +15,6 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
   #delivered: WebhookKey[] = [];
   #isStopped = false;
   #renewedMs = performance.now();
-  /** Number of undelivered webhooks of ended predictions at the last poll. */
-  count = 0;
 
   constructor(queue: Queue) {
     this.#queue = queue;
@@ -65,7 +63,6 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
         const most = webhooks.hasRoom ? MAX_IDS : 0;
         const found = listOf(await link.call("zrangebyscore", keys.due, "-inf", nowMs, "LIMIT", 0, most)).map(textOf);
         await Promise.all(found.map((member) => this.#claim(member, untilMs, webhooks)));
-        this.count = numberOf(await link.call("zcard", keys.due));
       } catch {
         // The next poll tries again.
       }

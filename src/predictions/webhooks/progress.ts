@@ -1,13 +1,15 @@
 /**
  * Sends webhook messages about a running prediction. A pause follows each message, so that several changes share one.
  */
+import { newId } from "../ids.ts";
 import type { Text } from "../large-text.ts";
 import type { LivePrediction } from "../live.ts";
+import type { PredictionMetrics } from "../metrics.ts";
 import { outputsOf } from "../outcome-list.ts";
 import type { Kind, PredictionRecord } from "../record.ts";
 import { SentOutputs } from "../sent-outputs.ts";
-import type { WebhookEvent } from "./webhook.ts";
-import { type Delivery, MAX_DATA_LENGTH, TRUNCATED } from "./webhook-sender.ts";
+import type { Webhook, WebhookEvent } from "./webhook.ts";
+import { type Delivery, MAX_DATA_LENGTH, TRUNCATED, type WebhookSender } from "./webhook-sender.ts";
 
 /** Pause in milliseconds after each message. */
 const PAUSE_MS = 500;
@@ -15,16 +17,16 @@ const PAUSE_MS = 500;
 const MAX_OUTPUTS_LENGTH = 2 ** 18;
 
 export interface ProgressOptions {
-  readonly wanted: readonly WebhookEvent[];
+  readonly sender: Pick<WebhookSender, "send">;
   readonly json: (record: PredictionRecord) => string;
+  readonly metrics: Pick<PredictionMetrics, "webhook">;
   /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** Sends a message. @param data creates its JSON just before it is sent; undefined cancels the message */
-  readonly send: (event: WebhookEvent, data: () => Promise<string | undefined>) => Promise<Delivery | undefined>;
 }
 
 export class Progress {
   readonly #options: ProgressOptions;
+  readonly #receiver: URL;
   readonly #id: string;
   readonly #kind: Kind;
   /** Undefined after the prediction's end, so that garbage collection can free it while its last outputs wait. */
@@ -36,12 +38,13 @@ export class Progress {
   #sending: Promise<unknown> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(live: LivePrediction, options: ProgressOptions) {
+  constructor(live: LivePrediction, { url, events }: Webhook, options: ProgressOptions) {
     this.#options = options;
+    this.#receiver = new URL(url);
     this.#live = live;
     this.#id = live.id;
     this.#kind = live.kind;
-    this.#wanted = options.wanted;
+    this.#wanted = events;
     live.watch(this.#changed);
   }
 
@@ -68,7 +71,13 @@ export class Progress {
   };
 
   async #send(event: WebhookEvent): Promise<Delivery | undefined> {
-    const sent = await this.#options.send(event, event === "output" ? this.#outputs : this.#state);
+    const { sender, json, metrics } = this.#options;
+    const sent = await sender.send(this.#receiver, async () => {
+      const data = event === "output" ? await this.#outputs() : this.#live && json(this.#live.record);
+      if (data === undefined) return undefined;
+      return { id: `msg_${newId("")}`, type: `${this.#kind}.${event}`, occurredAtMs: Date.now(), data };
+    });
+    if (sent !== undefined) metrics.webhook(sent.result === "delivered" ? "told" : "given_up");
     if (sent?.result === "unsubscribed") this.#wanted = [];
     return sent;
   }
@@ -85,10 +94,8 @@ export class Progress {
     return isOutputNew ? "output" : undefined;
   }
 
-  readonly #state = async (): Promise<string | undefined> => this.#live && this.#options.json(this.#live.record);
-
   /** JSON with the unsent outputs that fit into one message; undefined if all are sent. */
-  readonly #outputs = async (): Promise<string | undefined> => {
+  async #outputs(): Promise<string | undefined> {
     const outputs = this.#live?.outputs ?? (await this.#lastOutputs());
     const texts: string[] = [];
     let length = 0;
@@ -100,7 +107,7 @@ export class Progress {
       length += text.length;
     }
     return texts.length === 0 ? undefined : `{"${this.#kind}_id":"${this.#id}","outputs":[${texts.join(",")}]}`;
-  };
+  }
 
   async #lastOutputs(): Promise<readonly (Text | undefined)[]> {
     const record = await this.#options.read(this.#id);

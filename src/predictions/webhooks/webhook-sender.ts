@@ -21,6 +21,9 @@ export interface WebhookMessage {
   readonly data: string;
 }
 
+/** Creates a message just before it is sent; undefined cancels it. */
+type CreateMessage = () => Promise<WebhookMessage | undefined>;
+
 /** The result of an attempt. `unsubscribed`: the receiver answered 410, and wants no more messages. */
 export type Delivery =
   | { readonly result: "delivered" | "unsubscribed" }
@@ -39,11 +42,11 @@ const TIMEOUT_MS = 15_000;
 /** Maximum messages that are sent to one host at the same time. */
 const MAX_OF_HOST = 4;
 /**
- * Maximum messages that are sent at the same time to a class of hosts. Silent hosts cannot take the slots of other
- * hosts.
+ * Maximum messages that are sent at the same time to hosts that answered the last message, and to other hosts. Silent
+ * hosts cannot take the slots of hosts that answer.
  */
-const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
-/** Maximum hosts whose class is remembered. The least recently used host is forgotten first. */
+const MAX_AT_ONCE = 64;
+/** Maximum hosts that are remembered. The least recently used host is forgotten first. */
 const MAX_HOSTS = 10_000;
 /** Maximum bytes of an answer to read, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
@@ -54,17 +57,14 @@ interface Host {
   readonly gate: Gate;
   /** Number of messages to the host that wait or are being sent. */
   users: number;
-  /** Result of the last message: `silent` if no whole answer came in time; `unknown` before the first message. */
-  class: keyof typeof MAX_OF_CLASS;
+  /** Whether a whole answer to the last message came in time. */
+  isResponsive: boolean;
 }
 
 export class WebhookSender {
   readonly #options: SenderOptions;
-  readonly #gates = {
-    responsive: new Gate(MAX_OF_CLASS.responsive),
-    unknown: new Gate(MAX_OF_CLASS.unknown),
-    silent: new Gate(MAX_OF_CLASS.silent),
-  };
+  readonly #responsive = new Gate(MAX_AT_ONCE);
+  readonly #others = new Gate(MAX_AT_ONCE);
   readonly #hosts = new Map<string, Host>();
   readonly #stopping = new AbortController();
 
@@ -74,15 +74,14 @@ export class WebhookSender {
 
   /**
    * Waits for a free slot of the host, then sends a message.
-   * @param message creates the message at that time; undefined cancels it
    * @returns undefined if nothing was sent
    */
-  async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
+  async send(url: URL, message: CreateMessage): Promise<Delivery | undefined> {
     const host = this.#hostOf(url);
     host.users += 1;
     try {
       return await host.gate.run(this, () =>
-        this.#gates[host.class].run(host, async () =>
+        (host.isResponsive ? this.#responsive : this.#others).run(host, async () =>
           this.#stopping.signal.aborted ? undefined : this.#post(url, host, message),
         ),
       );
@@ -97,7 +96,7 @@ export class WebhookSender {
   }
 
   #hostOf({ host: name }: URL): Host {
-    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, class: "unknown" };
+    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, isResponsive: false };
     this.#hosts.delete(name);
     this.#hosts.set(name, host);
     const [oldest] = this.#hosts;
@@ -105,7 +104,7 @@ export class WebhookSender {
     return host;
   }
 
-  async #post(url: URL, host: Host, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
+  async #post(url: URL, host: Host, message: CreateMessage): Promise<Delivery | undefined> {
     const { requests, secrets, userAgent, memory, timeoutMs = TIMEOUT_MS } = this.#options;
     try {
       const created = await message();
@@ -115,7 +114,7 @@ export class WebhookSender {
       if (charge === undefined) return { result: "failed", why: "there is no memory for the message", afterMs: 0 };
       const body = `{"type":"${type}","timestamp":"${new Date(occurredAtMs).toISOString()}","data":${data}}`;
       const seconds = Math.floor(Date.now() / 1000);
-      const sending = requests.send(url, {
+      const response = await requests.send(url, {
         method: "POST",
         signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(timeoutMs)]),
         headers: {
@@ -127,21 +126,17 @@ export class WebhookSender {
         },
         body,
       });
-      const response = await sending.catch((error: unknown) => {
-        host.class = "silent";
-        throw error;
-      });
-      // Whether the body arrives decides the host's class. The status alone decides about the delivery.
-      const isWhole = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
+      // The status alone decides about the delivery.
+      host.isResponsive = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
         () => true,
         () => false,
       );
-      host.class = isWhole ? "responsive" : "silent";
       if (response.ok) return { result: "delivered" };
       if (response.status === 410) return { result: "unsubscribed" };
       const afterMs = retryAfterMs(response.headers.get("retry-after"));
       return { result: "failed", why: `it answered ${response.status}`, afterMs };
     } catch (error) {
+      host.isResponsive = false;
       return { result: "failed", why: messageOf(error), afterMs: 0 };
     }
   }

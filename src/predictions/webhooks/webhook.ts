@@ -29,8 +29,6 @@ export interface StoredWebhook {
 
 /** Stores undelivered webhooks, so that later processes can send them. */
 export interface WebhookStore {
-  /** Number of undelivered webhooks of all processes; undefined if this process sends all. */
-  readonly count?: number;
   /** Stores a webhook. @throws SconceError `predictions_unwritable` */
   add(id: string, webhook: string): Promise<void>;
   /** Removes a webhook whose message was delivered or given up. */

@@ -13,33 +13,23 @@ import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
-import { newId } from "../ids.ts";
 import type { LivePrediction } from "../live.ts";
-import type { PredictionMetrics } from "../metrics.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Store } from "../store.ts";
-import { Progress } from "./progress.ts";
-import { type Deliverer, type Webhook, type WebhookKey, type WebhookStore, webhookOf, webhookText } from "./webhook.ts";
+import { Progress, type ProgressOptions } from "./progress.ts";
+import { type Deliverer, type Webhook, type WebhookKey, webhookOf, webhookText } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
-export interface WebhooksOptions {
+export interface WebhooksOptions extends Omit<ProgressOptions, "read"> {
   readonly sender: WebhookSender;
-  /** Keeps undelivered webhooks for later processes; undefined if they are lost with this process. */
-  readonly store: WebhookStore | undefined;
-  /** Reads an ended prediction; undefined if the store has evicted it. */
-  readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  readonly json: (record: PredictionRecord) => string;
+  readonly store: Pick<Store, "webhooks" | "written" | "read">;
   /** Refuses hosts that webhooks must not reach. @throws SconceError */
   readonly check: (hostname: string) => void;
-  readonly metrics: Pick<PredictionMetrics, "webhook">;
   readonly memory: MemoryAccount;
 }
 
-/**
- * Above this number of undelivered webhooks, or this fraction of the memory limit, predictions with webhooks are
- * refused.
- */
-const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
+/** If undelivered webhooks take more than this fraction of the memory limit, predictions with webhooks are refused. */
+const MAX_OF_MEMORY = 1 / 16;
 /** Bytes of memory to count for a webhook in addition to its URL. */
 const WAITING_BYTES = 2000;
 /** Milliseconds before the second attempt. The pause doubles for each further attempt. */
@@ -64,22 +54,18 @@ interface Waiting extends WebhookKey {
  */
 export function openWebhooks(
   { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: WebhookOptions,
-  { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: Store },
+  options: Omit<WebhooksOptions, "sender" | "check">,
 ): Webhooks | undefined {
   if (secrets.length === 0) return undefined;
   const guard = new AddressGuard({ allowPrivate });
-  const requests = new GuardedRequests(guard);
-  const webhooks = new Webhooks({
-    ...options,
-    sender: new WebhookSender({ requests, secrets, userAgent: `sconce/${version}`, memory: options.memory }),
-    store: store.webhooks,
-    read: async (id) => {
-      await store.written(id);
-      return store.read(id);
-    },
-    check: (hostname) => guard.literal(hostname),
+  const sender = new WebhookSender({
+    requests: new GuardedRequests(guard),
+    secrets,
+    userAgent: `sconce/${version}`,
+    memory: options.memory,
   });
-  store.webhooks?.deliver?.(webhooks);
+  const webhooks = new Webhooks({ ...options, sender, check: (hostname) => guard.literal(hostname) });
+  options.store.webhooks?.deliver?.(webhooks);
   return webhooks;
 }
 
@@ -114,9 +100,7 @@ export class Webhooks implements Deliverer {
 
   /** Whether the limits allow one more webhook. */
   get hasRoom(): boolean {
-    const { store, memory } = this.#options;
-    const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
-    return !isFull && this.#charge.bytes <= MAX_WAITING.ofMemory * memory.maxBytes;
+    return this.#charge.bytes <= MAX_OF_MEMORY * this.#options.memory.maxBytes;
   }
 
   /** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
@@ -131,11 +115,11 @@ export class Webhooks implements Deliverer {
 
   /** Stores the webhook of a prediction. @throws SconceError `predictions_unwritable` */
   async store(id: string, webhook: Webhook): Promise<void> {
-    await this.#options.store?.add(id, webhookText(webhook));
+    await this.#options.store.webhooks?.add(id, webhookText(webhook));
   }
 
   remove(key: WebhookKey): void {
-    this.#options.store?.remove(key);
+    this.#options.store.webhooks?.remove(key);
   }
 
   /**
@@ -148,7 +132,7 @@ export class Webhooks implements Deliverer {
     liveOf: (id: string) => LivePrediction | undefined,
     { isPartly = false }: { readonly isPartly?: boolean } = {},
   ): Promise<void> {
-    for (const { id, webhook: text } of (await this.#options.store?.undelivered(owners)) ?? []) {
+    for (const { id, webhook: text } of (await this.#options.store.webhooks?.undelivered(owners)) ?? []) {
       const webhook = webhookOf(text);
       const live = liveOf(id);
       if (live !== undefined && live.webhook === undefined) {
@@ -156,34 +140,17 @@ export class Webhooks implements Deliverer {
         this.watch(live, webhook);
       }
       if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
-      const record = await this.#options.read(id);
+      const record = await this.#read(id);
       // The webhook of an unfinished prediction is left to the process that runs it.
       if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
     }
   }
 
   /** Starts sending messages about a running prediction. */
-  watch(live: LivePrediction, { url, events }: Webhook): void {
-    const wanted = events.filter((event) => event !== "completed");
-    if (wanted.length === 0) return;
-    const { id, kind } = live;
-    const { json, read, sender, metrics } = this.#options;
-    const receiver = new URL(url);
-    const progress = new Progress(live, {
-      wanted,
-      json,
-      read,
-      send: async (event, dataOf) => {
-        const sent = await sender.send(receiver, async () => {
-          const data = await dataOf();
-          if (data === undefined) return undefined;
-          return { id: `msg_${newId("")}`, type: `${kind}.${event}`, occurredAtMs: Date.now(), data };
-        });
-        if (sent !== undefined) metrics.webhook(sent.result === "delivered" ? "told" : "given_up");
-        return sent;
-      },
-    });
-    this.#progress.set(id, progress);
+  watch(live: LivePrediction, webhook: Webhook): void {
+    if (webhook.events.every((event) => event === "completed")) return;
+    const { id } = live;
+    this.#progress.set(id, new Progress(live, webhook, { ...this.#options, read: (id) => this.#read(id) }));
     // Deletes the entry when the prediction is over: `ended` is not called if another process ends the prediction.
     live.onceOver(() => this.#progress.delete(id));
   }
@@ -222,11 +189,10 @@ export class Webhooks implements Deliverer {
 
   /** Leaves undelivered webhooks to other servers, if there are some with the same store. */
   async release(): Promise<void> {
-    const release = this.#options.store?.release;
-    if (release === undefined) return;
-    const { predictions } = this;
+    const { webhooks } = this.#options.store;
+    if (webhooks?.release === undefined) return;
     this.stop();
-    await release.call(this.#options.store, predictions);
+    await webhooks.release(this.predictions);
   }
 
   /** Stops sending. Undelivered webhooks stay in the store for the next process. */
@@ -260,6 +226,12 @@ export class Webhooks implements Deliverer {
     this.remove(waiting);
   }
 
+  /** Reads an ended prediction; undefined if the store has evicted it. */
+  async #read(id: string): Promise<PredictionRecord | undefined> {
+    await this.#options.store.written(id);
+    return this.#options.store.read(id);
+  }
+
   /** Whether the webhook still waits. After giveUp(), a new prediction may have the same id. */
   #isCurrent(waiting: Waiting): boolean {
     return this.#waiting.get(waiting.id) === waiting;
@@ -276,7 +248,7 @@ export class Webhooks implements Deliverer {
    */
   async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
     const { id, createdAtMs } = waiting;
-    const record = await this.#options.read(id);
+    const record = await this.#read(id);
     if (record === undefined || !this.#isCurrent(waiting)) return undefined;
     if (createdAtMs !== undefined && record.createdAtMs !== createdAtMs) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
