@@ -8,7 +8,6 @@ import { newId } from "../src/predictions/ids.ts";
 import { LargeText } from "../src/predictions/large-text.ts";
 import { ModelVersion } from "../src/predictions/model-version.ts";
 import type { EndedRecord } from "../src/predictions/record.ts";
-import { RecordIndex } from "../src/predictions/record-index.ts";
 import { type Place, RecordLog } from "../src/predictions/record-log.ts";
 import { endOf, largeEndOf } from "./helpers/predictions.ts";
 
@@ -28,22 +27,16 @@ const record: fc.Arbitrary<EndedRecord> = fc.record({
   model: fc.constantFrom("", "digits@sha256:1", "digits@sha256:2", "lab@sha256:1").map(ModelVersion.of),
 });
 
-function push(log: RecordLog, record: EndedRecord, keptMs = 0): Place {
-  return log.push(record, keptMs, hashOf(record.id));
-}
-
 describe("a log of records", () => {
   test("returns records unchanged, oldest first", () => {
     fc.assert(
       fc.property(fc.array(record, { maxLength: 30 }), (records) => {
         const log = new RecordLog();
-        const places = records.map((record, i) => push(log, record, i));
+        const places = records.map((record, i) => log.push(record, i));
         expect(places.map((place) => log.record(place))).toEqual(records);
         for (const [i, record] of records.entries()) {
           const first = log.first ?? Number.NaN;
           expect(first).toBe(places[i] ?? Number.NaN);
-          expect(log.id(first)).toBe(record.id);
-          expect(log.hash(first)).toBe(hashOf(record.id));
           expect(log.keptMs(first)).toBe(i);
           expect(log.textBytes(first)).toBe(Buffer.byteLength(`${record.outcome.members}${record.logs}`));
           log.shift();
@@ -59,7 +52,7 @@ describe("a log of records", () => {
     for (let i = 0; i < 5000; i++) {
       // Sizes up to 17 kB. Records above 16 kB stay objects.
       const record = largeEndOf(newId("0"), (i * 7919) % 17_000);
-      kept.push({ place: push(log, record), record });
+      kept.push({ place: log.push(record, 0), record });
       if (i % 3 > 0) continue;
       kept.shift();
       log.shift();
@@ -71,50 +64,30 @@ describe("a log of records", () => {
   test("keeps lone surrogates, which UTF-8 cannot encode", () => {
     const log = new RecordLog();
     const record = endOf("1", { kind: "demo", logs: "a\ud83d" });
-    expect(log.record(push(log, record)).logs).toBe("a\ud83d");
+    expect(log.record(log.push(record, 0)).logs).toBe("a\ud83d");
   });
 
   test("keeps a large outcome as an object", () => {
     const log = new RecordLog();
     const members = new LargeText(['"outputs":[', Buffer.from("1"), "]"]);
     const large = endOf("1", { outcome: { status: "success", members }, digest: "d".repeat(43) });
-    const place = push(log, large);
+    const place = log.push(large, 0);
     expect(log.record(place)).toBe(large);
-    expect(log.id(place)).toBe("1");
+    expect(log.find("1")).toBe(place);
     log.shift();
     expect(log.first).toBeUndefined();
   });
 });
 
-describe("an index of records", () => {
-  const named = { id: (place: Place) => String(place) };
-
-  test("finds each record by its id's hash, also among equal hashes, until it is deleted", () => {
-    const step = fc.record({
-      isAdded: fc.boolean(),
-      hash: fc.constantFrom(-1, 0, 1, 9, 8 << 24, -1 << 24),
-      pick: fc.nat(),
-    });
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
-        const index = new RecordIndex();
-        const there: { hash: number; place: Place }[] = [];
-        for (const [place, { isAdded, hash, pick }] of steps.entries()) {
-          const [picked] = isAdded ? [] : there.splice(pick % Math.max(1, there.length), 1);
-          if (picked === undefined) {
-            there.push({ hash, place });
-            index.add(hash, place);
-          } else {
-            expect(index.delete(picked.hash, picked.place)).toBe(true);
-            expect(index.delete(picked.hash, picked.place)).toBe(false);
-            expect(index.find(String(picked.place), picked.hash, named)).toBeUndefined();
-          }
-          expect(index.size).toBe(there.length);
-        }
-        for (const { hash, place } of there) expect(index.find(String(place), hash, named)).toBe(place);
-      }),
-    );
-  });
+test("each record is found by its id until it is removed, among many others", () => {
+  const log = new RecordLog();
+  const ids = Array.from({ length: 200_000 }, (_, i) => `id-${i}`);
+  const places = ids.map((id) => log.push(endOf(id), 0));
+  for (let removed = 0; removed < 100_000; removed++) log.shift();
+  expect(log.size).toBe(100_000);
+  const found = ids.filter((id, i) => log.find(id) === places[i]);
+  expect(found).toEqual(ids.slice(100_000));
+  expect(log.find("another")).toBeUndefined();
 });
 
 test("similar ids have different hashes, which are the same in every process", () => {

@@ -1,10 +1,8 @@
 /** Keeps ended predictions in memory, up to limits of count, age and bytes. Unfinished requests are not stored. */
 
-import { hashOf } from "../base/id-hash.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
-import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionRequest } from "./request.ts";
 import { isOverLimits, RECORD_BYTES, type RetentionLimits } from "./retention.ts";
@@ -18,7 +16,6 @@ interface Options {
 export class MemoryStore implements Store {
   readonly #limits: RetentionLimits;
   readonly #records = new RecordLog();
-  readonly #index = new RecordIndex();
   readonly #charge: Charge;
   readonly #now: () => number;
 
@@ -33,7 +30,7 @@ export class MemoryStore implements Store {
     this.#charge = memory.add("results", 0);
     memory.onPressure(() => {
       for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
-        if (!memory.isOver || this.#index.size < 2) return;
+        if (!memory.isOver || this.#records.size < 2) return;
         this.#evict(oldest);
       }
     });
@@ -41,7 +38,7 @@ export class MemoryStore implements Store {
 
   get retained(): { count: number; bytes: number } {
     this.#sweep(this.#now());
-    return { count: this.#index.size, bytes: this.#charge.bytes };
+    return { count: this.#records.size, bytes: this.#charge.bytes };
   }
 
   accept({ createdAtMs }: Pick<PredictionRequest, "createdAtMs">): Promise<Accepted> {
@@ -57,12 +54,9 @@ export class MemoryStore implements Store {
   }
 
   finish(record: EndedRecord): void {
-    const hash = hashOf(record.id);
     const keptMs = this.#now();
-    if (this.#isTaken(record.id, hash, keptMs)) return;
-    const place = this.#records.push(record, keptMs, hash);
-    this.#index.add(hash, place);
-    this.#charge.grow(this.#bytesOf(place));
+    if (this.#isTaken(record.id, keptMs)) return;
+    this.#charge.grow(this.#bytesOf(this.#records.push(record, keptMs)));
     this.#sweep(keptMs);
   }
 
@@ -73,7 +67,7 @@ export class MemoryStore implements Store {
   /** Like `read`, but synchronous. */
   recall(id: string): EndedRecord | undefined {
     this.#sweep(this.#now());
-    const place = this.#placeOf(id);
+    const place = this.#records.find(id);
     return place === undefined ? undefined : this.#records.record(place);
   }
 
@@ -90,26 +84,21 @@ export class MemoryStore implements Store {
   }
 
   /** Whether the id has an outcome that has not expired. */
-  #isTaken(id: string, hash: number, now: number): boolean {
-    if (this.#placeOf(id, hash) === undefined) return false;
+  #isTaken(id: string, now: number): boolean {
+    if (this.#records.find(id) === undefined) return false;
     this.#sweep(now);
-    return this.#placeOf(id, hash) !== undefined;
-  }
-
-  #placeOf(id: string, hash = hashOf(id)): Place | undefined {
-    return this.#index.find(id, hash, this.#records);
+    return this.#records.find(id) !== undefined;
   }
 
   #sweep(now: number): void {
     for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
-      const [count, ageMs] = [this.#index.size, now - this.#records.keptMs(oldest)];
+      const [count, ageMs] = [this.#records.size, now - this.#records.keptMs(oldest)];
       if (!isOverLimits(this.#limits, { count, bytes: this.#charge.bytes, ageMs })) return;
       this.#evict(oldest);
     }
   }
 
   #evict(oldest: Place): void {
-    this.#index.delete(this.#records.hash(oldest), oldest);
     this.#charge.grow(-this.#bytesOf(oldest));
     this.#records.shift();
   }

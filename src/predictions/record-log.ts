@@ -1,5 +1,6 @@
 /** Ended predictions in memory, as bytes: traversing many objects, the garbage collector would block the event loop. */
 import { OpenMap, spread } from "../base/collections/open-map.ts";
+import { hashOf } from "../base/id-hash.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 import type { EndedRecord } from "./record.ts";
@@ -31,6 +32,8 @@ const field = {
   logsBytes: 13,
   /** Index in the list of model versions. */
   model: 14,
+  /** Place of the next older record of the same list; -1 if there is none. */
+  older: 15,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
@@ -45,7 +48,16 @@ interface Slab {
 /** Position of a record in the log. Newer records have larger positions. */
 export type Place = number;
 
+/** Number of lists of records. A list has the records whose hashes have the same lower bits, the newest first. */
+const LISTS = 2 ** 19;
+
 export class RecordLog {
+  /**
+   * By list, 1 more than the place of the newest record; 0 takes no memory before its first use. A place before the
+   * oldest record belongs to a removed record.
+   */
+  readonly #newest = new Float64Array(LISTS);
+  #size = 0;
   readonly #slabs: Slab[] = [];
   /** Number of buffers freed so far. */
   #freedSlabs = 0;
@@ -62,12 +74,28 @@ export class RecordLog {
     return slab === undefined || this.#first === slab.end ? undefined : this.#freedSlabs * SLAB_BYTES + this.#first;
   }
 
+  /** Number of records. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The place of the record with this id; undefined if there is none. */
+  find(id: string): Place | undefined {
+    const { first = Infinity } = this;
+    const hash = hashOf(id);
+    let place = (this.#newest[hash & (LISTS - 1)] ?? 0) - 1;
+    while (place >= first) {
+      if (this.#number(place, field.hash) === hash && this.#id(place) === id) return place;
+      place = this.#number(place, field.older);
+    }
+    return undefined;
+  }
+
   /**
-   * Appends a record.
+   * Appends a record, whose id no other record has.
    * @param keptMs time on the store's clock, in milliseconds
-   * @param hash hash of the id
    */
-  push(record: EndedRecord, keptMs: number, hash: number): Place {
+  push(record: EndedRecord, keptMs: number): Place {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
@@ -86,6 +114,7 @@ export class RecordLog {
     numbers[at + field.textBytes] = isLarge
       ? byteLengthOf(members) + Buffer.byteLength(logs)
       : written - head + logsBytes;
+    const hash = hashOf(id);
     numbers[at + field.hash] = hash;
     numbers[at + field.createdAtMs] = record.createdAtMs;
     numbers[at + field.startedAtMs] = startedAtMs;
@@ -102,6 +131,10 @@ export class RecordLog {
     slab.end = aligned(from + written + logsBytes);
     const place = (this.#freedSlabs + this.#slabs.length - 1) * SLAB_BYTES + start;
     if (isLarge) this.#large.set(place, record);
+    const list = hash & (LISTS - 1);
+    numbers[at + field.older] = (this.#newest[list] ?? 0) - 1;
+    this.#newest[list] = place + 1;
+    this.#size += 1;
     return place;
   }
 
@@ -111,15 +144,6 @@ export class RecordLog {
 
   textBytes(place: Place): number {
     return this.#number(place, field.textBytes);
-  }
-
-  hash(place: Place): number {
-    return this.#number(place, field.hash);
-  }
-
-  id(place: Place): string {
-    const start = (place % SLAB_BYTES) + HEAD_BYTES;
-    return this.#slab(place).texts.toString("latin1", start, start + this.#number(place, field.idLength));
   }
 
   record(place: Place): EndedRecord {
@@ -159,6 +183,7 @@ export class RecordLog {
     const oldest = this.first;
     if (oldest === undefined) return;
     this.#large.delete(oldest);
+    this.#size -= 1;
     const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;
     for (const name of textFields) end += this.#number(oldest, name);
@@ -169,6 +194,11 @@ export class RecordLog {
     this.#first = 0;
     slab.end = 0;
     this.#spare = slab;
+  }
+
+  #id(place: Place): string {
+    const start = (place % SLAB_BYTES) + HEAD_BYTES;
+    return this.#slab(place).texts.toString("latin1", start, start + this.#number(place, field.idLength));
   }
 
   #indexOf(model: ModelVersion | undefined): number {
