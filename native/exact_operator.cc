@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "error.h"
+
 namespace sconce {
 namespace {
 
@@ -109,7 +111,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     const auto symbol = c10::Symbol::fromQualString(name_.substr(0, dot));
     const std::string overload = dot == std::string::npos ? "" : name_.substr(dot + 1);
     auto exact = find_operator(symbol, overload);
-    if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
+    if (!exact) refuse_weights("libtorch has no operator " + name_);
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
     // For a number, `add.Scalar` computes the same as `add.Tensor`, and later passes recognize it.

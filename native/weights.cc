@@ -5,11 +5,13 @@
 
 #include "error.h"
 #include "tensor.h"
+#include "vision_operators.h"
 
 namespace sconce {
 
 std::shared_ptr<Weights> open_weights(const WeightsOptions& options) {
   try {
+    register_vision_operators();
     return options.compiled ? open_aotinductor(options) : open_torchscript(options);
   } catch (const CodedError&) {
     throw;

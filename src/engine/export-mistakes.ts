@@ -72,8 +72,8 @@ export const exportMistakes = {
   },
   operator: {
     name: "unknown operator",
-    seen: /Unknown builtin op|Could not find schema|no kernel.*registered|Could not find .*operator/i,
-    cause: "its library is missing: name it under operators",
+    seen: /has no operator|Unknown builtin op|Could not find schema|no kernel.*registered|Could not find .*operator/i,
+    cause: "name a library with the operator under operators in model.ts (docs/declare.md#operators)",
     python: () => 'torch.ops.load_library("ops.so")  # and operators: ["ops.so"] in model.ts',
   },
   names: {

@@ -29,6 +29,9 @@ export const fewRows = () => exported("few-rows", "few_rows");
 /** Weights for the models of the documentation. */
 export const guideWeights = () => exported("guide");
 
+/** Weights that call torchvision's operators, and an operator that no library has. */
+export const visionWeights = () => exported("vision");
+
 /** A module whose methods show whether its tensors are copied. */
 export const deviceTensors = async () => join(await exported("device-tensors", "device_tensors"), "device-tensors.pt");
 

@@ -8,7 +8,7 @@ import { wireSchema } from "../../author/wire-schema.ts";
 import { codedError, oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { areThere } from "../../engine/device.ts";
-import { torchVersion } from "../../engine/native/binding.ts";
+import { loadOperators, torchVersion } from "../../engine/native/binding.ts";
 import { WeightsFile } from "../../engine/program/weights-file.ts";
 import { bundleModel } from "../../package/code/bundle.ts";
 import { loadModel } from "../../package/code/load.ts";
@@ -145,6 +145,7 @@ async function statedFacts(
   const maxRows = rowsOf(stated, weights);
   const rows = batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
   if (hasTensors(model)) return { tensors, batchSize: rows };
+  for (const name of model.operators) await loadOperators(pathOf(name));
   const { inputs, outputs } = await statedTensors(weights, { inputs: stated, maxRows });
   return { tensors: { inputs, outputs, parts: outputs }, batchSize: rows };
 }

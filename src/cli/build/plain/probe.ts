@@ -3,7 +3,7 @@
 import type { CallResult } from "../../../author/session.ts";
 import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
-import { fixedBatchFault, fixedRowsCause } from "../../../engine/forward-fault.ts";
+import { fixedBatchFault, fixedRowsCause, loadFault } from "../../../engine/forward-fault.ts";
 import { type NativeSession, openSession } from "../../../engine/native/binding.ts";
 import { type FreeSize, specsOf, type TensorInput } from "./tensor-input.ts";
 
@@ -31,7 +31,9 @@ const starts = [16, 224];
  */
 export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
   const declared = outputNames === undefined ? { inputs: specsOf(inputs), outputs: {} } : {};
-  const session = await openSession({ path, device, threads: 1, ...declared });
+  const session = await openSession({ path, device, threads: 1, ...declared }).catch((error: unknown) => {
+    throw loadFault(error);
+  });
   try {
     const probe = new Probe(session, { inputs, names: outputNames ?? [], isFilled });
     const tried = starts.map((start) => new Map(probe.free.map((size) => [size.name, startOf(size, start)])));
