@@ -1,77 +1,55 @@
-/** `RoundRobin` gives items of several owners in turn. `LoopWork` spreads the work of several owners over turns. */
-import { describe, expect, test } from "bun:test";
+/** Owners of waiting tasks take turns at a `Gate`. `LoopWork` spreads work over turns of the event loop. */
+import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { RoundRobin } from "../src/base/collections/round-robin.ts";
+import { Gate } from "../src/base/collections/gate.ts";
 import { LoopWork } from "../src/base/loop-work.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("round robin", () => {
-  test("gives one item of each owner before a second item of any owner, in order of arrival", () => {
-    const step = fc.oneof(fc.record({ owner: fc.integer({ min: 0, max: 4 }) }), fc.constant(undefined));
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-        const owners = Array.from({ length: 5 }, () => ({}));
-        const inTurn = new RoundRobin<number>();
-        let model: { owner: number; values: number[] }[] = [];
-        for (const [value, step] of steps.entries()) {
-          if (step === undefined) {
-            const [first, ...others] = model;
-            expect(inTurn.next()).toBe(first?.values.shift());
-            model = first === undefined || first.values.length === 0 ? others : [...others, first];
-          } else {
-            const known = model.find(({ owner }) => owner === step.owner);
-            if (known === undefined) model.push({ owner: step.owner, values: [value] });
-            else known.values.push(value);
-            inTurn.add(owners[step.owner] ?? {}, value);
-          }
-          expect(inTurn.isEmpty).toBe(model.length === 0);
-        }
-      }),
-    );
-  });
+test("a gate runs one task of each owner before a second task of any owner, in order of arrival", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 60 }), async (owners) => {
+      const gate = new Gate(1);
+      const held = Promise.withResolvers<void>();
+      const begun: number[] = [];
+      const objects = Array.from({ length: 5 }, () => ({}));
+      const running = [gate.run({}, () => held.promise)];
+      expect(gate.isFull).toBe(true);
+      for (const owner of owners) running.push(gate.run(objects[owner] ?? {}, async () => void begun.push(owner)));
+      held.resolve();
+      await Promise.all(running);
+      const expected: number[] = [];
+      for (let waiting = Map.groupBy(owners, (owner) => owner); waiting.size > 0; ) {
+        expected.push(...waiting.keys());
+        waiting = new Map(
+          [...waiting].map(([owner, [, ...rest]]) => [owner, rest] as const).filter(([, rest]) => rest.length > 0),
+        );
+      }
+      expect(begun).toEqual(expected);
+      expect(gate.isFull).toBe(false);
+    }),
+  );
 });
 
-describe("work over turns of the event loop", () => {
-  test("leaves slow pieces to later turns", async () => {
-    const turns = new LoopWork();
-    turns.took(1);
-    expect(turns.isOpen).toBe(true);
-    turns.took(1.5);
-    expect(turns.isOpen).toBe(false);
-    await turnOfTheLoop();
-    expect(turns.isOpen).toBe(true);
-    turns.took(1.5);
-    await turnOfTheLoop();
-    turns.took(1.5);
-    expect(turns.isOpen).toBe(true);
-  });
+test("work leaves slow pieces to later turns of the event loop", async () => {
+  const turns = new LoopWork();
+  turns.took(1);
+  expect(turns.isOpen).toBe(true);
+  turns.took(1.5);
+  expect(turns.isOpen).toBe(false);
+  await turnOfTheLoop();
+  expect(turns.isOpen).toBe(true);
+});
 
-  test("runs the pieces of the owners in turn, as many as fit in the time", async () => {
-    const turns = new LoopWork();
-    const made: string[] = [];
-    const [many, few] = [{}, {}];
-    for (const name of ["a1", "a2", "a3"]) turns.add(many, () => made.push(name));
-    turns.add(few, () => {
-      made.push("b1");
-      turns.took(10);
-    });
-    while (!made.includes("b1")) await turnOfTheLoop();
-    expect(made).toEqual(["a1", "b1"]);
-    while (made.length < 4) await turnOfTheLoop();
-    expect(made).toEqual(["a1", "b1", "a2", "a3"]);
-  });
-
-  test("runs no piece on hold, and all pieces afterwards", async () => {
-    let isHeld = true;
-    const turns = new LoopWork(() => isHeld);
-    const made: number[] = [];
-    turns.add({}, () => made.push(1));
-    await turnOfTheLoop();
-    await turnOfTheLoop();
-    expect(made).toEqual([]);
-    isHeld = false;
-    await turnOfTheLoop();
-    expect(made).toEqual([1]);
-  });
+test("work on hold runs no piece, and all pieces afterwards", async () => {
+  let isHeld = true;
+  const turns = new LoopWork(() => isHeld);
+  const made: number[] = [];
+  turns.add(() => made.push(1));
+  await turnOfTheLoop();
+  await turnOfTheLoop();
+  expect(made).toEqual([]);
+  isHeld = false;
+  await turnOfTheLoop();
+  expect(made).toEqual([1]);
 });

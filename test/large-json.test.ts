@@ -42,7 +42,7 @@ test("while four large outputs wait for their texts, no further output is made",
   let [made, most, ended] = [0, 0, 0];
   const all = Array.from({ length: 12 }, () => Promise.withResolvers<void>());
   for (const each of all) {
-    turns.add({}, () => {
+    turns.add(() => {
       made += 1;
       most = Math.max(most, made - ended);
       void json.text(list).then(() => {

@@ -37,14 +37,14 @@ export class PictureTurns {
       try {
         return await task();
       } finally {
-        await this.#turn(model);
+        await this.#turn();
       }
     });
   }
 
-  #turn(model: object): Promise<void> {
+  #turn(): Promise<void> {
     return new Promise((resolve) => {
-      this.#work.add(model, () => {
+      this.#work.add(() => {
         resolve();
         // Runs the code that awaits the picture, so that its time counts for this turn.
         drainMicrotasks();

@@ -1,11 +1,11 @@
 /** Spreads many short pieces of work over turns of the event loop. All pieces at once would block the loop. */
-import { RoundRobin } from "./collections/round-robin.ts";
+import { Fifo } from "./collections/fifo.ts";
 
 /** After this many milliseconds, no other piece begins in this turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
 export class LoopWork {
-  readonly #waiting = new RoundRobin<() => void>();
+  readonly #waiting = new Fifo<() => void>();
   /** Milliseconds spent on pieces in this turn of the event loop. */
   #tookMs = 0;
   #isScheduled = false;
@@ -27,9 +27,9 @@ export class LoopWork {
     this.#schedule();
   }
 
-  /** Queues a piece of work for a later turn. Owners are served round-robin. */
-  add(owner: object, run: () => void): void {
-    this.#waiting.add(owner, run);
+  /** Queues a piece of work for a later turn. */
+  add(run: () => void): void {
+    this.#waiting.push(run);
     this.#schedule();
   }
 
@@ -42,11 +42,11 @@ export class LoopWork {
   readonly #turned = (): void => {
     this.#isScheduled = false;
     this.#tookMs = 0;
-    while (!this.#waiting.isEmpty && this.isOpen) {
+    while (this.#waiting.length > 0 && this.isOpen) {
       const beganMs = performance.now();
-      this.#waiting.next()?.();
+      this.#waiting.shift()?.();
       this.took(performance.now() - beganMs);
     }
-    if (!this.#waiting.isEmpty) this.#schedule();
+    if (this.#waiting.length > 0) this.#schedule();
   };
 }

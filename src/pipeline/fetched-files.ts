@@ -17,7 +17,7 @@ interface FileFetchesOptions {
 }
 
 interface FetchOptions {
-  /** The prediction or demo of the files. The gates serve owners in turn. */
+  /** The client of the files. Clients take turns. */
   readonly owner: object;
   readonly signal: AbortSignal;
   /** Converts an error of the file at `index`. */
@@ -33,6 +33,11 @@ export class FileFetches {
   constructor(options: FileFetchesOptions) {
     this.#options = options;
     this.#gate = new Gate(options.maxFetches);
+  }
+
+  /** Whether the next file would have to wait. */
+  get areFull(): boolean {
+    return this.#gate.isFull;
   }
 
   /**

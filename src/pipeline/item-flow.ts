@@ -107,9 +107,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.#rate.remainingMs(items, performance.now());
   }
 
-  /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
+  /** Whether the senders of predictions matter now: predictions or files wait, or an item has failed lately. */
   get needsSender(): boolean {
-    return this.#turns.size > 0 || this.#turns.isWatching;
+    return this.#turns.size > 0 || this.fetches.areFull || this.#turns.isWatching;
   }
 
   /** Queues the inputs of a prediction. */
@@ -305,7 +305,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
     const beganMs = this.#turnMs;
     try {
-      list.hold(index, await this.fetches.fetch(files, { owner: list, signal: list.signal }));
+      list.hold(index, await this.fetches.fetch(files, { owner: list.client?.address ?? list, signal: list.signal }));
       if (list.isOver) return;
       this.#took(list, index, "fetch", beganMs);
       this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));

@@ -84,7 +84,7 @@ export class RowFinisher {
     const { lane } = item;
     const bytes = bytesOf(rows);
     credits.finishing(lane, bytes, 1);
-    this.#turns.add(lane, () => {
+    this.#turns.add(() => {
       credits.finishing(lane, bytes, -1);
       if (!lane.isOver) this.#finish(item, rows);
       onFinished(lane);

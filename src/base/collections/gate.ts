@@ -1,9 +1,10 @@
 /** Limits the number of concurrent tasks. Owners of waiting tasks take turns. */
-import { RoundRobin } from "./round-robin.ts";
+import { Fifo } from "./fifo.ts";
 
 export class Gate {
   readonly #maxRunning: number;
-  readonly #waiting = new RoundRobin<() => void>();
+  /** Waiting tasks by owner, in the order of the owners' next turns. */
+  readonly #waiting = new Map<object, Fifo<() => void>>();
   #running = 0;
 
   constructor(maxRunning: number) {
@@ -21,7 +22,7 @@ export class Gate {
    */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
     if (!this.isFull) this.#running += 1;
-    else await new Promise<void>((resolve) => this.#waiting.add(owner, resolve));
+    else await this.#turn(owner);
     try {
       return await task();
     } finally {
@@ -29,10 +30,23 @@ export class Gate {
     }
   }
 
+  #turn(owner: object): Promise<void> {
+    const tasks = this.#waiting.get(owner) ?? new Fifo();
+    this.#waiting.set(owner, tasks);
+    return new Promise((resolve) => tasks.push(resolve));
+  }
+
   /** Starts the next waiting task, if any, after a task has ended. */
   #next(): void {
-    const begin = this.#waiting.next();
-    if (begin === undefined) this.#running -= 1;
-    else begin();
+    const [next] = this.#waiting;
+    if (next === undefined) {
+      this.#running -= 1;
+      return;
+    }
+    const [owner, tasks] = next;
+    this.#waiting.delete(owner);
+    const begin = tasks.shift();
+    if (tasks.length > 0) this.#waiting.set(owner, tasks);
+    begin?.();
   }
 }

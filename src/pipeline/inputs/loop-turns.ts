@@ -21,6 +21,6 @@ export function inTurn<T>(run: () => T): Promise<T> {
     const beganMs = performance.now();
     piece();
     work.took(performance.now() - beganMs);
-  } else work.add({}, piece);
+  } else work.add(piece);
   return promise;
 }
