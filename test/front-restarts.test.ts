@@ -24,7 +24,7 @@ const serve = (args: readonly string[], env: Readonly<Record<string, string>>): 
 async function killFront(server: RunningCli): Promise<void> {
   const [front = 0] = await inRole(server.pid, "front");
   process.kill(front, "SIGKILL");
-  await server.line("front process is ready again");
+  await server.line("front process 1 is ready again");
 }
 
 test("while the engine process of one model dies at each start, a front that starts again answers for the other", async () => {
@@ -34,8 +34,8 @@ test("while the engine process of one model dies at each start, a front that sta
   expect((await client.predictAt("/models/crashing", [{ x: 1 }], { Connection: "close" })).status).toBe("success");
   await Bun.write(mark, "");
   for (const pid of await inRole(server.pid, "engine")) process.kill(pid, "SIGKILL");
-  await server.line("The engine process of lab is ready again");
-  const deaths = () => server.lines.filter((line) => line.includes("The engine process of crashing was ended"));
+  await until(() => server.lines.some((line) => /The engine process 2 of lab:\S+ is ready again/.test(line)));
+  const deaths = () => server.lines.filter((line) => /The engine process 1 of crashing:\S+ was ended/.test(line));
   await until(() => deaths().length >= 2);
   await killFront(server);
   expect((await client.predictAt("/models/lab", [{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([

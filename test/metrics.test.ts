@@ -13,6 +13,7 @@ import {
   unreadyReasons,
 } from "../src/base/labels.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
+import { prometheusText } from "../src/server/metrics/prometheus-text.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
@@ -53,7 +54,7 @@ describe("the text", () => {
   });
 
   test("has every reason, cause, stage and outcome from the start, with 0", async () => {
-    const text = await new Metrics().text();
+    const text = prometheusText(new Metrics().counters());
     const expected = [
       ...failureReasons.flatMap((reason) => [
         `sconce_predictions_total{status="failed",reason="${reason}"} 0`,
@@ -75,7 +76,9 @@ describe("the text", () => {
   test("describes the model, the build and the limits", async () => {
     const text = await (await server.client.fetch("/metrics")).text();
     expect(text).toMatch(/^sconce_build_info\{version="[^"]+",torch="\d[^"]+",device="cpu"\} 1$/m);
-    expect(text).toMatch(/^sconce_model_info\{repository="lab",tag="[0-9a-f]{12}",digest="sha256:[0-9a-f]{64}"\} 1$/m);
+    expect(text).toMatch(
+      /^sconce_model_info\{model="lab",repository="lab",tag="[0-9a-f]{12}",digest="sha256:[0-9a-f]{64}"\} 1$/m,
+    );
     expect(await server.client.metric("sconce_batch_limit_items")).toBe(4);
     expect(await server.client.metric("sconce_queue_limit_items")).toBe(100_000);
     expect(await server.client.metric("sconce_prediction_limit_seconds")).toBe(600);
@@ -171,8 +174,7 @@ test("answers are timed by route, and routes without a request have no series", 
   const metrics = new Metrics();
   metrics.answered("/predictions", 200, 20);
   metrics.answered("/predictions", 429, 2);
-  const lines = metrics
-    .text()
+  const lines = prometheusText(metrics.counters())
     .split("\n")
     .filter((line) => line.startsWith("sconce_http_request_seconds"));
   expect(lines).toHaveLength(19);
@@ -193,7 +195,7 @@ test("the reason of a server that is not ready is a gauge", async () => {
   await using fresh = await server.beside("lab");
   const text = await (await fresh.client.fetch("/metrics")).text();
   const lines = text.split("\n").filter((line) => line.startsWith("sconce_unready"));
-  expect(lines).toEqual(unreadyReasons.map((reason) => `sconce_unready{reason="${reason}"} 0`));
+  expect(lines).toEqual(unreadyReasons.map((reason) => `sconce_unready{model="lab",reason="${reason}"} 0`));
   await using gate = hold();
   await fresh.client.create([{ x: 1, before: gate.url("a") }]);
   await gate.arrived("a");

@@ -46,6 +46,24 @@ describe("a server with three models", () => {
     expect(await inRole(server.pid, "front")).toHaveLength(1);
   });
 
+  test("names model, build and number of each process in ps and in log lines", async () => {
+    const pids = [...(await inRole(server.pid, "engine")), ...(await inRole(server.pid, "front"))];
+    const commands = await Promise.all(pids.map((pid) => Bun.file(`/proc/${pid}/cmdline`).text()));
+    const titles = commands.map((command) => command.split("\0").slice(-3, -1).join(" ")).sort();
+    expect(titles).toEqual([
+      expect.stringMatching(/^\[engine\] 1 lab:latest@[0-9a-f]{12}$/),
+      expect.stringMatching(/^\[engine\] 2 team\/ten:latest@[0-9a-f]{12}$/),
+      expect.stringMatching(/^\[engine\] 3 texts:latest@[0-9a-f]{12}$/),
+      "[front] 1",
+    ]);
+    expect(await server.line("Setting up the model lab:latest@")).toMatch(/@[0-9a-f]{12}$/);
+    const running = server.lines.filter((line) => line.includes("Running on"));
+    for (const end of [/ model=lab:latest@\w+ engine=1$/, / model=team\/ten:latest@\w+ engine=2$/])
+      expect(running).toContainEqual(expect.stringMatching(end));
+    await client.predictAt("/models/lab", [{ x: 1 }]);
+    expect(await server.line("POST /models/lab/predictions 200")).toContain(" front=1 ");
+  });
+
   test("lets idle OpenMP threads of its engine processes spin only shortly, because other models need the cores", async () => {
     const engines = await inRole(server.pid, "engine");
     const environments = await Promise.all(engines.map((pid) => Bun.file(`/proc/${pid}/environ`).text()));
@@ -245,7 +263,7 @@ test("a broken model is reported by name, and the other models are served", asyn
     expect([path, (await admin.fetch(path)).status]).toEqual([path, 200]);
   expect((await admin.fetch("/reload", { method: "POST" })).status).toBe(200);
   expect((await client.fetch("/health/ready")).status).toBe(200);
-  expect(await server.line("The model broken cannot be served")).toContain("no such tokenizer");
+  expect(await server.line("The model broken:latest@")).toContain("no such tokenizer");
   expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
   expect(refused.status).toBe(503);
@@ -282,7 +300,7 @@ test("a model whose store is damaged is reported by name, and the others are ser
   await Bun.write(stores.join("lab.sqlite"), "no database".repeat(1000));
   await using server = store.start(["lab", "texts", "--store", stores.path]);
   const client = await clientOf(server);
-  expect(await server.line("The model lab cannot be served")).toContain(stores.join("lab.sqlite"));
+  expect(await server.line("The model lab:latest@")).toContain(stores.join("lab.sqlite"));
   const reason = "its predictions cannot be read";
   expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ state: "failed", reason }, { state: "ready" }] });
   const refused = await client.fetch("/models/lab/predictions", { method: "POST", headers: json, body: "[]" });
@@ -291,13 +309,12 @@ test("a model whose store is damaged is reported by name, and the others are ser
   expect(await inRole(server.pid, "engine")).toHaveLength(1);
 });
 
-test("a server without a usable model is live and not ready", async () => {
+test("a server without a usable model ends with the fault of its first model", async () => {
   const file = dir.join("broken.toml");
   await Bun.write(file, '[[model]]\nmodel = "broken"\n[[model]]\nmodel = "broken"\nname = "again"\n');
   await using server = store.start(["--models", file], { BREAKS_SETUP: "1" });
-  const client = await clientOf(server);
-  expect((await client.fetch("/health/live")).status).toBe(200);
-  expect((await client.fetch("/health/ready")).status).toBe(503);
+  expect(await server.exited).toBe(1);
+  expect(server.lines.at(-1)).toContain("the model's setup failed: no such tokenizer");
 });
 
 test("while the engine process of the first model restarts, the server is ready, and the model is not", async () => {

@@ -43,6 +43,7 @@ async function leftFolder(place: string): Promise<string> {
   const ended = Promise.withResolvers<void>();
   const child = new Child({
     role: "folder",
+    name: "folder process",
     start: { place },
     program,
     onMessage: (message) => ready.resolve(JSON.stringify(message)),

@@ -75,6 +75,10 @@ test("a reload switches a moved tag to its build, and answers when the build ans
   expect(await (await client.fetch("/")).json()).toMatchObject({
     digest: expect.stringContaining(store.names.v2.slice(4)),
   });
+  const label = (build: Build) => `lab:moved@${store.names[build].slice("lab:".length)}`;
+  await cli.line(`${label("v2")} starts beside ${label("v1")}`);
+  await cli.line(`${label("v2")} answers now`);
+  await cli.line(`${label("v1")} has finished`);
   // The engine process of the earlier build ends, and the front processes stay.
   await until(async () => (await inRole(cli.pid, "engine")).length === 1);
   expect(await inRole(cli.pid, "engine")).not.toContain(engine);

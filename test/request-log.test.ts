@@ -217,7 +217,10 @@ describe("the log", () => {
     await server.line("is ready again");
     const lines = server.lines.map((line): unknown => JSON.parse(line));
     expect(lines).toContainEqual(
-      expect.objectContaining({ level: "warning", message: expect.stringMatching(/^The engine process wrote: /) }),
+      expect.objectContaining({
+        level: "warning",
+        message: expect.stringMatching(/^The engine process 1 of lab:\S+ wrote: /),
+      }),
     );
   });
 });

@@ -73,7 +73,7 @@ describe("a server", () => {
     const [engine = 0] = await inRole(server.pid, "engine");
     const [front = 0] = await inRole(server.pid, "front");
     expect(await Promise.all([server.pid, front, engine].map(hasLibtorch))).toEqual([false, false, true]);
-    expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
+    expect(await client.metric('process_resident_memory_bytes{process="engine of lab"}')).toBeGreaterThan(2 ** 20);
     // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
     // the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000\0");
@@ -128,7 +128,8 @@ describe("a server", () => {
     await using server = store.start(["spin"]);
     const client = await clientOf(server);
     await client.predict([{ x: 600 }]);
-    await server.line("postprocess held the server for");
+    const warning = /postprocess of spin:latest@[0-9a-f]{12} held the server for .* front=1$/;
+    expect(await server.line(" held the server for")).toMatch(warning);
     expect(await client.metric('sconce_event_loop_lag_seconds_bucket{le="0.25"}')).toBeLessThan(
       await client.metric('sconce_event_loop_lag_seconds_bucket{le="+Inf"}'),
     );

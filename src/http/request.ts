@@ -164,7 +164,9 @@ export function fieldsOf(
 
 /** The model of the request. @throws ProblemError why the model cannot answer */
 export function modelOf(c: Context): ServedModel {
-  const model = contextOf(c).served?.model;
+  const context = contextOf(c);
+  context.metrics ??= context.served?.metrics;
+  const model = context.served?.model;
   if (model === undefined) throw new ProblemError({ code: "not_found", detail: "there is no model of this name" });
   if (model instanceof ProblemError) throw model;
   return model;

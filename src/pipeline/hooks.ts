@@ -8,6 +8,8 @@ import type { HookCall, HookCell, InputPlace, ItemHook } from "./hook-cell.ts";
 
 export interface HooksOptions {
   readonly lag?: Pick<EventLoopLag, "ran">;
+  /** The build in the log's warnings about slow hooks; undefined outside a server. */
+  readonly label?: string | undefined;
   /** Undefined in a process without a supervisor. */
   readonly cell?: HookCell | undefined;
   /** Calls that blocked an earlier process. Their inputs fail without another call. */
@@ -18,11 +20,13 @@ type Hook = Parameters<EventLoopLag["ran"]>[0];
 
 export class Hooks {
   readonly #lag: HooksOptions["lag"];
+  readonly #label: string | undefined;
   readonly #cell: HookCell | undefined;
   readonly #guilty: ReadonlySet<string>;
 
-  constructor({ lag, cell, guilty = [] }: HooksOptions = {}) {
+  constructor({ lag, label, cell, guilty = [] }: HooksOptions = {}) {
     this.#lag = lag;
+    this.#label = label;
     this.#cell = cell;
     this.#guilty = new Set(guilty.map(textOf));
   }
@@ -31,7 +35,7 @@ export class Hooks {
    * Tells the event-loop monitor that the hook's code has just run. If the thread was blocked, the log names the hook.
    */
   ran(hook: Hook): void {
-    this.#lag?.ran(hook);
+    this.#lag?.ran(hook, this.#label);
   }
 
   /**
@@ -40,7 +44,7 @@ export class Hooks {
    * @throws SconceError `item_failed` if the input blocked an earlier process. Errors of the hook are passed on.
    */
   call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T {
-    this.#lag?.ran(hook);
+    this.#lag?.ran(hook, this.#label);
     if (place === undefined) return run();
     if (this.#guilty.size > 0 && this.#guilty.has(textOf(place))) {
       const message = `${hook} failed: it blocked its process, which was ended and started again`;

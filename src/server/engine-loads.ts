@@ -45,6 +45,17 @@ export class EngineLoads {
     if (options.keepAliveMs !== undefined) this.#lookLater(options.keepAliveMs);
   }
 
+  /** Loads models at the start of the server. @throws SconceError the failure of the first one if all fail */
+  async preload(builds: readonly Build[]): Promise<void> {
+    const loads = await Promise.allSettled(builds.map((build) => this.start(build, true)));
+    const failures = loads.flatMap((load, i) =>
+      load.status === "rejected" ? [{ error: load.reason, label: builds[i]?.label }] : [],
+    );
+    const [first] = failures;
+    if (first !== undefined && failures.length === builds.length) throw first.error;
+    for (const { error, label } of failures) log.error(`The model ${label} could not be loaded: ${messageOf(error)}`);
+  }
+
   /**
    * Starts the engine process of a model, unless it runs. With `isPreload`, a model without free memory stays unloaded.
    * @throws SconceError the failure of the load
@@ -63,16 +74,16 @@ export class EngineLoads {
    * Like `start`, but logs a failure and does not throw it.
    * @param isUrgent whether to try at once after an earlier failure, instead of some seconds later
    */
-  async load(build: Build, isUrgent: boolean, isPreload = false): Promise<void> {
+  async load(build: Build, isUrgent: boolean): Promise<void> {
     const waitMs = build.failedAtMs + 1000 * RETRY_LOAD_S - this.#clock.now();
     if (build.state === "failed" && !isUrgent && waitMs > 0) {
       this.#clock.after(waitMs, () => void this.load(build, false));
       return;
     }
     try {
-      await this.start(build, isPreload);
+      await this.start(build);
     } catch (error) {
-      log.error(`The model ${build.name} could not be loaded: ${messageOf(error)}`);
+      log.error(`The model ${build.label} could not be loaded: ${messageOf(error)}`);
     }
   }
 
@@ -99,7 +110,7 @@ export class EngineLoads {
     this.#change(build, "loading");
     try {
       if (!(await this.#makeRoom(build, isPreload))) {
-        log.warn(`The model ${build.name} is loaded by its first prediction: the others leave it no memory`);
+        log.warn(`The model ${build.label} is loaded by its first prediction: the others leave it no memory`);
         return this.#change(build, "unloaded");
       }
       await this.#started(build);
@@ -190,7 +201,7 @@ export class EngineLoads {
     }
     await build.engine.stop();
     build.hasRoom = false;
-    log.info(`Unloaded the model ${build.name}`);
+    log.info(`Unloaded the model ${build.label}`);
     this.#change(build, "unloaded");
     return true;
   }

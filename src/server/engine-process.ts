@@ -1,6 +1,6 @@
 /** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all fronts. */
 import { z } from "zod";
-import { addToEachLine, LogFields } from "../base/log.ts";
+import { addToEachLine, LogFields, log } from "../base/log.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Link } from "../machine/processes/link.ts";
 import { openPackaged } from "../package/code/load.ts";
@@ -9,15 +9,14 @@ import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logFacts, type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
-import { modelStart, serverConfig } from "./messages.ts";
+import { labelOf, modelStart, serverConfig } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
-import { logShrink } from "./served-build.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
 const engineStart = modelStart.extend({
   config: serverConfig,
-  /** Whether the server has other models, so that log lines name the model. */
-  isOneOfSeveral: z.boolean().optional(),
+  /** Number of the engine process in log lines and in `ps`. */
+  number: z.int(),
   /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
   /** Stamps of the files whose digests the supervisor has checked, by digest; undefined in tests. */
@@ -28,9 +27,10 @@ export type EngineStart = z.infer<typeof engineStart>;
 /** The code of an engine process. @param source finds the model and the libraries */
 export async function runEngine(source: ModelSource, start: unknown, link: Link): Promise<void> {
   surviveStrayErrors();
-  const { name, isOneOfSeveral, reference, home, options, socket, verified, ...given } = engineStart.parse(start);
+  const { number, options, socket, verified, ...given } = engineStart.parse(start);
+  const { reference, home } = given;
   const config = { ...given.config, ...options };
-  if (isOneOfSeveral) addToEachLine(new LogFields({ model: name }));
+  addToEachLine(new LogFields({ model: labelOf(given), engine: number }));
   await source.prepareLibraries();
   const packaged = await source.resolve(reference, { home });
   if (verified !== undefined) await source.verify(packaged, verified);
@@ -79,4 +79,11 @@ function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
       threads: config.threads,
     },
   } satisfies Partial<SetUpOptions>;
+}
+
+/** Logs a lower batch limit. The failed batches run again in smaller parts, so a warning is enough. */
+function logShrink(maxBatchSize: number): void {
+  log.warn(
+    `The device has too little memory for larger batches: the limit is ${maxBatchSize} inputs for now; --batch-size ${maxBatchSize} sets it from the start`,
+  );
 }

@@ -4,25 +4,32 @@ import { type Unready, unreadyReasons } from "../base/labels.ts";
 import type { Family, Labels } from "../http/metrics.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { SharedStore } from "../predictions/store.ts";
-import type { FrontModel } from "./front-model.ts";
+import type { FrontShared } from "./front-shared.ts";
 import type { Gauges } from "./metrics/metrics.ts";
-import { batchSizeOf } from "./served-model.ts";
+import type { OpenModel } from "./model-parts.ts";
+import type { ServedBuild } from "./served-build.ts";
 
-export function gaugesOf(front: FrontModel, unready: Unready | undefined): Gauges {
-  const { served, build, shared } = front;
-  const { running } = build;
-  const enginePid = running?.engine.pid;
-  const engineName = shared.isSeveral ? `engine of ${served.name}` : "engine";
+interface GaugedModel {
+  readonly name: string;
+  readonly shared: FrontShared;
+  readonly served: ServedBuild;
+  readonly unready: Unready | undefined;
+  readonly batchSize: number;
+}
+
+export function gaugesOf(front: GaugedModel, opened: OpenModel): Gauges {
+  const { name, shared } = front;
+  const pid = opened.build.engine?.pid;
   return {
-    families: familiesOf(front, unready),
-    processes: { ...shared.processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
+    families: familiesOf(front, opened),
+    processes: { ...shared.processes(), ...(pid === undefined ? {} : { [`engine of ${name}`]: pid }) },
   };
 }
 
-function familiesOf(front: FrontModel, unready: Unready | undefined): Family[] {
-  const { served, parts, shared } = front;
+function familiesOf(front: GaugedModel, { parts, build: { engine, runs } }: OpenModel): Family[] {
+  const { served, shared, unready } = front;
   const { store, predictions, webhooks } = parts;
-  const { flow, running } = front.build;
+  const { flow } = runs.parts;
   const { config, version: built } = served;
   const { memory } = shared;
   // Only one of the fronts that share a database reports its size.
@@ -32,7 +39,7 @@ function familiesOf(front: FrontModel, unready: Unready | undefined): Family[] {
   const retained = countsStore ? store.retained : { count: 0, bytes: 0 };
   const memoryParts = Object.entries(memory.parts).map(([part, value]) => ({ labels: { part }, value }));
   const reasons = unreadyReasons.map((reason) => ({ labels: { reason }, value: Number(reason === unready) }));
-  const build = { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" };
+  const build = { version, torch: engine?.info?.torch ?? "", device: engine?.info?.devices.join(",") ?? "" };
   const model = { repository: built.repository, tag: generatedTag(built.digest), digest: built.digest };
   return [
     gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", reasons),
@@ -58,7 +65,7 @@ function familiesOf(front: FrontModel, unready: Unready | undefined): Family[] {
     gauge("sconce_memory_bytes", "Bytes that are held for clients, by what they are.", "sum", memoryParts),
     ...(store.shared === undefined ? [] : queueGauges(store.shared, store.outage !== "queue")),
     max("sconce_memory_limit_bytes", "Maximum bytes that are held for clients.", memory.maxBytes),
-    max("sconce_batch_limit_items", "Maximum items of a batch.", batchSizeOf(front)),
+    max("sconce_batch_limit_items", "Maximum items of a batch.", front.batchSize),
     max("sconce_queue_limit_items", "Maximum inputs that are accepted and have not ended.", config.maxQueuedItems),
     max("sconce_queue_limit_bytes", "Maximum body bytes of predictions that have not ended.", config.maxQueuedBytes),
     max("sconce_ready_limit_bytes", "Maximum tensor bytes that wait for a batch.", config.maxReadyBytes),

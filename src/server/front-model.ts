@@ -1,74 +1,140 @@
-/**
- * A model in a front: its current build, and the parts that outlive a build. Resumes unfinished predictions at a
- * start, and finishes predictions at a stop.
- */
-import { SconceError } from "../base/errors.ts";
+/** A name that a front serves, with its model: the build that answers, the parts that outlive a build, or its fault. */
+import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
+import { foundFields, type OpenAi } from "../author/openai.ts";
+import type { ModelState, Unready } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
-import { familyOf, recordJson } from "../http/record-json.ts";
-import { frontOf, ownerOf } from "../predictions/ids.ts";
-import { openStore } from "../predictions/open-store.ts";
-import type { Predictions } from "../predictions/predictions.ts";
-import type { PredictionRecord } from "../predictions/record.ts";
-import type { RequestSource, Store } from "../predictions/store.ts";
-import { openWebhooks, type Webhooks } from "../predictions/webhooks/webhooks.ts";
-import { openPredictions } from "./front-service.ts";
+import { shortened } from "../http/openapi/short-example.ts";
+import type { ProblemError } from "../http/problem.ts";
+import { type Outage, notReady, type Pending } from "../http/routes/health.ts";
+import { brokenModel, workerRefusal } from "../http/routes/models.ts";
+import type { ModelMoves, ServedModel, ServedName } from "../http/served-model.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import { frontOf } from "../predictions/ids.ts";
+import type { RequestSource } from "../predictions/store.ts";
+import { reasonForClients } from "./broken-model.ts";
+import { gaugesOf } from "./front-gauges.ts";
 import type { FrontShared } from "./front-shared.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { type Build, openBuild } from "./open-build.ts";
-import type { ServedBuild } from "./served-build.ts";
+import { type ModelParts, type OpenModel, openModelParts } from "./model-parts.ts";
+import { maxInputsOf } from "./serve-limits.ts";
+import type { OpenBuild, ServedBuild } from "./served-build.ts";
 
-/** The parts of a model in this process that all its builds use. */
-export interface ModelParts {
-  readonly metrics: Metrics;
-  readonly store: Store;
-  readonly webhooks: Webhooks | undefined;
-  readonly predictions: Predictions;
-}
-
-export class FrontModel implements AsyncDisposable {
+export class FrontModel implements ServedName, AsyncDisposable {
   readonly shared: FrontShared;
-  readonly parts: ModelParts;
-  /** The build that answers requests. */
-  build: Build;
+  readonly metrics: Metrics;
+  /** The build that answers. */
+  served: ServedBuild;
+  /** Undefined until `open`, and for a model that cannot be opened. */
+  opened: OpenModel | undefined;
+  model: ServedModel | ProblemError;
+  /** Why the model cannot be opened. */
+  fault: unknown;
   /** A build that a reload has opened, and that answers no requests yet. */
-  #next: Build | undefined;
+  #next: { readonly served: ServedBuild; readonly build: OpenBuild } | undefined;
   /** Resolves when the build before the current one has ended its predictions, and is closed. */
   earlierEnded: Promise<void> = Promise.resolve();
-  readonly #resources: AsyncDisposableStack;
+  /** Whether requests reach the model, or get its fault. */
+  #isOpen = false;
+  readonly #resources = new AsyncDisposableStack();
 
-  private constructor(shared: FrontShared, build: Build, parts: ModelParts, resources: AsyncDisposableStack) {
+  constructor(shared: FrontShared, served: ServedBuild) {
     this.shared = shared;
-    this.build = build;
-    this.parts = parts;
-    this.#resources = resources;
-    this.#follow();
+    this.served = served;
+    this.metrics = shared.metricsOf(served.record.counts);
+    this.model = notReady(shared.lifecycle.pending ?? "starting");
   }
 
-  /** @throws SconceError `predictions_unusable`, or an error of the model's set-up */
-  static async open(shared: FrontShared, served: ServedBuild): Promise<FrontModel> {
-    await using resources = new AsyncDisposableStack();
-    const build = resources.use(await openBuild(shared, served));
-    let front: FrontModel | undefined;
-    await using own = new AsyncDisposableStack();
-    const parts = await openModelParts(shared, build, () => front?.served ?? served, own);
-    // The build closes before the store, since it may still end predictions.
-    resources.move();
-    front = new FrontModel(shared, build, parts, own.move());
-    return front;
+  get name(): string {
+    return this.served.name;
   }
 
-  get served(): ServedBuild {
-    return this.build.served;
+  get digest(): string {
+    return this.served.version.digest;
+  }
+
+  /** The tag of this build, because `latest` may soon mean another build. */
+  get tag(): string {
+    return generatedTag(this.digest);
+  }
+
+  /** Texts in paths that mean the model. */
+  get pathNames(): readonly string[] {
+    return [this.name, `${this.name}:${this.served.record.tag}`, `${this.name}:${this.tag}`];
+  }
+
+  get state(): ModelState {
+    return this.fault === undefined ? this.served.state : "failed";
+  }
+
+  get reason(): string | undefined {
+    if (this.fault !== undefined) return reasonForClients(this.fault);
+    return this.state === "failed" ? this.served.record.reason : undefined;
+  }
+
+  get unready(): Unready | undefined {
+    const { phase } = this.shared.lifecycle;
+    if (this.pending !== undefined || this.opened === undefined) return this.pending ?? "engine";
+    return phase === "draining" ? phase : this.outage;
+  }
+
+  get pending(): Pending | undefined {
+    return this.#isOpen ? undefined : (this.shared.lifecycle.pending ?? "starting");
+  }
+
+  /** Why the model cannot finish predictions; undefined if nothing is broken. */
+  get outage(): Outage | undefined {
+    const { served, opened } = this;
+    if (opened === undefined || served.isBroken) return "engine";
+    if (served.record.isSilent) return "silent";
+    return opened.parts.store.outage ?? (decodings.stuckForMs < STUCK_MS ? undefined : "pictures");
+  }
+
+  get moves(): ModelMoves | undefined {
+    return this.served.hasEngine ? this.served : undefined;
+  }
+
+  /** The current batch size: the engine lowers the configured one if the device has too little memory. */
+  get batchSize(): number {
+    const { engine, model } = this.opened?.build ?? {};
+    return engine?.maxBatchSize ?? this.served.config.batchSize ?? model?.settings.batchSize ?? 1;
+  }
+
+  /** Opens the model, without answering requests. A model that cannot be opened has a fault. */
+  async open(): Promise<void> {
+    const { shared, served, metrics } = this;
+    await using opening = new AsyncDisposableStack();
+    try {
+      await using closing = new AsyncDisposableStack();
+      const build = closing.use(await served.open(shared));
+      const parts = await openModelParts({ shared, metrics, current: () => this.served, runs: build.runs }, opening);
+      // The build closes before the store, since it may still end predictions.
+      closing.move();
+      this.#resources.use(opening.move());
+      this.opened = { parts, build };
+      this.#follow(parts);
+      metrics.watch(() => gaugesOf(this, { parts, build: this.opened?.build ?? build }));
+    } catch (error) {
+      // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
+      served.predictionsIdleMs = () => Infinity;
+      this.fault = error;
+      this.model = brokenModel(reasonForClients(error));
+    }
   }
 
   /**
-   * Continues predictions of an earlier process, and begins to take predictions from the queue in Redis.
+   * Answers requests, once the server has loaded the model. Before, continues predictions of an earlier process, and
+   * begins to take predictions from the queue in Redis.
    * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
    */
   async start(hasClaim: boolean): Promise<void> {
-    await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
-    await this.parts.store.shared?.ready();
+    if (this.opened !== undefined) {
+      await this.served.started();
+      await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
+      await this.opened.parts.store.shared?.ready();
+      this.model = await this.#servedModel(this.opened);
+    }
+    this.#isOpen = true;
   }
 
   /** Runs the unfinished predictions of the server that had the port before, and has ended. */
@@ -76,48 +142,48 @@ export class FrontModel implements AsyncDisposable {
     return this.#resume(({ isOwnServer }) => !isOwnServer, false);
   }
 
-  /** The predictions for the routes; undefined with --role worker. */
-  get predictions(): Predictions | undefined {
-    return this.served.config.role === "worker" ? undefined : this.parts.predictions;
-  }
-
-  /** Opens a build beside the current one. @throws SconceError an error of its set-up */
+  /** Opens another build beside the one that answers. @throws SconceError an error of its set-up */
   async openNext(served: ServedBuild): Promise<void> {
+    if (this.opened === undefined) throw new Error("the model cannot be served; restart the server");
     await this.closeNext();
-    this.#next = await openBuild(this.shared, served);
+    this.#next = { served, build: await served.open(this.shared) };
   }
 
+  /** Closes a build that `openNext` opened. */
   async closeNext(): Promise<void> {
     const next = this.#next;
     this.#next = undefined;
-    await next?.[Symbol.asyncDispose]();
+    await next?.build[Symbol.asyncDispose]();
   }
 
   /** Gives new predictions to the opened build. The earlier build ends its predictions, and is closed. */
-  switchToNext(): void {
-    const [earlier, next] = [this.build, this.#next];
+  async switchToNext(): Promise<void> {
+    const { opened } = this;
+    const next = this.#next;
     // A process that has started since then has opened the new build alone.
-    if (next === undefined) return;
+    if (opened === undefined || next === undefined) return;
+    const earlier = opened.build;
     this.#next = undefined;
-    this.build = next;
-    this.#follow();
-    this.earlierEnded = this.parts.predictions.switchTo(next.runs).then(() => earlier[Symbol.asyncDispose]());
+    this.served = next.served;
+    opened.build = next.build;
+    this.#follow(opened.parts);
+    const { runs } = next.build;
+    this.earlierEnded = opened.parts.predictions.switchTo(runs).then(() => earlier[Symbol.asyncDispose]());
     this.earlierEnded.catch((error: unknown) => log.error(error));
+    this.model = await this.#servedModel(opened);
   }
 
   /** Connects the engine's state with the predictions. */
-  #follow(): void {
-    const { served, parts } = this;
-    const { live } = parts.predictions;
-    served.predictionsIdleMs = () => live.idleMs;
-    served.onFailed = (reason) => live.failAll(`the model could not be loaded: ${reason}`);
+  #follow({ predictions: { live } }: ModelParts): void {
+    this.served.predictionsIdleMs = () => live.idleMs;
+    this.served.onFailed = (reason) => live.failAll(`the model could not be loaded: ${reason}`);
   }
 
   async #resume(isTaken: (source: RequestSource) => boolean, isPartly: boolean): Promise<void> {
     const { index, count } = this.shared.start;
     const isOwn = (owner: string) => frontOf(owner, count) === index;
-    const resumed = await this.parts.predictions.resume({ isOwn, isTaken, isPartly });
-    if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions`);
+    const resumed = await this.opened?.parts.predictions.resume({ isOwn, isTaken, isPartly });
+    if (resumed) log.info(`Resuming ${resumed} accepted predictions of ${this.served.label}`);
   }
 
   /**
@@ -126,7 +192,8 @@ export class FrontModel implements AsyncDisposable {
    * @returns latest end of this wait, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
-    const { predictions, webhooks, store } = this.parts;
+    if (this.opened === undefined) return 0;
+    const { predictions, webhooks, store } = this.opened.parts;
     const { drainTimeout, linger } = this.served.config;
     // Without a queue, only this server can answer for its predictions.
     const lingerMs = store.shared === undefined ? 1000 * linger : 0;
@@ -137,63 +204,55 @@ export class FrontModel implements AsyncDisposable {
     return lingersUntilMs;
   }
 
+  /** The model for requests. With --role worker, all requests for a model are refused. */
+  async #servedModel({ parts, build }: OpenModel): Promise<ServedModel | ProblemError> {
+    const { served, metrics, name, tag, digest } = this;
+    const { packaged, model, decoder } = build;
+    if (served.config.role === "worker") return workerRefusal;
+    const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
+    const { example, examples = [] } = packaged.config;
+    const batchSize = () => this.batchSize;
+    return {
+      name,
+      tag,
+      digest,
+      description: model.description,
+      createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
+      openai: openAiOf(build),
+      get batchSize() {
+        return batchSize();
+      },
+      maxInputs: maxInputsOf(model, served.config).prediction,
+      inputSchema,
+      outputSchema,
+      partSchema,
+      demoOutputSchema,
+      shortExample: await shortened(example ?? examples[0]),
+      examples: [example, ...examples].filter((each) => each !== undefined),
+      predictions: parts.predictions,
+      metrics,
+      decoder,
+      isLoading: () => served.state !== "ready",
+      isUnloadedByClient: () => served.record.isUnloadedByClient,
+    };
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.closeNext();
-    await this.build[Symbol.asyncDispose]();
+    await this.opened?.build[Symbol.asyncDispose]();
     await this.#resources.disposeAsync();
   }
 }
 
-/**
- * Opens the parts of a model that outlive a build.
- * @param current the current build
- * @param opened gets the parts, and closes them when it is disposed
- * @throws SconceError `predictions_unusable`
- */
-async function openModelParts(
-  shared: FrontShared,
-  { served, runs }: Build,
-  current: () => ServedBuild,
-  opened: AsyncDisposableStack,
-): Promise<ModelParts> {
-  const { config, record } = served;
-  const { memory, keys, tracing, unfinished, others } = shared;
-  const { count, index, isCauseKnown } = shared.start;
-  const metrics = shared.metricsOf(record.counts);
-  const store = opened.adopt(await storeOf(shared, served, metrics), (it) => it.close());
-  const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
-  const webhooks = openWebhooks(config, { store, metrics, memory, json });
-  opened.defer(() => webhooks?.stop());
-  const predictions = openPredictions({
-    config,
-    build: runs,
-    unfinished,
-    others,
-    hasOthers: shared.isSeveral,
-    store,
-    metrics,
-    memory,
-    owner: ownerOf(index),
-    unavailable: () => current().refuse(),
-    fronts: count,
-    load: () => current().need(),
-    webhooks,
-    isCauseKnown,
-    keys,
-    tracing,
-  });
-  return { metrics, store, webhooks, predictions };
-}
-
-async function storeOf(
-  { memory, start: { server } }: FrontShared,
-  { config, record, version }: ServedBuild,
-  metrics: Metrics,
-): Promise<Store> {
-  const { queue: url, queueName: name = version.reference } = config;
-  if (record.storeFault !== undefined) throw new SconceError("predictions_unusable", record.storeFault);
-  if (url === undefined) return openStore(record.store, config, "member", { memory, server });
-  // Loading the Redis client takes a tenth of a server's start, so only servers with --queue load it.
-  const { RedisStore } = await import("../predictions/redis/redis-store.ts");
-  return new RedisStore({ config, url, name, repository: version.repository, memory, metrics });
+/** The fields that OpenAI's API uses: declared by the model, or else guessed from its schemas. */
+function openAiOf({ model, hooks, packaged }: OpenBuild): OpenAi {
+  const { openai = foundFields(packaged.config) } = model;
+  const { embeddings } = openai;
+  const tokens = embeddings?.tokens;
+  if (embeddings === undefined || typeof tokens !== "function") return openai;
+  const counted = (text: string) => {
+    hooks.ran("tokens");
+    return tokens(text, model.context);
+  };
+  return { ...openai, embeddings: { ...embeddings, tokens: counted } };
 }

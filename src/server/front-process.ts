@@ -1,6 +1,6 @@
 /** The role `front`: a process that answers HTTP clients. It opens the port and the models, and drains when it stops. */
 import { version } from "../../package.json";
-import { log } from "../base/log.ts";
+import { addToEachLine, LogFields, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { until } from "../base/until.ts";
 import { reload } from "../http/admin.ts";
@@ -9,10 +9,9 @@ import { withContext } from "../http/with-context.ts";
 import type { Link } from "../machine/processes/link.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import { FrontBuilds } from "./front-builds.ts";
 import type { FrontPort } from "./front-port.ts";
 import { type FrontShared, openShared } from "./front-shared.ts";
-import { type FromFront, frontStart, type Snapshot, toFront } from "./messages.ts";
+import { type FromFront, frontStart, toFront } from "./messages.ts";
 import { ServedModels } from "./served-models.ts";
 import { surviveStrayErrors } from "./stray-errors.ts";
 
@@ -25,63 +24,34 @@ const LAST_ANSWERS_MS = 2000;
 export async function runFront(source: ModelSource, given: unknown, link: Link): Promise<void> {
   surviveStrayErrors();
   const start = frontStart.parse(given);
-  const { config, snapshot: first, listensLate } = start;
-  const { accessLog } = config;
+  addToEachLine(new LogFields({ front: start.index + 1 }));
+  const { accessLog } = start.config;
   await using opened = new AsyncDisposableStack();
   const shared = await openShared(start, source, opened);
   const { lifecycle, port, otherFronts, metrics, tracing } = shared;
-  const builds = new FrontBuilds(config, link);
-  const current = first.models.filter(({ stage }) => stage === "current");
-  const models = new ServedModels(
-    shared,
-    current.map((record) => builds.add(record).served),
-  );
-  const done = follow(first, link, { builds, models });
+  const models = new ServedModels(shared, link);
+  void models.apply(start.snapshot);
+  link.onMessage((raw) => models.answer(toFront.parse(raw)));
   const app = appOf(shared, models, link);
   const counting = { metrics, tracing, accessLog };
   const answers = [
     withContext(app, { ...counting, connections: port }),
     withContext(app, { ...counting, isAdmin: true, connections: port.admin }),
   ] as const;
-  if (!listensLate) port.open(...answers);
+  if (!start.listensLate) port.open(...answers);
   lifecycle.outage = () => models.outage;
   opened.use(otherFronts.listen(withContext(app, { accessLog: false, isForwarded: true }), models.metrics));
-  await models.open(opened, { hasClaim: first.hasClaim, onSetUp: () => link.setUp() });
+  await models.open(opened, () => link.setUp());
   lifecycle.phase = "ready";
   port.open(...answers);
-  builds.opened(models);
+  models.ready();
   link.ready();
   await link.stopping;
   lifecycle.phase = "draining";
-  const drained = await Promise.all(models.opened.map((model) => model.drain()));
+  const drained = await Promise.all(models.list.map((model) => model.drain()));
   link.send({ done: true } satisfies FromFront);
-  await done;
+  await models.done.promise;
   await sendLastAnswers(port, shared.memory, Math.max(0, ...drained));
-}
-
-/** Follows the supervisor's table. Resolves when all fronts have ended their work. */
-function follow(
-  first: Snapshot,
-  link: Link,
-  { builds, models }: { readonly builds: FrontBuilds; readonly models: ServedModels },
-): Promise<void> {
-  const done = Promise.withResolvers<void>();
-  let { hasClaim } = first;
-  const apply = (snapshot: Snapshot) => {
-    const applied = builds.apply(snapshot.models);
-    if (snapshot.isDone) done.resolve();
-    if (snapshot.hasClaim && !hasClaim) builds.work(() => models.claim()).catch((error: unknown) => log.error(error));
-    hasClaim = snapshot.hasClaim;
-    return applied;
-  };
-  void apply(first);
-  link.onMessage((raw) => {
-    const question = toFront.parse(raw);
-    if ("snapshot" in question) return apply(question.snapshot);
-    if ("idle" in question) return builds.idleMs(question.idle);
-    return "opened" in question ? builds.whenOpen(question.opened) : builds.whenEnded(question.ended);
-  });
-  return done.promise;
 }
 
 function appOf(shared: FrontShared, names: ServedModels, link: Link): App {

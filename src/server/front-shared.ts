@@ -21,14 +21,14 @@ import { telemetrySettings } from "./telemetry/settings.ts";
 
 export interface FrontShared {
   readonly start: FrontStart;
-  /** Whether the server has several models. */
-  readonly isSeveral: boolean;
+  /** Whether models share the queue. A model may then fill at most as much of the queue as remains free. */
+  readonly hasOthers: boolean;
   /** Finds the packages of builds. */
   readonly source: ModelSource;
   readonly lifecycle: Lifecycle;
   readonly port: FrontPort;
   readonly otherFronts: OtherFronts;
-  /** Counters of requests that no model answers, and of the event loop. With one model they are also the model's. */
+  /** Counters of requests that no model answers, and of the event loop. */
   readonly metrics: Metrics;
   /** The counters of a model. @param counts path of their file */
   readonly metricsOf: (counts: string) => Metrics;
@@ -75,7 +75,7 @@ export async function openShared(
   opened.defer(() => lag.stop());
   return {
     start,
-    isSeveral: start.snapshot.models.filter(({ stage }) => stage === "current").length > 1,
+    hasOthers: start.snapshot.models.filter(({ stage }) => stage === "current").length > 1,
     source,
     lifecycle,
     port,

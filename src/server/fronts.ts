@@ -63,8 +63,7 @@ export class Fronts {
       return { path, metrics: new Metrics([row]) };
     };
     this.counts = Array.from({ length: models }, (_, model) => createCounts(`counts-${model}`));
-    const [only] = this.counts;
-    const { path: counts } = models === 1 && only !== undefined ? only : createCounts("counts");
+    const { path: counts } = createCounts("counts");
     const counters = folder.join("counters");
     const shared = SharedCounters.create({ path: counters, names: counterNames, rows: count });
     const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
@@ -79,6 +78,7 @@ export class Fronts {
     this.adminUrl = admin && adminPort !== undefined ? localUrl(admin.host, adminPort, hasTls) : undefined;
     const guilty: HookCall[] = [];
     this.#fronts = sockets.map((_, index) => {
+      const name = `front process ${index + 1}`;
       let starts = 0;
       let wasReady = false;
       let isCauseKnown = false;
@@ -86,7 +86,8 @@ export class Fronts {
       const cell = HookCell.create(hookCell);
       const front = new Supervised({
         role: "front",
-        name: count === 1 ? "front process" : `front process ${index + 1}`,
+        title: String(index + 1),
+        name,
         start: (): FrontStart => ({
           config,
           port,
@@ -115,7 +116,7 @@ export class Fronts {
           isCauseKnown = held !== undefined;
           if (held !== undefined) {
             const { hook, index: input, predictionId } = held;
-            log.error(`The front process was blocked by ${hook} of input ${input} of the prediction ${predictionId}`);
+            log.error(`The ${name} was blocked by ${hook} of input ${input} of the prediction ${predictionId}`);
             guilty.push(held);
             if (guilty.length > MAX_GUILTY) guilty.shift();
           }

@@ -1,6 +1,7 @@
 /** Messages between the supervisor of a server and its child processes. */
 import { z } from "zod";
 import { modelStates } from "../base/labels.ts";
+import { generatedTag } from "../package/store/reference.ts";
 import { hookCall } from "../pipeline/hook-cell.ts";
 import type { ServeConfig } from "./config.ts";
 
@@ -21,6 +22,15 @@ export const modelStart = z.object({
   /** The model's own options, which override those of the server. */
   options: z.custom<Partial<ServeConfig>>(isObject),
 });
+type ModelStart = z.infer<typeof modelStart>;
+
+/** A build in log lines and in the names of processes: `digits:latest@1702ceba1f7d`. */
+export function labelOf({ name, tag, reference }: Pick<ModelStart, "name" | "tag" | "reference">): string {
+  const digest = generatedTag(reference.slice(reference.indexOf("@") + 1));
+  // Several builds of a repository have the tag in their names. A build without another tag has one from its digest.
+  const named = name.includes(":") ? name : `${name}:${tag}`;
+  return named.endsWith(`:${digest}`) ? named : `${named}@${digest}`;
+}
 
 /** A build that the server serves under a name. The supervisor alone changes it. */
 export const modelRecord = modelStart.extend({
@@ -77,7 +87,7 @@ export const frontStart = z.object({
   sockets: z.array(z.string()),
   /** File with the counters of unfinished work and memory, and the process ids, that all fronts share. */
   counters: z.string(),
-  /** File with counters of the event loop and of requests that no model answers. A single model's counters are here, too. */
+  /** File with counters of the event loop and of requests that no model answers. */
   counts: z.string(),
   /** File with the counters of API keys that all fronts share; undefined without keys. */
   keys: z.string().optional(),

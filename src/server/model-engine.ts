@@ -8,6 +8,7 @@ import type { ModelSource } from "../package/model-source.ts";
 import type { Stamps } from "../package/store/verification.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineStart } from "./engine-process.ts";
+import { labelOf } from "./messages.ts";
 import { type Loadable, type ServedOptions, startOf } from "./model-table.ts";
 import { stuckAfterMs } from "./serve-limits.ts";
 
@@ -17,8 +18,10 @@ export interface ModelEngineOptions {
   readonly config: ServeConfig;
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;
-  /** Whether the server has other models, so that log lines must name the model. */
-  readonly isOneOfSeveral: boolean;
+  /** Number of the process in log lines and in `ps`. */
+  readonly number: number;
+  /** Whether the server has other models, which compete for the cores. */
+  readonly hasOthers: boolean;
   /** Called when a process is ready, has ended, is silent or answers again. */
   readonly onChange: () => void;
   /** Called when a process has ended that the server did not stop. */
@@ -47,17 +50,19 @@ export class ModelEngine implements Loadable {
    * @throws SconceError `store_corrupt`, or the failure of the process
    */
   async start(): Promise<void> {
-    const { source, config, served, isOneOfSeveral, onChange, onRestart } = this.#options;
+    const { source, config, served, number, hasOthers, onChange, onRestart } = this.#options;
+    const label = labelOf(startOf(served));
     // Each start uses a new path, so that no front reaches an earlier engine process.
     let socket = "";
     const supervised = new Supervised({
       role: "engine",
-      ...(isOneOfSeveral && { name: `engine process of ${served.name}` }),
+      title: `${number} ${label}`,
+      name: `engine process ${number} of ${label}`,
       start: () => {
         socket = this.#options.folder.join(`engine-${starts++}.sock`);
         return this.#start(socket);
       },
-      env: libtorchEnv(isOneOfSeveral),
+      env: libtorchEnv(hasOthers),
       batchTimeoutMs: stuckAfterMs({ ...config, ...served.options }),
       onReady: () => {
         this.socket = socket;
@@ -89,7 +94,7 @@ export class ModelEngine implements Loadable {
   }
 
   #start(socket: string): EngineStart {
-    const { config, served, isOneOfSeveral } = this.#options;
-    return { config, ...startOf(served), isOneOfSeveral, socket, verified: this.#verified };
+    const { config, served, number } = this.#options;
+    return { config, ...startOf(served), number, socket, verified: this.#verified };
   }
 }

@@ -2,7 +2,7 @@
 import type { ModelState } from "../base/labels.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
-import type { ModelRecord, Snapshot } from "./messages.ts";
+import { labelOf, type ModelRecord, type Snapshot } from "./messages.ts";
 
 /** A model, and the options with which a server serves it. */
 export interface ServedOptions {
@@ -62,6 +62,11 @@ export class Build {
 
   get name(): string {
     return this.options.served.name;
+  }
+
+  /** The build in log lines. */
+  get label(): string {
+    return labelOf(startOf(this.options.served));
   }
 
   get packaged(): PackagedModel {

@@ -58,15 +58,14 @@ export class Reloads {
     for (const earlier of current) {
       const served = found[earlier.options.slot];
       if (served === undefined || served.packaged.digest === earlier.packaged.digest) continue;
-      const { byDigest } = served.packaged;
-      log.info(`${served.name}: ${byDigest} starts beside ${earlier.packaged.byDigest}`);
       const next = this.#add(earlier, served);
+      log.info(`${next.label} starts beside ${earlier.label}`);
       opened.push({ earlier, next });
       const fault = await this.#open(next, next.engine === earlier.engine);
       if (fault === undefined) continue;
-      log.error(`${served.name} keeps ${earlier.packaged.byDigest}: ${fault}`);
+      log.error(`${earlier.label} goes on, because ${next.label} cannot be served: ${fault}`);
       await Promise.all(opened.map((each) => this.#remove(each.next)));
-      return { failed: `${byDigest} cannot be served: ${fault}` };
+      return { failed: `${next.packaged.byDigest} cannot be served: ${fault}` };
     }
     for (const { earlier, next } of opened) await this.#switch(earlier, next);
     return { switched: opened.map(({ next }) => next.packaged.byDigest) };
@@ -110,10 +109,10 @@ export class Reloads {
     earlier.stage = "earlier";
     next.stage = "current";
     await fronts.publish();
-    log.info(`${next.name}: ${next.packaged.byDigest} answers now`);
+    log.info(`${next.label} answers now`);
     void fronts.ended(earlier.number).then(async () => {
       await this.#remove(earlier);
-      log.info(`${next.name}: ${earlier.packaged.byDigest} has finished`);
+      log.info(`${earlier.label} has finished`);
     });
   }
 }

@@ -1,5 +1,6 @@
 /** Computes limits from the options of `serve`, and creates the fetcher of files, for all processes of a server. */
 import { version } from "../../package.json";
+import type { OpenedModel } from "../author/define.ts";
 import { MAX_PADDED_BYTES } from "../engine/batching/item-queue.ts";
 import { memoryLimit } from "../machine/control-groups.ts";
 import { AddressGuard } from "../machine/network/address-guard.ts";
@@ -25,6 +26,17 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
  */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
+}
+
+/** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
+const MAX_DEMO_INPUTS = 64;
+
+export function maxInputsOf(
+  model: Pick<OpenedModel, "settings">,
+  config: ServeConfig,
+): { prediction: number; demo: number } {
+  const prediction = Math.min(model.settings.maxInputs ?? config.maxInputs, config.maxQueuedItems);
+  return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
 /** Maximum bytes of a body, and of the outputs of a prediction, in Redis, where a larger value would stop all other commands for too long. */

@@ -5,31 +5,39 @@ import type { ModelState } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { Link } from "../machine/processes/link.ts";
+import { openPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
-import type { Fetcher } from "../pipeline/fetcher.ts";
-import type { Hooks } from "../pipeline/hooks.ts";
+import { Hooks } from "../pipeline/hooks.ts";
+import { Bodies } from "../pipeline/inputs/body.ts";
+import { InputDecoder } from "../pipeline/inputs/input-decoder.ts";
+import { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ListItem } from "../pipeline/item-list.ts";
 import { ItemPipeline } from "../pipeline/item-pipeline.ts";
-import { type RunningModel, runSetup } from "../pipeline/set-up.ts";
+import { runSetup, tearDown } from "../pipeline/set-up.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
+import { RunningBuild } from "../predictions/running-build.ts";
 import type { ServeConfig } from "./config.ts";
-import type { FromFront, ModelRecord } from "./messages.ts";
-import type { Metrics } from "./metrics/metrics.ts";
-import { RETRY_LOAD_S } from "./serve-limits.ts";
+import type { FrontShared } from "./front-shared.ts";
+import { type FromFront, labelOf, type ModelRecord } from "./messages.ts";
+import { maxInputsOf, RETRY_LOAD_S } from "./serve-limits.ts";
 
-/** Parts that the engine needs when it is opened. */
-export interface FrontTools {
+/** The code of a build, and the way of its inputs. */
+export interface OpenBuild extends AsyncDisposable {
   readonly packaged: PackagedModel;
   readonly model: OpenedModel;
-  readonly fetcher: Fetcher;
-  readonly metrics: Metrics;
   readonly hooks: Hooks;
+  readonly decoder: InputDecoder;
+  /** The engine; undefined with --role front, which runs no predictions. */
+  readonly engine: RemoteEngine<ListItem> | undefined;
+  readonly runs: RunningBuild;
 }
 
 export class ServedBuild {
   /** Options of the server, overridden by the model's own options. */
   readonly config: ServeConfig;
   readonly version: ModelVersion;
+  /** The build in log lines. */
+  readonly label: string;
   onFailed: (reason: string) => void = () => {};
   /** Milliseconds since this process last had an unfinished prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;
@@ -51,6 +59,7 @@ export class ServedBuild {
     const version = ModelVersion.of(record.reference);
     if (version === undefined) throw new RangeError(`${record.reference} is no build`);
     this.version = version;
+    this.label = labelOf(record);
     this.config = { ...config, ...record.options };
     this.#record = record;
     this.#link = link;
@@ -72,15 +81,6 @@ export class ServedBuild {
 
   get state(): ModelState {
     return this.#record.state;
-  }
-
-  /** The reason of the last failed load; undefined before a failure. */
-  get reason(): string | undefined {
-    return this.#record.reason;
-  }
-
-  get isUnloadedByClient(): boolean {
-    return this.#record.isUnloadedByClient;
   }
 
   /** Whether an engine process should answer and none does. */
@@ -138,7 +138,7 @@ export class ServedBuild {
   /** The error for new predictions while the last load has failed; otherwise undefined. */
   get refusal(): SconceError | undefined {
     if (this.state !== "failed") return undefined;
-    const message = `the model could not be loaded: ${this.reason}`;
+    const message = `the model could not be loaded: ${this.#record.reason}`;
     return new SconceError("not_ready", message, { refusal: "engine", retryAfterS: RETRY_LOAD_S });
   }
 
@@ -154,24 +154,44 @@ export class ServedBuild {
   }
 
   /**
-   * Runs the model's `setup`, and connects to the engine process as soon as it runs.
-   * @throws SconceError `model_invalid` if `setup` fails
+   * Opens the code of the build, runs its `setup`, and connects to the engine process as soon as it runs.
+   * @throws SconceError an error of the model's code or set-up
    */
-  async open({ packaged, model, fetcher, metrics, hooks }: FrontTools): Promise<RunningModel> {
+  async open({ memory, fetcher, lag, hookCell: cell, source, start, metricsOf }: FrontShared): Promise<OpenBuild> {
+    await using opened = new AsyncDisposableStack();
+    const { config, version, hasEngine, label } = this;
+    const { reference, home, counts } = this.#record;
+    const packaged = await source.resolve(reference, { home, weights: hasEngine });
+    const model = await openPackaged(packaged, config.param);
+    const hooks = new Hooks({ lag, cell, label, guilty: start.guilty });
+    const decoder = new InputDecoder(model.input);
+    const bodies = new Bodies(decoder);
+    const metrics = metricsOf(counts);
+    const maxInputs = maxInputsOf(model, config);
+    const parts = { packaged, model, hooks, decoder };
+    if (!hasEngine) {
+      const runs = new RunningBuild({ flow: undefined, pipeline: undefined, bodies, version, maxInputs });
+      const resources = opened.move();
+      return { ...parts, engine: undefined, runs, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+    }
+    opened.defer(() => tearDown(model));
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
+    opened.defer(() => engine.close());
     this.#engine = engine;
     this.#device = (device) => {
       model.context.device = device;
     };
     this.#connect();
     await runSetup(model, (name) => packaged.layer(name).path);
-    return {
-      engine,
-      pipeline: new ItemPipeline(model, fetcher, hooks),
-      get facts() {
-        return engine.info;
-      },
-    };
+    const pipeline = new ItemPipeline(model, fetcher, hooks);
+    const { maxReadyBytes, maxFetches } = config;
+    const fronts = start.count;
+    const inFronts = fronts > 1 ? metrics : undefined;
+    const limits = { maxReadyBytes, maxFetches, fronts, inFronts, memory, observer: metrics };
+    const flow = new ItemFlow(engine, pipeline, limits);
+    const runs = new RunningBuild({ flow, pipeline, engine, bodies, version, maxInputs });
+    const resources = opened.move();
+    return { ...parts, engine, runs, [Symbol.asyncDispose]: () => resources.disposeAsync() };
   }
 
   /** Disconnects from the engine process, which may then end. @returns false, without effect, while a prediction runs */
@@ -200,11 +220,4 @@ export class ServedBuild {
     };
     this.connected = connect();
   }
-}
-
-/** Logs a lower batch limit. The failed batches run again in smaller parts, so a warning is enough. */
-export function logShrink(maxBatchSize: number): void {
-  log.warn(
-    `The device has too little memory for larger batches: the limit is ${maxBatchSize} inputs for now; --batch-size ${maxBatchSize} sets it from the start`,
-  );
 }

@@ -1,210 +1,177 @@
-/** The models of a front, by name. A model that cannot be opened answers with an error. */
-
+/** The models of a front, by name. They follow the supervisor's table of builds. */
 import { messageOf } from "../base/errors.ts";
-import type { ModelState, Unready } from "../base/labels.ts";
 import { log } from "../base/log.ts";
-import type { ProblemError } from "../http/problem.ts";
-import { notReady, type Outage, type Pending } from "../http/routes/health.ts";
-import { brokenModel } from "../http/routes/models.ts";
-import type { ModelMoves, ServedModel, ServedName, ServedNames } from "../http/served-model.ts";
-import { generatedTag } from "../package/store/reference.ts";
-import { reasonForClients } from "./broken-model.ts";
-import { gaugesOf } from "./front-gauges.ts";
+import type { Outage } from "../http/routes/health.ts";
+import type { ServedNames } from "../http/served-model.ts";
+import type { Link } from "../machine/processes/link.ts";
 import { FrontModel } from "./front-model.ts";
 import type { FrontShared } from "./front-shared.ts";
-import type { Metrics } from "./metrics/metrics.ts";
+import type { ModelRecord, Opening, Snapshot, ToFront } from "./messages.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
-import type { ServedBuild } from "./served-build.ts";
-import { outageOf, servedModel } from "./served-model.ts";
+import { ServedBuild } from "./served-build.ts";
+
+interface Followed {
+  readonly served: ServedBuild;
+  readonly model: FrontModel;
+  stage: ModelRecord["stage"];
+  /** Resolves when the build is open, or could not be opened. */
+  opening: Promise<Opening>;
+}
 
 export class ServedModels implements ServedNames {
-  readonly list: readonly ServedEntry[];
+  readonly list: readonly FrontModel[];
+  readonly metrics: ServerMetrics;
+  /** Resolves when the predictions of all fronts have ended. */
+  readonly done = Promise.withResolvers<void>();
+  readonly #shared: FrontShared;
+  readonly #link: Pick<Link, "send" | "ask">;
   /** Models by each of their names in paths, such as `digits` and `digits:v1`. */
-  #byName: ReadonlyMap<string, ServedEntry>;
-  readonly metrics: Pick<Metrics, "text" | "gauges">;
+  #byName: ReadonlyMap<string, FrontModel>;
+  readonly #builds = new Map<number, Followed>();
+  readonly #opened = Promise.withResolvers<void>();
+  /** Builds are opened, switched and closed one after another, after the models are open. */
+  #work: Promise<unknown> = this.#opened.promise;
+  #hasClaim: boolean;
 
-  /** @param builds the builds that answer, in the order of the models */
-  constructor(shared: FrontShared, builds: readonly ServedBuild[]) {
-    this.list = builds.map((build) => new ServedEntry(shared, build));
+  /** @param link connection to the supervisor */
+  constructor(shared: FrontShared, link: Pick<Link, "send" | "ask">) {
+    this.#shared = shared;
+    this.#link = link;
+    const { models, hasClaim } = shared.start.snapshot;
+    const current = models.filter(({ stage }) => stage === "current");
+    this.list = current.map((record) => {
+      const served = this.#served(record);
+      const model = new FrontModel(shared, served);
+      this.#builds.set(record.number, { served, model, stage: record.stage, opening: Promise.resolve({}) });
+      return model;
+    });
     this.#byName = byName(this.list);
-    this.metrics =
-      this.list.length === 1
-        ? shared.metrics
-        : new ServerMetrics(shared.metrics, new Map(this.list.map(({ name, metrics }) => [name, metrics])));
+    this.#hasClaim = hasClaim;
+    this.metrics = new ServerMetrics(shared.metrics, new Map(this.list.map(({ name, metrics }) => [name, metrics])));
   }
 
   /**
    * Opens the models. Each answers as soon as it is loaded.
    * @param opened gets the models, and closes them when it is disposed
-   * @param options.hasClaim whether no other server runs the predictions of the stores
-   * @param options.onSetUp called when the code of all models has run its set-up
-   * @throws SconceError if the server's only model is broken. Among several, a broken model answers with its error.
+   * @param onSetUp called when the code of all models has run its set-up
+   * @throws the fault of the first model if all models have one, and no earlier process was ready
    */
-  async open(
-    opened: AsyncDisposableStack,
-    { hasClaim, onSetUp }: { readonly hasClaim: boolean; readonly onSetUp: () => void },
-  ): Promise<void> {
-    const opening = this.list.map((entry) => entry.open(opened));
-    const starting = this.list.map((entry, i) => opening[i]?.then(() => entry.start(hasClaim)));
-    await Promise.all([Promise.all(opening).then(onSetUp), ...starting]);
+  async open(opened: AsyncDisposableStack, onSetUp: () => void): Promise<void> {
+    const { wasReady, snapshot } = this.#shared.start;
+    const opening = this.list.map((model) => opened.use(model).open());
+    const starting = this.list.map((model, i) => opening[i]?.then(() => model.start(snapshot.hasClaim)));
+    await Promise.all(opening);
+    const broken = this.list.filter(({ fault }) => fault !== undefined);
+    if (broken.length === this.list.length && !wasReady) throw broken[0]?.fault;
+    for (const { served, fault } of broken)
+      log.error(`The model ${served.label} cannot be served: ${messageOf(fault)}`);
+    onSetUp();
+    await Promise.all(starting);
   }
 
-  named(text: string): ServedName | undefined {
+  /** The front answers: builds that replace the current ones can be opened. */
+  ready(): void {
+    this.#opened.resolve();
+  }
+
+  named(text: string): FrontModel | undefined {
     return this.#byName.get(text);
-  }
-
-  /** Gives new requests to the opened build. */
-  async switchToNext(name: string): Promise<void> {
-    await this.of(name).switchToNext();
-    this.#byName = byName(this.list);
-  }
-
-  /** Runs the unfinished predictions of the server that had the port before, and has ended. */
-  async claim(): Promise<void> {
-    await Promise.all(this.opened.map((model) => model.claim()));
-  }
-
-  of(name: string): ServedEntry {
-    const entry = this.list.find((each) => each.name === name);
-    if (entry === undefined) throw new RangeError(`there is no model ${name}`);
-    return entry;
-  }
-
-  get opened(): FrontModel[] {
-    return this.list.flatMap(({ front }) => front ?? []);
   }
 
   /** Why no model can finish predictions; undefined if one can. */
   get outage(): Outage | undefined {
-    const outages = this.opened.map(outageOf);
-    if (outages.length === 0) return "engine";
+    const outages = this.list.map(({ outage }) => outage);
     return outages.every((each) => each !== undefined) ? outages[0] : undefined;
+  }
+
+  /** Answers a question of the supervisor. */
+  answer(question: ToFront): unknown {
+    if ("snapshot" in question) return this.apply(question.snapshot);
+    if ("idle" in question) return this.#builds.get(question.idle)?.served.idleMs ?? Infinity;
+    return "opened" in question
+      ? this.#whenOpen(question.opened)
+      : this.#builds.get(question.ended)?.model.earlierEnded;
+  }
+
+  /** Follows the table. @returns the numbers of draining builds that this front still needs */
+  async apply({ models: records, hasClaim, isDone }: Snapshot): Promise<number[]> {
+    const needed: number[] = [];
+    const switches: Promise<void>[] = [];
+    for (const record of records) {
+      const { number, stage } = record;
+      const build = this.#builds.get(number);
+      if (build === undefined) {
+        // A front that starts after a switch does not open the earlier build.
+        if (stage === "next") this.#openNext(record);
+        continue;
+      }
+      if (!build.served.apply(record)) needed.push(number);
+      if (build.stage === "next" && stage === "current") switches.push(this.#switchTo(build));
+      build.stage = stage;
+    }
+    const numbers = new Set(records.map(({ number }) => number));
+    for (const [number, { model, stage }] of this.#builds) {
+      if (numbers.has(number)) continue;
+      this.#builds.delete(number);
+      if (stage === "next") void this.#doNext(() => model.closeNext());
+    }
+    if (isDone) this.done.resolve();
+    if (hasClaim && !this.#hasClaim) {
+      this.#doNext(() => Promise.all(this.list.map((model) => model.claim()))).catch((error: unknown) =>
+        log.error(error),
+      );
+    }
+    this.#hasClaim = hasClaim;
+    await Promise.all(switches);
+    return needed;
+  }
+
+  /** Resolves when the `next` build is open and connected to its engine process, or could not be opened. */
+  async #whenOpen(number: number): Promise<Opening> {
+    const build = this.#builds.get(number);
+    const opening = (await build?.opening) ?? {};
+    await build?.served.connected;
+    return opening;
+  }
+
+  #served(record: ModelRecord): ServedBuild {
+    return new ServedBuild(record, this.#shared.start.config, this.#link);
+  }
+
+  #openNext(record: ModelRecord): void {
+    const model = this.list.find(({ name }) => name === record.name);
+    if (model === undefined) throw new RangeError(`there is no model ${record.name}`);
+    const served = this.#served(record);
+    const opening = this.#doNext(async () => {
+      try {
+        await model.openNext(served);
+        return {};
+      } catch (error) {
+        return { failed: messageOf(error) };
+      }
+    });
+    this.#builds.set(record.number, { served, model, stage: record.stage, opening });
+  }
+
+  #switchTo({ served, model, opening }: Followed): Promise<void> {
+    return this.#doNext(async () => {
+      const { failed } = await opening;
+      // All other fronts have the new build. This one opens it at its next start.
+      if (failed !== undefined) throw new Error(`${served.label} cannot be switched to: ${failed}`);
+      await model.switchToNext();
+      this.#byName = byName(this.list);
+    });
+  }
+
+  /** Does work when the models are open, after earlier work. */
+  #doNext<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#work.then(work);
+    this.#work = done.catch(() => {});
+    return done;
   }
 }
 
 /** The first model with a name has it. */
-function byName(list: readonly ServedEntry[]): ReadonlyMap<string, ServedEntry> {
-  return new Map(list.toReversed().flatMap((entry) => entry.pathNames.map((name) => [name, entry])));
-}
-
-/** A name that a front serves, with its model. */
-class ServedEntry implements ServedName {
-  readonly #shared: FrontShared;
-  /** The build that answers. */
-  #build: ServedBuild;
-  readonly metrics: Metrics;
-  /** Undefined until `open`, and for a model that cannot be opened. */
-  front: FrontModel | undefined;
-  model: ServedModel | ProblemError;
-  /** Whether requests reach the model, or get its fault. */
-  #isOpen = false;
-  /** Why clients cannot use the model; undefined for a usable model. */
-  #fault: string | undefined;
-
-  constructor(shared: FrontShared, build: ServedBuild) {
-    this.#shared = shared;
-    this.#build = build;
-    this.metrics = shared.metricsOf(build.record.counts);
-    this.model = notReady(shared.lifecycle.pending ?? "starting");
-  }
-
-  get name(): string {
-    return this.#build.name;
-  }
-
-  get digest(): string {
-    return this.#build.version.digest;
-  }
-
-  get tag(): string {
-    return generatedTag(this.digest);
-  }
-
-  get state(): ModelState {
-    return this.#fault === undefined ? this.#build.state : "failed";
-  }
-
-  get reason(): string | undefined {
-    return this.#fault ?? (this.state === "failed" ? this.#build.reason : undefined);
-  }
-
-  get unready(): Unready | undefined {
-    const { phase } = this.#shared.lifecycle;
-    if (this.pending !== undefined || this.front === undefined) return this.pending ?? "engine";
-    return phase === "draining" ? phase : outageOf(this.front);
-  }
-
-  get pending(): Pending | undefined {
-    return this.#isOpen ? undefined : (this.#shared.lifecycle.pending ?? "starting");
-  }
-
-  get moves(): ModelMoves | undefined {
-    return this.#build.hasEngine ? this.#build : undefined;
-  }
-
-  /** Texts in paths that mean the model. */
-  get pathNames(): readonly string[] {
-    return [this.name, `${this.name}:${this.#build.record.tag}`, `${this.name}:${this.tag}`];
-  }
-
-  /**
-   * Opens the model, without answering requests.
-   * @param opened gets the model, and closes it when it is disposed
-   * @throws SconceError if the server's only model cannot be opened, and no earlier process was ready
-   */
-  async open(opened: AsyncDisposableStack): Promise<void> {
-    const build = this.#build;
-    const { start, isSeveral } = this.#shared;
-    try {
-      const front = opened.use(await FrontModel.open(this.#shared, build));
-      this.metrics.watch(() => gaugesOf(front, this.unready));
-      this.front = front;
-    } catch (error) {
-      if (!isSeveral && !start.wasReady) throw error;
-      log.error(`The model ${build.name} cannot be served: ${messageOf(error)}`);
-      // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
-      build.predictionsIdleMs = () => Infinity;
-      this.#fault = reasonForClients(error);
-      this.model = brokenModel(this.#fault);
-    }
-  }
-
-  /**
-   * Answers requests, once the server has loaded the model. Before, continues predictions of an earlier process.
-   * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
-   */
-  async start(hasClaim: boolean): Promise<void> {
-    const { front } = this;
-    if (front !== undefined) {
-      await front.served.started();
-      await front.start(hasClaim);
-      this.model = await servedModel(front);
-    }
-    this.#isOpen = true;
-  }
-
-  /** Opens another build beside the one that answers. @throws SconceError an error of its set-up */
-  async openNext(build: ServedBuild): Promise<void> {
-    if (this.front === undefined) throw new Error("the model cannot be served; restart the server");
-    await this.front.openNext(build);
-  }
-
-  /** Closes a build that `openNext` opened. */
-  async closeNext(): Promise<void> {
-    await this.front?.closeNext();
-  }
-
-  /** Resolves when the build that `switchToNext` has replaced has ended its predictions, and is closed. */
-  async earlierEnded(): Promise<void> {
-    await this.front?.earlierEnded;
-  }
-
-  /** Gives new requests to the opened build. */
-  async switchToNext(): Promise<void> {
-    const { front } = this;
-    if (front === undefined) return;
-    front.switchToNext();
-    this.#build = front.served;
-    this.model = await servedModel(front);
-  }
+function byName(list: readonly FrontModel[]): ReadonlyMap<string, FrontModel> {
+  return new Map(list.toReversed().flatMap((model) => model.pathNames.map((name) => [name, model])));
 }

@@ -59,7 +59,7 @@ export class ServerStores implements AsyncDisposable {
         const fault = codedError(error);
         build.storeFault = fault.message;
         if (this.#builds.every(({ storeFault }) => storeFault !== undefined)) throw fault;
-        log.error(`The store of the model ${build.name}: ${fault.message}`);
+        log.error(`The store of the model ${build.label}: ${fault.message}`);
       }
     }
   }

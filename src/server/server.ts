@@ -11,7 +11,6 @@ import { isLoopback } from "../machine/network/loopback.ts";
 import { type Place, PortLock } from "../machine/processes/port-lock.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
-import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { storePath } from "../predictions/open-store.ts";
 import type { ServeConfig } from "./config.ts";
 import { EngineLoads } from "./engine-loads.ts";
@@ -119,22 +118,23 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     return request.move === "unload" ? loads.unload(build) : loads.load(build, request.move === "load");
   };
   const models = options.models.length;
-  const isSeveral = models > 1;
+  let engines = 0;
   const fronts = new Fronts({ table, config, folder, count, port, models, server, onRequest });
   const engineOf = (served: ServedOptions, slot: number) => {
     const onChange = () => void fronts.publish();
     const onRestart = (cause: RestartCause) => fronts.counts[slot]?.metrics.engineRestarted(cause);
-    return new ModelEngine({ served, config, source, folder, isOneOfSeveral: isSeveral, onChange, onRestart });
+    const number = ++engines;
+    return new ModelEngine({ served, config, source, folder, number, hasOthers: models > 1, onChange, onRestart });
   };
   const isQueued = config.queue !== undefined;
   for (const [slot, served] of options.models.entries()) {
-    const store = isQueued ? undefined : storePath(served.name, config, isSeveral);
+    const store = isQueued ? undefined : storePath(served.name, config, models > 1);
     table.add({ served, slot, engine: engineOf(served, slot), counts: fronts.counts[slot]?.path ?? "", store });
   }
   const stores = opened.use(new ServerStores(config, table.builds));
   if (older === undefined) await stores.open("main");
   else await stores.check();
-  for (const { packaged } of options.models) logSetUp(packaged);
+  for (const { label } of table.builds) log.info(`Setting up the model ${label}`);
   const loads = new EngineLoads({
     table,
     fronts,
@@ -149,9 +149,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
     // Other servers run the predictions of a front.
     if (config.role === "front") for (const build of table.builds) build.state = "ready";
     const preloaded = loadsAtStart(config) ? table.builds.filter((build) => build.storeFault === undefined) : [];
-    // A server with several models starts without one that cannot be loaded.
-    const loading = preloaded.map((build) => (isSeveral ? loads.load(build, true, true) : loads.start(build, true)));
-    await Promise.all([...loading, fronts.start()]);
+    await Promise.all([loads.preload(preloaded), fronts.start()]);
   } catch (error) {
     await fronts.end();
     throw error;
@@ -210,8 +208,4 @@ async function replaceServer(pid: number, place: Place, signal: AbortSignal): Pr
  */
 function loadsAtStart({ keepAlive, maxLoaded, role }: ServeConfig): boolean {
   return role !== "front" && keepAlive === undefined && maxLoaded === undefined;
-}
-
-function logSetUp({ reference, digest }: PackagedModel): void {
-  log.info(`Setting up the model ${reference} (${digest})`);
 }

@@ -89,11 +89,10 @@ export class Client {
     return problemOf(await this.post(body, headers));
   }
 
-  /** The value of a series of GET /metrics, by name and labels; 0 if the server has no such series. */
-  async metric(name: string): Promise<number> {
+  /** The sum of the series of GET /metrics that have a name and some labels; 0 if the server has no such series. */
+  async metric(series: string): Promise<number> {
     const text = await (await this.fetch("/metrics")).text();
-    const line = text.split("\n").find((candidate) => candidate.startsWith(`${name} `));
-    return Number(line?.slice(name.length) ?? 0);
+    return seriesIn(text, series).reduce((sum, value) => sum + value, 0);
   }
 
   /** Resolves with the prediction once `condition` holds. Polls without sleeping, since each request takes time. */
@@ -103,6 +102,16 @@ export class Client {
       if (condition(body)) return body;
     }
   }
+}
+
+/** Values of the series in a text of metrics that have a name and some labels, such as `name{label="value"}`. */
+export function seriesIn(text: string, series: string): number[] {
+  const [, name = "", given = ""] = /^(\w+)(.*)$/.exec(series) ?? [];
+  const wanted = given.match(/\w+="[^"]*"/g) ?? [];
+  return text.split("\n").flatMap((line) => {
+    const [, found, labels = "", value] = /^(\w+)(\{.*\})? (\S+)$/.exec(line) ?? [];
+    return found === name && wanted.every((label) => labels.includes(label)) ? [Number(value)] : [];
+  });
 }
 
 /**

@@ -28,7 +28,7 @@ test.concurrent("a hook that never returns ends the only front: its input fails,
   for (const input of [1, 3]) {
     // On a kept connection, fetch could repeat the request when the process ends.
     await client.put(id, inputs, { Connection: "close" }).catch(() => {});
-    await server.line(`The front process was blocked by preprocess of input ${input} of the prediction ${id}`);
+    await server.line(`The front process 1 was blocked by preprocess of input ${input} of the prediction ${id}`);
     await ready(client);
   }
   const failed = await client.put(id, inputs);

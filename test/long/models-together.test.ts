@@ -176,7 +176,7 @@ test("after a failed load, a request loads the model again, and then its predict
   await Bun.write(file, "");
   await using server = store.start(["lab", "ten", "--admin-port", "0"], { BREAK: file });
   const client = await clientOf(server);
-  expect(await server.line("The model ten could not be loaded")).toContain("no weights today");
+  expect(await server.line("The model ten:latest@")).toContain("no weights today");
   expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);
   expect((await post(client, "ten", { x: 2 })).status).toBe(503);
   await Bun.file(file).delete();

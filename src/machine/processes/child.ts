@@ -7,6 +7,10 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
+  /** Name in log lines, e.g. "front process 2". */
+  readonly name: string;
+  /** Shown by `ps` after the role. */
+  readonly title?: string | undefined;
   /**
    * JSON value that the role gets. The value goes as a message, because every user of the machine can read command
    * lines.
@@ -47,8 +51,8 @@ export class Child {
   readonly #forwarded: Promise<void> = Promise.resolve();
 
   /** Starts the process. @throws Error when the system cannot start it */
-  constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
-    this.#process = Bun.spawn([...program, roleArgument(role)], {
+  constructor({ role, name, title, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
+    this.#process = Bun.spawn([...program, roleArgument(role), ...(title === undefined ? [] : [title])], {
       argv0: "sconce",
       // Passes the current environment, because Bun's default is the environment at the start of this process.
       env: { ...MEMORY_ENV, ...env, ...process.env },
@@ -57,12 +61,12 @@ export class Child {
       ipc: (raw: unknown) => {
         const message = fromChild.safeParse(raw);
         if (message.success) onMessage(message.data);
-        else log.debug(`The ${role} process sent an invalid message: ${message.error.message}`);
+        else log.debug(`The ${name} sent an invalid message: ${message.error.message}`);
       },
       onDisconnect: () => this.#disconnected.resolve(),
     });
     const { stderr } = this.#process;
-    if (stderr !== undefined) this.#forwarded = passLines(stderr, `${role} process`);
+    if (stderr !== undefined) this.#forwarded = passLines(stderr, name);
     this.send({ kind: "start", start, supervisorPid: process.pid, log: logOptions() });
     void this.#end(onEnd);
   }

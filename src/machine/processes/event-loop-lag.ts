@@ -25,6 +25,7 @@ export class EventLoopLag {
   /** At most one warning a second about each function. */
   readonly #limit: LogLimit;
   #ran: Hook | undefined;
+  #label: string | undefined;
   #dueMs = 0;
   #cancelTimer: (() => void) | undefined;
 
@@ -48,9 +49,11 @@ export class EventLoopLag {
   /**
    * Notes which author's function runs. Callers report the start of each function, and the end of an asynchronous one.
    * After a block of the thread, the last reported function is named as the cause.
+   * @param label the build of the function
    */
-  ran(hook: Hook): void {
+  ran(hook: Hook, label?: string): void {
     this.#ran = hook;
+    this.#label = label;
   }
 
   #wait(): void {
@@ -65,8 +68,9 @@ export class EventLoopLag {
     this.maxMs = Math.max(this.maxMs, lateMs);
     this.#onLag?.(lateMs / 1000);
     if (hook !== undefined && lateMs >= WARN_MS) {
-      const line = `${hook} held the server for ${seconds(lateMs)}: no other request was answered meanwhile`;
-      this.#limit.write(hook, (...more) => this.#warn([line, ...more].join(" ")));
+      const name = this.#label === undefined ? hook : `${hook} of ${this.#label}`;
+      const line = `${name} held the server for ${seconds(lateMs)}: no other request was answered meanwhile`;
+      this.#limit.write(name, (...more) => this.#warn([line, ...more].join(" ")));
     }
     this.#wait();
   }

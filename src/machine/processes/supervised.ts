@@ -16,8 +16,10 @@ const FIRST_STARTS = 3;
 
 export interface SupervisedOptions {
   readonly role: string;
-  /** Name in logs and errors, e.g. "front process 2". Default for the role `engine`: "engine process". */
+  /** Name in logs and errors, e.g. "front process 2". Default: the role and "process". */
   readonly name?: string;
+  /** Shown by `ps` after the role. */
+  readonly title?: string | undefined;
   /** Called at each start. @returns JSON value that the role gets */
   start(): unknown;
   /** Command line to run; the role is appended. Default: this program. */
@@ -130,11 +132,13 @@ export class Supervised {
   }
 
   #spawn(): void {
-    const { role, start, program, env, batchTimeoutMs } = this.#options;
+    const { role, title, start, program, env, batchTimeoutMs } = this.#options;
     let child: Child;
     try {
       child = new Child({
         role,
+        name: this.#name,
+        title,
         start: start(),
         env,
         ...(program === undefined ? {} : { program }),

@@ -18,12 +18,10 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
-import type { Family, MetricsText, RequestMetrics } from "../../http/metrics.ts";
+import type { Family, RequestMetrics } from "../../http/metrics.ts";
 import type { ReadyInFronts } from "../../pipeline/flow-credits.ts";
 import type { EndedPrediction, PredictionMetrics } from "../../predictions/metrics.ts";
 import { add, familiesOf, observe, places, SECONDS_STRIDE, seconds, sizes, slots } from "./counts.ts";
-import { processFamilies } from "./processes.ts";
-import { prometheusText } from "./prometheus-text.ts";
 
 /** Current values of a process, which are read at each scrape. */
 export interface Gauges {
@@ -39,7 +37,7 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics, RequestMetrics, MetricsText {
+export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics, RequestMetrics {
   readonly #own: Float64Array;
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;
@@ -139,11 +137,6 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
     this.#gauges = gauges;
   }
 
-  /** The metrics as Prometheus text. @param others gauges of the other fronts */
-  text(others: readonly Family[] = []): string {
-    return prometheusText([...this.counters(), ...this.gauges(), ...processesOf([this]), ...others]);
-  }
-
   /** Counters of all fronts together. */
   counters(): Family[] {
     return familiesOf(this.#rows);
@@ -158,21 +151,6 @@ export class Metrics implements BatchObserver, ReadyInFronts, PredictionMetrics,
     return this.#gauges?.().families ?? [];
   }
 }
-
-/** Metrics of processes, without duplicates from models that share them. */
-export function processesOf(all: readonly Pick<Metrics, "processes">[]): Family[] {
-  return processFamilies(Object.assign({}, ...all.map(({ processes }) => processes)));
-}
-
-/** Metrics that have the same value for all models of a server. */
-export const ofServer: ReadonlySet<string> = new Set([
-  "sconce_event_loop_lag_seconds",
-  "sconce_memory_bytes",
-  "sconce_memory_limit_bytes",
-  "sconce_queue_limit_items",
-  "sconce_queue_limit_bytes",
-  "sconce_build_info",
-]);
 
 function outcome(reason: FailureReason | undefined): number {
   return reason === undefined ? 0 : 1 + failureReasons.indexOf(reason);

@@ -1,9 +1,20 @@
-/** The metrics of a server with several models. Metrics of a model get the label `model`. */
-import type { Family } from "../../http/metrics.ts";
-import { type Metrics, ofServer, processesOf } from "./metrics.ts";
+/** The metrics of a server. Metrics of a model get the label `model`. */
+import type { Family, MetricsText } from "../../http/metrics.ts";
+import type { Metrics } from "./metrics.ts";
+import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
-export class ServerMetrics {
+/** Metrics that have the same value for all models of a server. */
+const ofServer: ReadonlySet<string> = new Set([
+  "sconce_event_loop_lag_seconds",
+  "sconce_memory_bytes",
+  "sconce_memory_limit_bytes",
+  "sconce_queue_limit_items",
+  "sconce_queue_limit_bytes",
+  "sconce_build_info",
+]);
+
+export class ServerMetrics implements MetricsText {
   readonly #server: Metrics;
   readonly #models: ReadonlyMap<string, Metrics>;
 
@@ -28,7 +39,8 @@ export class ServerMetrics {
       ...this.#server.counters().filter(hasCounted),
       ...this.#labelled((metrics) => metrics.counters()),
     ];
-    return prometheusText([...counters, ...this.gauges(), ...processesOf([...this.#models.values()]), ...others]);
+    const processes = Object.assign({}, ...[...this.#models.values()].map((metrics) => metrics.processes));
+    return prometheusText([...counters, ...this.gauges(), ...processFamilies(processes), ...others]);
   }
 
   /** Adds the label `model` to the metrics of each model. Metrics of the whole server get no label and appear once. */

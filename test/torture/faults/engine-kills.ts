@@ -20,7 +20,8 @@ export const engineKills: Fault = {
         const engine = await server.child("engine");
         const before = server.lines.length;
         process.kill(engine, "SIGKILL");
-        const isBack = () => server.lines.slice(before).some((line) => line.includes("engine process is ready again"));
+        const isBack = () =>
+          server.lines.slice(before).some((line) => /engine process \d+ of \S+ is ready again/.test(line));
         await until(
           async () => {
             hasFallen ||= (await server.readiness()) === 503;
@@ -33,7 +34,7 @@ export const engineKills: Fault = {
           tally.problem("the engine process has the id of the one that was killed");
         const told = server.lines
           .slice(before)
-          .filter((line) => line.includes("The engine process was ended by SIGKILL"));
+          .filter((line) => /The engine process \d+ of \S+ was ended by SIGKILL/.test(line));
         if (told.length !== 1) tally.problem(`${told.length} lines of the log tell of a death:\n${server.lastLines}`);
       },
     });

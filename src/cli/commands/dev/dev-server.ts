@@ -155,6 +155,7 @@ export class DevServer {
     const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
     const child = new Child({
       role: "declare",
+      name: "declare process",
       start: { ...this.#source, folder: this.#folder.path, timeoutS },
       onMessage: (message) => {
         if (message.kind === "ready") resolve(declaredFacts.parse(message.info));
