@@ -98,6 +98,7 @@ describe("the log", () => {
       path: "/predictions",
       status: 200,
       duration_ms: expect.any(Number),
+      front: 1,
       bytes: (await response.arrayBuffer()).byteLength,
       request_bytes: 9,
       client: "127.0.0.1",

@@ -1,7 +1,7 @@
 /** Sends requests to URLs that clients name, but only to addresses that the address guard allows. */
-
+import { once } from "node:events";
+import { connect, isIP } from "node:net";
 import type { AddressGuard } from "./address-guard.ts";
-import { firstConnected } from "./first-connected.ts";
 import { HostSessions } from "./host-sessions.ts";
 
 export interface GuardedRequest {
@@ -28,7 +28,7 @@ export class GuardedRequests implements Disposable {
 
   /**
    * Sends a request to the first address of the host that accepts a connection.
-   * @throws SconceError of the address guard, the error of the address, or the signal's reason
+   * @throws SconceError of the address guard, the error of the last address, or the signal's reason
    */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
     const { signal } = request;
@@ -36,7 +36,7 @@ export class GuardedRequests implements Disposable {
     const [only = "", ...others] = addresses;
     if (others.length === 0) return this.#connect(url, only, request);
     const port = Number(url.port) || (url.protocol === "https:" ? 443 : 80);
-    return this.#connect(url, await firstConnected({ addresses, port, signal }), request);
+    return this.#connect(url, await firstConnected(addresses, port, signal), request);
   }
 
   /** Closes idle connections. */
@@ -65,5 +65,29 @@ export class GuardedRequests implements Disposable {
       ...(isName && { serverName: url.hostname.replace(/\.$/, "") }),
       ...(this.#ca !== undefined && { ca: this.#ca }),
     };
+  }
+}
+
+/** Milliseconds before the next address is tried beside those that have not answered, as RFC 8305 recommends. */
+const ATTEMPT_MS = 250;
+
+/** The address that accepts a connection first (RFC 8305, "Happy Eyeballs"). Closes the connection again. */
+async function firstConnected(addresses: readonly string[], port: number, signal: AbortSignal): Promise<string> {
+  const found = addresses.map((address) => ({ address, family: isIP(address) }));
+  const socket = connect({
+    host: "a name whose addresses are known",
+    port,
+    lookup: (_name, _options, answer) => answer(null, found),
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: ATTEMPT_MS,
+  });
+  try {
+    await once(socket, "connect", { signal });
+    return socket.remoteAddress ?? "";
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    socket.destroy();
   }
 }

@@ -1,5 +1,6 @@
 /** Looks up host names without a thread for each, and limits concurrent look-ups. */
 import { isIP } from "node:net";
+import { Gate } from "../../base/collections/gate.ts";
 import { raced } from "../../base/raced.ts";
 import { systemText } from "../../base/system-file.ts";
 
@@ -42,70 +43,47 @@ export function interleaved(addresses: readonly string[]): string[] {
   return Array.from({ length }, (_, i) => [first?.[i] ?? [], second?.[i] ?? []].flat()).flat();
 }
 
+interface Lookup {
+  readonly addresses: Promise<readonly string[]>;
+  /** Count of callers that wait for the addresses. */
+  callers: number;
+}
+
 export class NameResolver {
   readonly #ask: (name: string) => Promise<readonly string[]>;
-  readonly #maxLookups: number;
-  /** Running look-ups by name. All callers of a name share one look-up. */
-  readonly #running = new Map<string, Promise<readonly string[]>>();
-  /** Functions that wake callers who wait for a slot, in order. */
-  readonly #waiting = new Set<() => void>();
+  readonly #gate: Gate;
+  /** Look-ups that wait or run, by name. All callers of a name share one look-up. */
+  readonly #lookups = new Map<string, Lookup>();
 
   constructor({ ask = askCares, maxLookups = MAX_LOOKUPS } = {}) {
     this.#ask = ask;
-    this.#maxLookups = maxLookups;
+    this.#gate = new Gate(maxLookups);
   }
 
-  get load(): { readonly running: number; readonly waiting: number } {
-    return { running: this.#running.size, waiting: this.#waiting.size };
-  }
-
-  /** Looks a name up, in a free slot. @throws the signal's reason after an abort, or the error of the look-up */
+  /** Looks a name up. @throws the signal's reason after an abort, or the error of the look-up */
   readonly resolve: Resolver = async (name, signal) => {
-    let asked: Promise<readonly string[]>;
+    const lookup = this.#lookups.get(name) ?? this.#start(name);
+    lookup.callers += 1;
     try {
-      while (!this.#running.has(name) && !this.#hasSlot) await this.#slot(signal);
-      signal?.throwIfAborted();
-      asked = this.#running.get(name) ?? this.#start(name);
+      return await raced(lookup.addresses, signal);
     } finally {
-      // A caller that was aborted, or joined a running look-up, uses no slot, so the next caller gets it.
-      this.#callNext();
+      lookup.callers -= 1;
     }
-    return raced(asked, signal);
   };
 
-  get #hasSlot(): boolean {
-    return this.#running.size < this.#maxLookups;
-  }
-
-  #start(name: string): Promise<readonly string[]> {
-    const asked = this.#ask(name).finally(() => {
-      this.#running.delete(name);
-      this.#callNext();
-    });
-    this.#running.set(name, asked);
-    return asked;
-  }
-
-  /**
-   * Wakes the next caller if a slot is free. Removes it from the queue first, because more look-ups may end before it
-   * runs.
-   */
-  #callNext(): void {
-    const [next] = this.#waiting;
-    if (next === undefined || !this.#hasSlot) return;
-    this.#waiting.delete(next);
-    next();
-  }
-
-  /** Waits until a slot is free. @throws the signal's reason after an abort */
-  async #slot(signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.add(resolve);
-    try {
-      await raced(promise, signal);
-    } finally {
-      this.#waiting.delete(resolve);
-    }
+  #start(name: string): Lookup {
+    const ask = async (): Promise<readonly string[]> => {
+      // The caller counts itself first.
+      await undefined;
+      if (lookup.callers === 0) throw new Error("all callers have left");
+      return this.#ask(name);
+    };
+    const addresses = this.#gate.run(this, ask).finally(() => this.#lookups.delete(name));
+    // The callers may have left before the look-up fails.
+    addresses.catch(() => {});
+    const lookup: Lookup = { addresses, callers: 0 };
+    this.#lookups.set(name, lookup);
+    return lookup;
   }
 }
 
