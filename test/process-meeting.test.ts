@@ -10,6 +10,7 @@ import { makeRunFolder } from "../src/machine/processes/run-folder.ts";
 import { SharedCounters } from "../src/machine/processes/shared-counters.ts";
 import { Supervised } from "../src/machine/processes/supervised.ts";
 import { Watchdog } from "../src/machine/processes/watchdog.ts";
+import { failureOf } from "./helpers/failure.ts";
 import { program } from "./helpers/process-roles.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -17,7 +18,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 test("a run folder is private, and removed when released", async () => {
   await using place = await tempDir();
   {
-    await using folder = await makeRunFolder([place.path]);
+    using folder = makeRunFolder([place.path]);
     expect((await stat(folder.path)).mode & 0o777).toBe(0o700);
     expect(folder.join("engine.sock")).toBe(`${folder.path}/engine.sock`);
     expect(() => folder.join("a-name-of-more-than-24-bytes")).toThrow(RangeError);
@@ -29,10 +30,10 @@ test("folders of killed servers are removed; folders of running servers and of o
   await using place = await tempDir();
   const folders: string[] = [];
   for (let i = 0; i < 3; i++) folders.push(await leftFolder(place.path));
-  await using living = await makeRunFolder([place.path]);
+  using living = makeRunFolder([place.path]);
   await mkdir(place.join("sconce-run-abc"));
   await mkdir(place.join("sconce-run-abcdef"));
-  await using next = await makeRunFolder([place.path]);
+  using next = makeRunFolder([place.path]);
   const expected = [living.path, next.path, place.join("sconce-run-abc"), place.join("sconce-run-abcdef")];
   expect((await readdir(place.path)).map((name) => place.join(name)).sort()).toEqual(expected.sort());
 });
@@ -58,7 +59,7 @@ async function leftFolder(place: string): Promise<string> {
 test("the run folder is in the first place that can be used", async () => {
   await using place = await tempDir();
   await mkdir(place.join("x".repeat(100)));
-  await using folder = await makeRunFolder(["/nowhere", place.join("x".repeat(100)), place.path]);
+  using folder = makeRunFolder(["/nowhere", place.join("x".repeat(100)), place.path]);
   expect(folder.path).toStartWith(place.path);
 });
 
@@ -66,7 +67,7 @@ test("if no place can be used, one line lists the fault of each", async () => {
   await using place = await tempDir();
   const long = place.join("x".repeat(100));
   await mkdir(long);
-  const error: unknown = await makeRunFolder(["/proc", long]).catch((error) => error);
+  const error = await failureOf(() => makeRunFolder(["/proc", long]));
   expect(error).toHaveProperty("code", "processes_unavailable");
   expect(error).toHaveProperty("message", expect.stringContaining("/proc (ENOENT"));
   expect(error).toHaveProperty("message", expect.stringContaining(`${long} (too long a path for sockets)`));

@@ -106,7 +106,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   // Gets the lock of the port after the end of the server that this one replaces.
   const inherited = opened.use(new DisposableStack());
   if (place.lock !== undefined) inherited.use(place.lock);
-  const folder = opened.use(await makeRunFolder());
+  const folder = opened.use(makeRunFolder());
   // Rows of this name are those of this server while the server that it replaces still runs.
   const server = older === undefined ? "" : crypto.randomUUID();
   const table = new ModelTable();

@@ -60,7 +60,7 @@ async function deaf(_start: unknown, link: Link): Promise<void> {
 
 /** Creates a folder for the files of a running server in the given folder, and reports its path. */
 async function folder(start: unknown, link: Link): Promise<void> {
-  await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
+  using folder = makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
   link.ready({ folder: folder.path });
   await link.stopping;
 }

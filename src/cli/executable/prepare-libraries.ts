@@ -76,7 +76,7 @@ async function locate(
 async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
   const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
   if (location !== undefined) return new LibraryCache(location);
-  const { path } = await makeRunFolder();
+  const { path } = makeRunFolder();
   process.env.SCONCE_CACHE_DIR = path;
   return new LibraryCache(path);
 }

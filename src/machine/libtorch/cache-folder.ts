@@ -2,11 +2,12 @@
  * The cache folder for native libraries, which executables unpack or `sconce` compiles: its location, and checks of
  * owners and permissions.
  */
-import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, realpathSync, statfsSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
+import { temporaryFolder } from "../files/temporary-folder.ts";
 
 /**
  * The folder `asked`, or by default the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
@@ -112,32 +113,16 @@ function unusable(folder: string, why: string, cause?: unknown): SconceError {
   return new SconceError("cache_unusable", `libraries cannot be kept: ${folder} ${why}; ${fix}`, { cause });
 }
 
-/**
- * Whether the folder is on a file system mounted noexec, by the kernel's mount list. False without the list; loading
- * the library then reports the error.
- */
+/** Whether programs in the folder cannot be run, as on a file system that is mounted noexec. */
 function isNoexec(folder: string): boolean {
-  let mounts: string;
+  using probe = temporaryFolder(folder, ".unpacking-");
+  const script = join(probe.path, "probe");
+  writeFileSync(script, "#!/bin/sh\n", { mode: 0o700 });
   try {
-    mounts = readFileSync("/proc/self/mountinfo", "utf8");
-  } catch {
+    Bun.spawnSync([script]);
     return false;
+  } catch (error) {
+    // Without a shell, the error is ENOENT.
+    return codeOf(error) === "EACCES";
   }
-  const path = realpathSync(folder);
-  const options = mounts
-    .split("\n")
-    .map((line) => line.split(" "))
-    .map(([, , , , point = "", flags = ""]) => ({ point: unescaped(point), flags: flags.split(",") }))
-    .filter(({ point }) => path === point || path.startsWith(point.endsWith("/") ? point : `${point}/`))
-    // The longest mount point is the folder's file system. A later mount at the same path hides earlier ones.
-    .reduce<{ point: string; flags: string[] } | undefined>(
-      (best, mount) => (best && best.point.length > mount.point.length ? best : mount),
-      undefined,
-    );
-  return options?.flags.includes("noexec") ?? false;
-}
-
-/** Decodes a mount point, in which spaces and similar characters are octal. */
-function unescaped(point: string): string {
-  return point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

@@ -2,16 +2,16 @@
  * A private temporary folder of one running program, for Unix sockets and shared counters of a server, or for unpacked
  * libraries.
  */
-import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
-import { createConnection, createServer, type Server } from "node:net";
+import { chmodSync, existsSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { type FileLock, tryLock } from "../files/lock.ts";
 
 const prefix = "sconce-run-";
 const named = /^sconce-run-\w{6}$/;
-/** Socket on which the server listens until it ends. A folder whose socket refuses connections is abandoned. */
-const aliveName = "alive.sock";
+/** File whose lock the program has until it ends. */
+const lockName = "lock";
 /**
  * Longest path of a Unix socket in bytes: `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final
  * zero.
@@ -19,7 +19,7 @@ const aliveName = "alive.sock";
 const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
 /** Longest name of a file in the folder, in bytes, so that paths of sockets stay short enough. */
 const MAX_NAME = 24;
-/** Age in milliseconds at which a folder without the server's socket counts as abandoned. */
+/** Age in milliseconds at which a folder without a lock counts as abandoned. */
 const UNFINISHED_MS = 60_000;
 /**
  * Interval in milliseconds at which the folder's times are updated, because cleaners of `/tmp` remove files that are
@@ -27,7 +27,7 @@ const UNFINISHED_MS = 60_000;
  */
 const TOUCH_MS = 3_600_000;
 
-export interface RunFolder extends AsyncDisposable {
+export interface RunFolder extends Disposable {
   /** Absolute path of the folder. */
   readonly path: string;
   /** The path of a file in the folder. @param name at most 24 bytes */
@@ -41,12 +41,12 @@ export interface RunFolder extends AsyncDisposable {
  * when the user logs out, then `/dev/shm`
  * @throws SconceError `processes_unavailable`
  */
-export async function makeRunFolder(places: readonly string[] = defaultPlaces()): Promise<RunFolder> {
+export function makeRunFolder(places: readonly string[] = defaultPlaces()): RunFolder {
   const faults: string[] = [];
   for (const place of places) {
     try {
-      await sweep(place);
-      return await makeIn(place);
+      sweep(place);
+      return makeIn(place);
     } catch (error) {
       faults.push(`${place} (${messageOf(error)})`);
     }
@@ -64,16 +64,21 @@ function defaultPlaces(): string[] {
   return [...new Set([tmpdir(), ...(isAbsolute(runtime) ? [runtime] : []), "/dev/shm"])];
 }
 
-async function makeIn(place: string): Promise<RunFolder> {
+function makeIn(place: string): RunFolder {
   if (!isAbsolute(place)) throw new Error("not an absolute path");
   if (Buffer.byteLength(place) > longestPlace) throw new Error("too long a path for sockets");
   const path = mkdtempSync(join(place, prefix));
-  const remove = () => rmSync(path, { recursive: true, force: true });
+  let lock: FileLock | undefined;
+  // The listener of the exit also keeps the lock from garbage collection.
+  const remove = () => {
+    lock?.release();
+    rmSync(path, { recursive: true, force: true });
+  };
   process.once("exit", remove);
   try {
     // Sets the mode explicitly, because the umask may restrict the mode of `mkdir`.
     chmodSync(path, 0o700);
-    const alive = await listen(join(path, aliveName));
+    lock = tryLock(join(path, lockName));
     const touching = setInterval(() => touch(path), TOUCH_MS);
     touching.unref();
     return {
@@ -82,9 +87,8 @@ async function makeIn(place: string): Promise<RunFolder> {
         if (Buffer.byteLength(name) > MAX_NAME) throw new RangeError(`${name} has more than ${MAX_NAME} bytes`);
         return join(path, name);
       },
-      async [Symbol.asyncDispose]() {
+      [Symbol.dispose]() {
         clearInterval(touching);
-        await new Promise((resolve) => alive.close(resolve));
         process.off("exit", remove);
         remove();
       },
@@ -94,16 +98,6 @@ async function makeIn(place: string): Promise<RunFolder> {
     remove();
     throw error;
   }
-}
-
-/** Listens on a Unix socket. Fails on file systems without sockets, even if they are writable. */
-function listen(path: string): Promise<Server> {
-  const { promise, resolve, reject } = Promise.withResolvers<Server>();
-  const server = createServer((socket) => socket.destroy());
-  server.once("error", reject);
-  server.listen(path, () => resolve(server));
-  server.unref();
-  return promise;
 }
 
 function touch(folder: string): void {
@@ -117,11 +111,10 @@ function touch(folder: string): void {
   }
 }
 
-async function sweep(place: string): Promise<void> {
+function sweep(place: string): void {
   for (const name of readdirSync(place)) {
     const folder = join(place, name);
-    if (named.test(name) && isOwn(folder) && (await isAbandoned(folder)))
-      rmSync(folder, { recursive: true, force: true });
+    if (named.test(name) && isOwn(folder) && isAbandoned(folder)) rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -130,22 +123,14 @@ function isOwn(folder: string): boolean {
   return found?.isDirectory() === true && found.uid === process.getuid?.();
 }
 
-/** Whether the server of a folder is dead: its socket refuses connections, or an old folder has no socket. */
-async function isAbandoned(folder: string): Promise<boolean> {
-  const code = await connect(join(folder, aliveName));
-  if (code === "ECONNREFUSED") return true;
-  const made = lstatSync(folder, { throwIfNoEntry: false });
-  return code === "ENOENT" && made !== undefined && Date.now() - made.mtimeMs > UNFINISHED_MS;
-}
-
-/** Connects to a socket. @returns the error's code; undefined if a server accepts the connection */
-function connect(path: string): Promise<string | undefined> {
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  const socket = createConnection(path);
-  socket.once("connect", () => {
-    socket.destroy();
-    resolve(undefined);
-  });
-  socket.once("error", (error) => resolve(codeOf(error)));
-  return promise;
+/** Whether the program of a folder has ended: its lock is free, or an old folder has no lock. */
+function isAbandoned(folder: string): boolean {
+  const path = join(folder, lockName);
+  if (!existsSync(path)) {
+    const made = lstatSync(folder, { throwIfNoEntry: false });
+    return made !== undefined && Date.now() - made.mtimeMs > UNFINISHED_MS;
+  }
+  const lock = tryLock(path);
+  lock?.release();
+  return lock !== undefined;
 }

@@ -60,7 +60,7 @@ export class DevServer {
   /** Opens the port. @throws SconceError `address_in_use`, `processes_unavailable` */
   static async open({ dir, externals }: DevSource, config: ServeConfig): Promise<DevServer> {
     await using opened = new AsyncDisposableStack();
-    const folder = opened.use(await makeRunFolder());
+    const folder = opened.use(makeRunFolder());
     const server = new DevServer({ dir: resolve(dir), externals }, config, folder);
     opened.move();
     return server;
@@ -77,7 +77,7 @@ export class DevServer {
     this.#changes[Symbol.dispose]();
     this.#declaring?.kill();
     await Promise.all([this.#server?.stop(), this.#unready?.stop()]);
-    await this.#folder[Symbol.asyncDispose]();
+    this.#folder[Symbol.dispose]();
   }
 
   /** Loads the folder again. Reloads do not overlap: a change during a reload causes another reload. */
