@@ -6,7 +6,7 @@ import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
 import { shortened } from "../http/openapi/short-example.ts";
 import type { ProblemError } from "../http/problem.ts";
-import { type Outage, notReady, type Pending } from "../http/routes/health.ts";
+import { notReady, type Outage, type Pending } from "../http/routes/health.ts";
 import { brokenModel, workerRefusal } from "../http/routes/models.ts";
 import type { ModelMoves, ServedModel, ServedName } from "../http/served-model.ts";
 import { generatedTag } from "../package/store/reference.ts";
