@@ -1,13 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { gzipSync } from "node:zlib";
 import { SconceError } from "../src/base/errors.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Fetcher, type FetcherOptions } from "../src/pipeline/fetcher.ts";
-import { FileMemory } from "../src/pipeline/memory/file-memory.ts";
-import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
-import { until } from "./helpers/running.ts";
 
 const guard = new AddressGuard({ allowPrivate: true });
 
@@ -80,84 +77,16 @@ test("ignores a Content-Length beside a Transfer-Encoding", async () => {
   }
 });
 
-describe("a compressed body", () => {
-  const content = new TextEncoder().encode("sconce ".repeat(100));
-  const encodings: [encoding: string, encode: (bytes: Uint8Array) => Uint8Array][] = [
-    ["gzip", gzipSync],
-    ["x-gzip", gzipSync],
-    ["GZIP", gzipSync],
-    ["deflate", deflateSync],
-    ["deflate", deflateRawSync],
-    ["br", brotliCompressSync],
-    ["zstd", zstdCompressSync],
-    ["identity", (bytes) => bytes],
-  ];
-
-  test.each(encodings)("in %s is decompressed", async (encoding, encode) => {
-    using server = serving(encode(content), encoding);
-    using fetcher = newFetcher();
-    const { bytes } = await fetcher.fetch(`http://127.0.0.1:${server.port}/`);
-    expect(Buffer.from(bytes).equals(content)).toBe(true);
-  });
-
-  test.each(encodings.slice(0, 7))(
-    "in %s that exceeds the limit when decompressed is refused",
-    async (encoding, encode) => {
-      using server = serving(encode(new Uint8Array(300_000)), encoding);
-      using fetcher = newFetcher();
-      const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
-      expect(error.code).toBe("file_too_large");
-      expect(error.message).toContain("more than 1000 bytes");
-    },
-  );
-
-  test("of four gigabytes is refused without decompressing all of it", async () => {
-    // 64 equal zstd frames, each 64 MiB when decompressed.
-    const frame = zstdCompressSync(new Uint8Array(64 * 1024 * 1024));
-    const bomb = Buffer.concat(Array.from({ length: 64 }, () => frame));
-    using server = serving(bomb, "zstd");
-    using fetcher = newFetcher({ maxBytes: 1024 * 1024 });
-    const before = process.memoryUsage().rss;
-    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
-    expect(error.code).toBe("file_too_large");
-    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
-  });
-
-  test.each([2 ** 20, 4000])(
-    "of a file up to %d bytes charges the memory account for twice that size before the file is read",
-    async (maxMemory) => {
-      const bytes = gzipSync(content);
-      const released = Promise.withResolvers<void>();
-      await using server = await rawServer(async (socket) => {
-        socket.write(`HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${bytes.length}\r\n\r\n`);
-        await released.promise;
-        socket.write(bytes);
-      });
-      using fetcher = newFetcher();
-      using memory = new FileMemory(new MemoryAccount({ maxBytes: maxMemory }), { count: 1, isPatient: true });
-      const fetched = fetcher.fetch(`http://127.0.0.1:${server.port}/`, { charge: memory.charge(0) });
-      await until(() => memory.bytes > 0);
-      expect(memory.bytes).toBe(Math.min(bytes.length + 2 * 1000, maxMemory / 4));
-      released.resolve();
-      expect((await fetched).bytes.length).toBe(content.length);
-      expect(memory.bytes).toBe(content.length);
-    },
-  );
-
-  test.each([
-    ["gzip", gzipSync(content).subarray(0, 20)],
-    ["gzip", new TextEncoder().encode("not gzip")],
-    ["br", new TextEncoder().encode("not brotli")],
-    ["gzip, br", gzipSync(content)],
-    ["x-unknown", content],
-  ])("in %s with a false encoding is refused", async (encoding, bytes) => {
-    using server = serving(bytes, encoding);
+test.each(["gzip", "br", "gzip, br"])(
+  "a file with the Content-Encoding %s is refused before it is read",
+  async (encoding) => {
+    using server = serving(gzipSync(new Uint8Array(300_000)), encoding);
     using fetcher = newFetcher();
     const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
     expect(error.code).toBe("file_invalid");
-    expect(error.message).toContain(`not of its Content-Encoding "${encoding}"`);
-  });
-});
+    expect(error.message).toEndWith(`/ has the Content-Encoding "${encoding}"; expected none`);
+  },
+);
 
 describe("the time limit", () => {
   const expectTimeout = async (server: RawServer) => {

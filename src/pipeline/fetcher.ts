@@ -5,7 +5,6 @@ import { urlLabel } from "../author/url-label.ts";
 import { codeOf, SconceError } from "../base/errors.ts";
 import { raced } from "../base/raced.ts";
 import type { AddressGuard } from "../machine/network/address-guard.ts";
-import { decodeContent, encodingOf } from "../machine/network/content-encoding.ts";
 import { GuardedRequests } from "../machine/network/guarded-requests.ts";
 import { redirectStatuses } from "../machine/network/redirects.ts";
 import type { FileCharge } from "./memory/file-memory.ts";
@@ -14,7 +13,7 @@ export interface FetcherOptions {
   readonly guard: AddressGuard;
   /** Time limit for one file with all its redirects, from the look-up of the name to the last byte. */
   readonly timeoutMs?: number;
-  /** Limit in bytes for one file, after decompression. */
+  /** Limit in bytes for one file. */
   readonly maxBytes?: number;
   readonly maxRedirects?: number;
   readonly userAgent?: string;
@@ -63,7 +62,7 @@ export class Fetcher implements Disposable {
     this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
     this.#maxRedirects = options.maxRedirects ?? 3;
     this.#requests = new GuardedRequests(options.guard, options.ca);
-    // Images hardly compress, and an uncompressed answer cannot be a decompression bomb.
+    // An uncompressed answer cannot be a decompression bomb.
     this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
   }
 
@@ -186,50 +185,18 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
   // number.
   const declared = headers.has("transfer-encoding") ? 0 : Number(headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(url, maxBytes);
-  const encoding = encodingOf(headers.get("content-encoding"));
-  await charge?.take(
-    expectedBytes(declared, encoding !== undefined, { maxBytes, room: charge.maxUnknownBytes }),
-    signal,
-  );
-  const body = await readBody(url, response, { ...fetching, declared });
+  const encoding = headers.get("content-encoding")?.trim() ?? "";
+  if (encoding !== "" && encoding.toLowerCase() !== "identity") {
+    const shown = JSON.stringify(encoding.slice(0, 20));
+    throw new SconceError("file_invalid", `${urlLabel(url)} has the Content-Encoding ${shown}; expected none`);
+  }
+  if (charge !== undefined) {
+    await charge.take(declared || Math.min(maxBytes, UNKNOWN_BYTES, charge.maxUnknownBytes), signal);
+  }
+  const bytes = await readBody(url, response, { ...fetching, declared });
   const mediaType = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
-  const bytes = encoding === undefined ? body : await decode(url, body, { encoding, maxBytes });
   charge?.grow(bytes.length - charge.bytes);
-  return {
-    bytes,
-    mediaType: mediaType || "application/octet-stream",
-  };
-}
-
-/**
- * Bytes to charge before a file is read. A compressed file also needs its decompressed bytes twice: in chunks, and
- * joined.
- * @param declared Content-Length; 0 if unknown
- * @param room limit for a charge whose size is a guess: of an unknown length, or of a compressed file
- */
-function expectedBytes(
-  declared: number,
-  isEncoded: boolean,
-  { maxBytes, room }: { readonly maxBytes: number; readonly room: number },
-): number {
-  const unknown = Math.min(maxBytes, UNKNOWN_BYTES);
-  if (!isEncoded) return declared || Math.min(unknown, room);
-  return Math.max(declared, Math.min((declared || unknown) + 2 * unknown, room));
-}
-
-/** Undoes a Content-Encoding, which servers may use although the request does not accept it. */
-async function decode(
-  url: URL,
-  body: Uint8Array,
-  options: { encoding: string; maxBytes: number },
-): Promise<Uint8Array> {
-  const decoded = await decodeContent(body, options);
-  if (decoded.bytes) return decoded.bytes;
-  if (decoded.isTooLarge) throw tooLarge(url, options.maxBytes);
-  const shown = JSON.stringify(options.encoding.slice(0, 20));
-  throw new SconceError("file_invalid", `${urlLabel(url)} has a body that is not of its Content-Encoding ${shown}`, {
-    cause: decoded.cause,
-  });
+  return { bytes, mediaType: mediaType || "application/octet-stream" };
 }
 
 async function readBody(
