@@ -85,10 +85,10 @@ const rooms: Readonly<Record<string, Room>> = {
   pipeline: {
     imports: "base author machine package engine pipeline/memory pipeline/inputs",
     doors: `
-      captured-console client difference drain-rate fetcher flow-credits golden hook-cell hooks inputs/body
+      captured-console client difference drain-rate fetcher flow-credits golden hooks inputs/body
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
-      output-encoder run-demo set-up spans`,
+      output-encoder predict-all run-demo set-up spans`,
     maxLines: 5300,
   },
   "pipeline/memory": {

@@ -1,7 +1,6 @@
 /** The cell of a front names the running call of a hook. An input that blocked a front fails without another call. */
 import { expect, test } from "bun:test";
-import { HookCell } from "../src/pipeline/hook-cell.ts";
-import { Hooks } from "../src/pipeline/hooks.ts";
+import { HookCell, Hooks } from "../src/pipeline/hooks.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const place = { predictionId: "held-1", index: 70_000 };

@@ -2,9 +2,64 @@
  * Calls the author's hooks (`preprocess` and others). A call that blocks the front for too long ends the process: the
  * supervisor reads the call from the cell, and the next process fails the input.
  */
+import { writeFileSync } from "node:fs";
+import * as z from "../author/z.ts";
 import { MODEL_FAILED, SconceError } from "../base/errors.ts";
 import type { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
-import type { HookCall, HookCell, InputPlace, ItemHook } from "./hook-cell.ts";
+
+const hooks = ["preprocess", "postprocess"] as const;
+export type ItemHook = (typeof hooks)[number];
+
+export interface InputPlace {
+  readonly predictionId: string;
+  readonly index: number;
+}
+
+export const hookCall = z.object({ hook: z.enum(hooks), predictionId: z.string(), index: z.int() });
+export type HookCall = z.infer<typeof hookCall>;
+
+/** Layout of a record: a byte each for the state, the hook and the length of the id; the index from byte 4, the id from byte 8. */
+const [STATE, HOOK, LENGTH, INDEX, ID] = [0, 1, 2, 4, 8];
+const RECORD_BYTES = 264;
+
+/** The running call of `preprocess` or `postprocess` in a front, in memory that the supervisor reads. */
+export class HookCell {
+  readonly #bytes: Buffer;
+
+  /** Creates the file, before any process opens it. */
+  static create(path: string): HookCell {
+    writeFileSync(path, new Uint8Array(RECORD_BYTES), { mode: 0o600, flag: "wx" });
+    return new HookCell(path);
+  }
+
+  constructor(path: string) {
+    const { buffer, byteOffset } = Bun.mmap(path, { shared: true });
+    this.#bytes = Buffer.from(buffer, byteOffset, RECORD_BYTES);
+  }
+
+  begin(hook: ItemHook, { predictionId, index }: InputPlace): void {
+    const bytes = this.#bytes;
+    bytes[HOOK] = hooks.indexOf(hook);
+    bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
+    bytes.writeUInt32LE(index, INDEX);
+    bytes[STATE] = 1;
+  }
+
+  end(): void {
+    this.#bytes[STATE] = 0;
+  }
+
+  /** The running call; undefined if none runs. */
+  get running(): HookCall | undefined {
+    const bytes = this.#bytes;
+    if (bytes[STATE] === 0) return undefined;
+    return {
+      hook: hooks[bytes[HOOK] ?? 0] ?? "preprocess",
+      predictionId: bytes.toString("latin1", ID, ID + (bytes[LENGTH] ?? 0)),
+      index: bytes.readUInt32LE(INDEX),
+    };
+  }
+}
 
 export interface HooksOptions {
   readonly lag?: Pick<EventLoopLag, "ran">;

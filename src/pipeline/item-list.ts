@@ -5,7 +5,7 @@ import type { InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
 import type { Client, Sender } from "./client.ts";
-import type { InputPlace } from "./hook-cell.ts";
+import type { InputPlace } from "./hooks.ts";
 import type { InputList } from "./inputs/input-list.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";

@@ -14,7 +14,7 @@ import { plainCheck } from "../base/schemas/plain-check.ts";
 import type { Rows } from "../engine/engine.ts";
 import { hookError } from "../engine/hook-fault.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
-import type { InputPlace } from "./hook-cell.ts";
+import type { InputPlace } from "./hooks.ts";
 import { Hooks } from "./hooks.ts";
 import type { FileCharge } from "./memory/file-memory.ts";
 import { type Encoded, OutputEncoder, type TextForm } from "./output-encoder.ts";

@@ -1,13 +1,15 @@
 /** The engine process: loads libtorch, opens the weights, and runs batches with inputs of all fronts. */
 import { z } from "zod";
 import { addToEachLine, LogFields, log } from "../base/log.ts";
+import { milliseconds } from "../base/milliseconds.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
+import type { EngineInfo } from "../engine/remote/frame.ts";
 import type { Link } from "../machine/processes/link.ts";
 import { openPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { stampsSchema } from "../package/store/verification.ts";
-import { logFacts, type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
+import { type SetUpOptions, tearDown, warmModel } from "../pipeline/set-up.ts";
 import type { ServeConfig } from "./config.ts";
 import { labelOf, modelStart, serverConfig } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
@@ -79,6 +81,17 @@ function packagedSetUp(packaged: PackagedModel, config: ServeConfig) {
       threads: config.threads,
     },
   } satisfies Partial<SetUpOptions>;
+}
+
+/** Logs the devices, the settings and the times that the warm-up found. */
+function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
+  const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
+  const copies = instances === 1 ? "" : `, ${instances} instances`;
+  const layers = packedLayers === 0 ? "" : `, ${packedLayers} ${packedLayers === 1 ? "layer" : "layers"} packed`;
+  const times = forwardMs.map(([size, ms]) => `${milliseconds(ms)} for ${size}`).join(", ");
+  log.info(
+    `Running on ${devices.join(", ")} with ${cores}${copies}${layers}, max batch size ${maxBatchSize}${times ? `; a forward pass takes ${times}` : ""}`,
+  );
 }
 
 /** Logs a lower batch limit. The failed batches run again in smaller parts, so a warning is enough. */

@@ -8,7 +8,7 @@ import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { Fetcher } from "../pipeline/fetcher.ts";
-import { HookCell } from "../pipeline/hook-cell.ts";
+import { HookCell } from "../pipeline/hooks.ts";
 import { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import type { Unfinished } from "../predictions/admission.ts";

@@ -7,7 +7,7 @@ import { freePort, localUrl } from "../http/listener.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
-import { type HookCall, HookCell } from "../pipeline/hook-cell.ts";
+import { type HookCall, HookCell } from "../pipeline/hooks.ts";
 import type { ServeConfig } from "./config.ts";
 import { adminListening } from "./front-port.ts";
 import { counterNames, type FromFront, type FrontStart, fromFront, opening, type ToFront } from "./messages.ts";

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { modelStates } from "../base/labels.ts";
 import { generatedTag } from "../package/store/reference.ts";
-import { hookCall } from "../pipeline/hook-cell.ts";
+import { hookCall } from "../pipeline/hooks.ts";
 import type { ServeConfig } from "./config.ts";
 
 const isObject = (value: unknown) => typeof value === "object" && value !== null;

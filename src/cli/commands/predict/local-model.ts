@@ -3,6 +3,7 @@ import { version } from "../../../../package.json";
 import type { OpenedModel } from "../../../author/define.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { withoutUnions } from "../../../base/schemas/zod-issues.ts";
+import { slowStep } from "../../../base/slow-step.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import { openPackaged } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
@@ -10,8 +11,9 @@ import { Fetcher } from "../../../pipeline/fetcher.ts";
 import { ItemFlow } from "../../../pipeline/item-flow.ts";
 import type { PartsReceiver } from "../../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../../pipeline/output-encoder.ts";
+import { predictAll } from "../../../pipeline/predict-all.ts";
 import { runDemo } from "../../../pipeline/run-demo.ts";
-import { predictOne, type RunningModel, setUp, tearDown } from "../../../pipeline/set-up.ts";
+import { type RunningModel, setUp, tearDown } from "../../../pipeline/set-up.ts";
 import { fixedLimits } from "../../../server/config.ts";
 
 export interface LocalModelOptions {
@@ -73,7 +75,10 @@ export class LocalModel implements AsyncDisposable {
    * @throws SconceError of the failed step
    */
   async predict(input: unknown, parts: PartsReceiver): Promise<unknown> {
-    return JSON.parse(await predictOne(await this.#running(), input, parts));
+    const { engine, pipeline } = await this.#running();
+    const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal, parts });
+    const [output] = await slowStep("Running the model", predicting);
+    return JSON.parse(wholeText(pipeline.encoder.encode(output)));
   }
 
   /**
