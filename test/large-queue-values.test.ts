@@ -104,20 +104,6 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(await read("p")).toEqual(first);
   });
 
-  test("of a disconnected worker do not replace outcomes that clients have received", async () => {
-    using first = await worker("two-ends");
-    using second = await worker("two-ends", { node: "b" });
-    await first.queue.create(request("p", "[1]"));
-    const finish = async ({ queue }: typeof first, members: string) => {
-      const record = endOf("p", members);
-      await queue.finish([{ record, bytes: members.length }]);
-      return String((await queue.read("p"))?.outcome?.members);
-    };
-    const [told, late] = [`"outputs":[1,${large}]`, `"outputs":[2,${large}]`];
-    expect((await finish(second, told)) === told).toBe(true);
-    expect((await finish(first, late)) === told).toBe(true);
-  });
-
   test("that are stored slowly do not delay small outcomes", async () => {
     using one = await worker("outcomes", { leaseMs: 60_000 });
     await using claimer = leasesOf(one.queue, redis.url);

@@ -3,7 +3,7 @@
  * blocked.
  */
 import { expect, test } from "bun:test";
-import { chmod, mkdir, readdir, stat } from "node:fs/promises";
+import { mkdir, readdir, stat } from "node:fs/promises";
 import { Child } from "../src/machine/processes/child.ts";
 import { EventLoopLag } from "../src/machine/processes/event-loop-lag.ts";
 import { makeRunFolder } from "../src/machine/processes/run-folder.ts";
@@ -101,18 +101,6 @@ test("counters of several processes add up, and the counters of a dead process a
   other.send({ add: 2.5 });
   expect(await told.promise).toEqual({ sum: 9.5 });
   await other.stop(60_000);
-});
-
-test("counters are created once, and a file of another shape is refused", async () => {
-  await using dir = await tempDir();
-  const options = { path: dir.join("counters"), names: ["items", "bytes"], rows: 3 } as const;
-  const counters = SharedCounters.create(options);
-  expect(() => SharedCounters.create(options)).toThrow("EEXIST");
-  expect(() => new SharedCounters({ ...options, rows: 4 })).toThrow(RangeError);
-  expect(() => counters.counter("items", 3)).toThrow(RangeError);
-  await chmod(options.path, 0o400);
-  counters.counter("bytes", 2).set(9);
-  expect([counters.counter("bytes", 0).sum(), counters.counter("items", 0).sum()]).toEqual([9, 0]);
 });
 
 /** A simulated clock on which time can pass without timers, as in a blocked process. */

@@ -166,24 +166,4 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     await slow.readEvents();
     expect(partsOf(slow).map(({ sequence }) => sequence)).toEqual([0]);
   });
-
-  test("start again with the outputs of the replica that runs the prediction again", async () => {
-    using replica = await claimed("again");
-    const { queue, memory } = replica;
-    using reader = replica.reader();
-    await reader.readOutputs();
-    const report = (name: string, ...outputs: number[]) => {
-      const events = outputs.map((index) => ({ index, sequence: undefined, text: '"y"' }));
-      const page = { name, from: 0, events };
-      const progress = { startedAtMs: 0, itemsDone: 0, logBytes: 0, logs: "", page, bytes: 10 };
-      return queue.renew([{ id, progress }]);
-    };
-    await report("first", 0, 1);
-    await reader.readEvents();
-    const held = memory.parts.outputs;
-    await report("second", 1);
-    await reader.readEvents();
-    expect([reader.outputs[0], reader.outputs[1]]).toEqual([undefined, '"y"']);
-    expect(memory.parts.outputs).toBe(held / 2);
-  });
 });

@@ -120,16 +120,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await one.figures()).toMatchObject({ waiting: 9000, taken: 0 });
   });
 
-  test("keeps unfinished predictions without a time limit in Redis, and ended ones for the retention time", async () => {
-    using one = await worker("kept", "a");
-    await one.queue.create(request);
-    expect(await redis.client.pttl("sconce:9:{kept}:p:p")).toBe(-1);
-    await one.queue.finish([endOf('"outputs":[1]')]);
-    const leftMs = await redis.client.pttl("sconce:9:{kept}:p:p");
-    expect(leftMs).toBeGreaterThan(50_000);
-    expect(leftMs).toBeLessThanOrEqual(60_000);
-  });
-
   test("loses no unfinished prediction in a full Redis that evicts by time to live, and takes new ones", async () => {
     await using full = await startRedis("--maxmemory-policy", "volatile-ttl");
     const limits = { maxQueuedItems: 10_000, maxQueuedBytes: 1e8 };
@@ -163,19 +153,6 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.hstrlen("sconce:9:{bodies}:p:p", "body")).toBe(body.length);
     await one.queue.finish([endOf('"outputs":[1]')]);
     expect(await redis.client.hexists("sconce:9:{bodies}:p:p", "body")).toBe(0);
-  });
-
-  test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
-    using one = await worker("late", "a");
-    const ids = ["long", "short", "other"];
-    await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.figures()).items === 3);
-    const ended = await Promise.all(ids.map((id) => one.queue.read(id)));
-    expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
-    // The prediction that has ended is given to no worker.
-    expect(await one.take()).toHaveLength(2);
-    await one.queue.giveBack(["long"]);
-    expect(await one.take()).toMatchObject([{ id: "long" }]);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {

@@ -82,19 +82,6 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await forgotten();
   });
 
-  test("send while the queue's memory is full", async () => {
-    await using to = receiver();
-    await using gate = hold();
-    await using server = await serve({ queueName: "full" });
-    const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }], told(to.url()));
-    await gate.arrived("a");
-    await redis.client.config("SET", "maxmemory", "1");
-    gate.release("a");
-    expect((await to.until(1))[0]?.id).toBe(`msg_${id}`);
-    await forgotten();
-    await redis.client.config("SET", "maxmemory", "0");
-  });
-
   test("take over the webhooks of a killed replica, and of the last replica of a build", async () => {
     const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
     await using to = receiver((_, index) => answers[index]?.promise ?? new Response());

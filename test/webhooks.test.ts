@@ -128,19 +128,6 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(1);
   });
 
-  test("is sent for many predictions, each once, over a few connections", async () => {
-    let most = 0;
-    await using to = receiver(() => {
-      most = Math.max(most, to.open);
-      return new Response();
-    });
-    const created = await Promise.all(Array.from({ length: 50 }, (_, x) => client.create([{ x }], told(to.url()))));
-    const ids = (await to.until(50)).map(({ data }) => data.prediction_id);
-    expect(ids.toSorted()).toEqual(created.map(({ prediction_id: id }) => id).toSorted());
-    await quiet();
-    expect(most).toBeLessThanOrEqual(4);
-  });
-
   test("is sent to other receivers while one is silent", async () => {
     const answer = Promise.withResolvers<Response>();
     await using slow = receiver(() => answer.promise);

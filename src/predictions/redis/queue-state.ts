@@ -115,7 +115,7 @@ export class QueueState implements Disposable {
     this.isFull = wasRefused;
     const expires = (key: string) => (length === 0 ? link.call("pexpire", key, UNUSED_MS) : link.call("persist", key));
     await Promise.all([work, totals].map(expires));
-    if (listOf(late).length > 0) await this.#queue.endLate(listOf(late).map(textOf));
+    await Promise.all(listOf(late).map((id) => this.#queue.endLate(textOf(id))));
     const [items = 0, ended = 0] = listOf(total).map(numberOf);
     const taken = numberOf(pending[0]);
     const waiting = Math.max(0, length - taken);

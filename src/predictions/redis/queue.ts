@@ -71,11 +71,10 @@ const IDLE_MS = 60_000;
 const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
 
-/** An end that no worker has found: `free` if it must wait for a worker that runs the prediction. */
 interface Ending {
-  readonly id: string;
-  readonly message: string;
-  readonly isFree: boolean;
+  readonly hasEnded: boolean;
+  /** The waiting nodes, or the worker that must end the prediction. */
+  readonly nodes: string;
 }
 
 export class Queue {
@@ -148,19 +147,16 @@ export class Queue {
    * @param isForced whether to end it at once instead
    */
   async cancel(id: string, isForced = false): Promise<void> {
-    await this.#end([{ id, message: CANCELED, isFree: !isForced }]);
+    const { hasEnded, nodes } = await this.#fail(id, CANCELED, isForced);
+    if (!hasEnded) this.mail.send([[nodes, [["canceled", id]]]]);
   }
 
-  /** Ends predictions of any queue of the repository whose time limit has passed, unless their workers still may end them. */
-  async endLate(ids: readonly string[]): Promise<void> {
-    const nowMs = await this.nowMs();
-    const endings = ids.map(async (id) => {
-      const reply = await this.link.call("hmget", this.keys.prediction(id), "created", "deadline");
-      const [createdAtMs = 0, deadlineMs = 0] = listOf(reply).map(numberOf);
-      const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
-      return { id, message: `Timed out after ${seconds} s`, isFree: nowMs < deadlineMs + GRACE_MS };
-    });
-    await this.#end(await Promise.all(endings));
+  /** Ends a prediction of any queue of the repository whose time limit has passed, unless its worker still may end it. */
+  async endLate(id: string): Promise<void> {
+    const reply = await this.link.call("hmget", this.keys.prediction(id), "created", "deadline");
+    const [createdAtMs = 0, deadlineMs = 0] = listOf(reply).map(numberOf);
+    const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
+    await this.#fail(id, `Timed out after ${seconds} s`, (await this.nowMs()) >= deadlineMs + GRACE_MS);
   }
 
   /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
@@ -212,13 +208,13 @@ export class Queue {
       return { id: record.id, fields: ["status", status, ...large, ...more] };
     });
     const link = this.#linkFor(Math.max(...bytes));
-    const { endedMs, states } = await this.#finish(fields, "worker", { link });
+    const { endedMs, endings } = await this.#finish(fields, "worker", { link });
     this.mail.send(
       outcomes.map(({ record, bytes }, i) => {
         const isShort = bytes <= MAX_LETTER_BYTES;
         const times = { startedAtMs: started[i] || undefined, finishedAtMs: endedMs };
         const value = isShort ? letterOf({ ...record, ...times }) : record.id;
-        return [states[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
+        return [endings[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
       }),
     );
   }
@@ -278,52 +274,46 @@ export class Queue {
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** Ends predictions of any queue of the repository as failed, and notifies the waiting nodes. A worker that runs one is told instead. */
-  async #end(endings: readonly Ending[]): Promise<void> {
-    const { keys, link } = this;
-    const queues = await Promise.all(endings.map(({ id }) => link.call("hget", keys.prediction(id), "queue")));
-    const found = endings.map((ending, i) => ({ ...ending, queue: textOf(queues[i]) }));
-    for (const same of Map.groupBy(found, ({ queue, isFree }) => `${isFree} ${queue}`).values()) {
-      const [{ queue, isFree } = { queue: "", isFree: false }] = same;
-      if (queue === "") {
-        // The predictions have ended, or their keys were deleted.
-        await link.call("zrem", keys.deadlines, ...same.map(({ id }) => id));
-        continue;
-      }
-      const failed = same.map(({ id, message }) => {
-        return { id, fields: ["status", "failed", "members", `"error_message":${JSON.stringify(message)}`] };
-      });
-      const { states } = await this.#finish(failed, isFree ? "unclaimed" : "any", { queue });
-      this.mail.send(
-        same.map(({ id, message }, i) => {
-          const { hasEnded = false, nodes = "" } = states[i] ?? {};
-          // A worker notices the end at the time limit itself.
-          return [hasEnded || message === CANCELED ? nodes : "", [[hasEnded ? "read" : "canceled", id]]];
-        }),
-      );
+  /**
+   * Ends a prediction of any queue of the repository as failed, and notifies the waiting nodes.
+   * @param isForced whether to end it even if a worker runs it
+   * @returns the worker as `nodes` if it must end the prediction
+   */
+  async #fail(id: string, message: string, isForced: boolean): Promise<Ending> {
+    const { keys, link, mail } = this;
+    const queue = textOf(await link.call("hget", keys.prediction(id), "queue"));
+    if (queue === "") {
+      // The prediction has ended, or its keys were deleted.
+      await link.call("zrem", keys.deadlines, id);
+      return { hasEnded: true, nodes: "" };
     }
+    const fields = ["status", "failed", "members", `"error_message":${JSON.stringify(message)}`];
+    const { endings } = await this.#finish([{ id, fields }], isForced ? "any" : "unclaimed", { queue });
+    const [ending = { hasEnded: true, nodes: "" }] = endings;
+    if (ending.hasEnded) mail.send([[ending.nodes, [["read", id]]]]);
+    return ending;
   }
 
   async #finish(
-    endings: readonly { readonly id: string; readonly fields: readonly Argument[] }[],
+    ended: readonly { readonly id: string; readonly fields: readonly Argument[] }[],
     mode: "worker" | "unclaimed" | "any",
     { queue, link = this.link }: { readonly queue?: string; readonly link?: RedisLink },
-  ): Promise<{ endedMs: number; states: { hasEnded: boolean; nodes: string }[] }> {
+  ): Promise<{ endedMs: number; endings: readonly Ending[] }> {
     const { keys } = this;
     const webhookLeaseMs = mode === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
-    const args = endings.flatMap(({ fields }) => [fields.length, ...fields]);
+    const args = ended.flatMap(({ fields }) => [fields.length, ...fields]);
     const reply = await link.run(
       scripts.finishScript,
-      [...names, ...endings.map(({ id }) => keys.prediction(id))],
+      [...names, ...ended.map(({ id }) => keys.prediction(id))],
       [this.#retentionMs, webhookLeaseMs, mode, ...args],
     );
-    const [endedMs, ...states] = listOf(reply);
+    const [endedMs, ...endings] = listOf(reply);
     return {
       endedMs: numberOf(endedMs),
-      states: states.map((state) => {
-        const [how, nodes] = listOf(state);
-        return { hasEnded: how === 1, nodes: textOf(nodes) };
+      endings: endings.map((ending) => {
+        const [how, nodes] = listOf(ending);
+        return { hasEnded: how !== 2, nodes: textOf(nodes) };
       }),
     };
   }

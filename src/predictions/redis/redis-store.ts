@@ -168,6 +168,7 @@ export class RedisStore implements Store, SharedStore {
       if (record?.kind !== kind) return undefined;
       if (hasEnded(record)) return record;
       await this.#queue.cancel(id, isForced);
+      await followed.poll(0);
       await Promise.race([new Promise<void>((resolve) => followed.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
     }
     return followed.record ?? this.read(id);
