@@ -47,8 +47,6 @@ test("an unsupported guard is refused by name", () => {
     "L['z'].size()[0] == 1",
     "1 < L['x'].size()[0] < 4",
     "round(L['x'].size()[0] / 3, 1) > 2.0",
-    "L['x'].size()[0] + 9223372036854775808 > 4",
-    "2**L['x'].size()[0] > 8",
     "constructor(L['x'].size()[0]) == 1",
   ]) {
     expect(() => programGuards({ inputs, ranges: {}, code: [guard] })).toThrow("it has a guard that sconce does not");

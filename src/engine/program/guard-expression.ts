@@ -23,39 +23,41 @@ interface Token {
   readonly text: string;
 }
 
-/** A part of a guard. `literal` is the text of a constant, with its sign. */
-interface Part {
-  readonly compute: Computation;
-  readonly literal?: string;
-}
-
 type Operation = (a: number, b: number) => number;
 
-const logic: Readonly<Record<string, (a: Computation, b: Computation) => Computation>> = {
-  or: (a, b) => (shapes) => a(shapes) || b(shapes),
-  and: (a, b) => (shapes) => a(shapes) && b(shapes),
-};
+/** How an operator joins two values. Operators of a higher level bind more tightly. */
+interface Operator {
+  readonly level: number;
+  readonly join: (a: Computation, b: Computation) => Computation;
+}
 
-const comparisons: Readonly<Record<string, Operation>> = {
-  "==": (a, b) => Number(a === b),
-  "!=": (a, b) => Number(a !== b),
-  "<": (a, b) => Number(a < b),
-  "<=": (a, b) => Number(a <= b),
-  ">": (a, b) => Number(a > b),
-  ">=": (a, b) => Number(a >= b),
-};
+const [OR, AND, NOT, COMPARISON, SUM, PRODUCT, NEGATION, POWER] = [1, 2, 3, 4, 5, 6, 7, 8];
 
-const sums: Readonly<Record<string, Operation>> = {
-  "+": (a, b) => exact(a + b),
-  "-": (a, b) => exact(a - b),
-};
+function operator(level: number, operation: Operation): Operator {
+  return { level, join: (a, b) => joined(operation, a, b) };
+}
 
-const products: Readonly<Record<string, Operation>> = {
-  "*": (a, b) => exact(a * b),
-  "//": (a, b) => exact((a - modulo(a, b)) / b),
-  "/": (a, b) => exact(a / b),
-  "%": (a, b) => exact(modulo(a, b)),
-};
+function joined(operation: Operation, a: Computation, b: Computation): Computation {
+  return (shapes) => operation(a(shapes), b(shapes));
+}
+
+const operators: ReadonlyMap<string, Operator> = new Map([
+  ["or", { level: OR, join: (a, b) => (shapes) => a(shapes) || b(shapes) }],
+  ["and", { level: AND, join: (a, b) => (shapes) => a(shapes) && b(shapes) }],
+  ["==", operator(COMPARISON, (a, b) => Number(a === b))],
+  ["!=", operator(COMPARISON, (a, b) => Number(a !== b))],
+  ["<", operator(COMPARISON, (a, b) => Number(a < b))],
+  ["<=", operator(COMPARISON, (a, b) => Number(a <= b))],
+  [">", operator(COMPARISON, (a, b) => Number(a > b))],
+  [">=", operator(COMPARISON, (a, b) => Number(a >= b))],
+  ["+", operator(SUM, (a, b) => exact(a + b))],
+  ["-", operator(SUM, (a, b) => exact(a - b))],
+  ["*", operator(PRODUCT, (a, b) => exact(a * b))],
+  ["//", operator(PRODUCT, (a, b) => exact((a - modulo(a, b)) / b))],
+  ["/", operator(PRODUCT, (a, b) => exact(a / b))],
+  ["%", operator(PRODUCT, (a, b) => exact(modulo(a, b)))],
+  ["**", operator(POWER, (a, b) => exact(a ** b))],
+]);
 
 const same = (value: number) => value;
 
@@ -81,16 +83,13 @@ const choices: Readonly<Record<string, Operation>> = {
   Min: Math.min,
 };
 
-/** Supported exponents: integers for which the power is a product, and floats. */
-const EXPONENT = /^([1-4]|-?\d+\.\d*)$/;
-
 /**
  * Compiles a guard.
  * @throws Error for an unsupported guard
  */
 export function guardExpression(code: string, inputPlace: InputPlace): Computation {
   const reader = new Reader(tokens(code), inputPlace);
-  const { compute } = reader.disjunction();
+  const compute = reader.expression(OR);
   reader.end();
   return compute;
 }
@@ -135,99 +134,65 @@ class Reader {
     this.#inputPlace = inputPlace;
   }
 
-  disjunction(): Part {
-    return this.#logical("or", () => this.#logical("and", () => this.#negation()));
+  /** Reads a value, and all operators after it from a level on (precedence climbing). */
+  expression(least: number): Computation {
+    let value = this.#operand();
+    let last = Infinity;
+    for (;;) {
+      const next = this.#tokens[this.#place];
+      const found = next?.kind === "text" ? undefined : operators.get(next?.text ?? "");
+      if (found === undefined || found.level < least) return value;
+      if (found.level === COMPARISON && last === COMPARISON) throw new Error("comparisons in a row");
+      this.#place += 1;
+      value = found.join(value, this.expression(found.level + 1));
+      last = found.level;
+    }
   }
 
   end(): void {
     if (this.#place < this.#tokens.length) throw new Error("unexpected end");
   }
 
-  #logical(word: string, operand: () => Part): Part {
-    let part = operand();
-    while (this.#accept([word])) {
-      const joined = logic[word]?.(part.compute, operand().compute);
-      if (joined !== undefined) part = { compute: joined };
+  #operand(): Computation {
+    if (this.#accept("not")) {
+      const negated = this.expression(NOT);
+      return (shapes) => (negated(shapes) ? 0 : 1);
     }
-    return part;
-  }
-
-  #negation(): Part {
-    if (!this.#accept(["not"])) return this.#comparison();
-    const { compute } = this.#negation();
-    return { compute: (shapes) => (compute(shapes) ? 0 : 1) };
-  }
-
-  #comparison(): Part {
-    const left = this.#sum();
-    const compare = this.#operation(comparisons);
-    return compare === undefined ? left : applied(compare, left, this.#sum());
-  }
-
-  #sum(): Part {
-    return this.#joined(sums, () => this.#joined(products, () => this.#unary()));
-  }
-
-  #joined(operations: Readonly<Record<string, Operation>>, operand: () => Part): Part {
-    let part = operand();
-    for (let next = this.#operation(operations); next !== undefined; next = this.#operation(operations)) {
-      const other = operand();
-      requireExact(part);
-      requireExact(other);
-      part = applied(next, part, other);
+    if (this.#accept("-")) {
+      const negated = this.expression(NEGATION);
+      return (shapes) => -negated(shapes);
     }
-    return part;
-  }
-
-  #unary(): Part {
-    if (!this.#accept(["-"])) return this.#power();
-    const { compute, literal } = this.#unary();
-    return { compute: (shapes) => -compute(shapes), ...(literal !== undefined && { literal: `-${literal}` }) };
-  }
-
-  /** PyTorch writes `**2` for integers and `** 0.5`, `** (-1.0)` for floats. */
-  #power(): Part {
-    const base = this.#operand();
-    if (!this.#accept(["**"])) return base;
-    const exponent = this.#operand();
-    if (!EXPONENT.test(exponent.literal ?? "")) throw new Error("unknown exponent");
-    return applied((a, b) => exact(a ** b), base, exponent);
-  }
-
-  #operand(): Part {
-    if (this.#accept(["("])) {
-      const inner = this.disjunction();
+    if (this.#accept("(")) {
+      const inner = this.expression(OR);
       this.#expect(")");
       return inner;
     }
     if (this.#tokens[this.#place]?.kind === "number") {
-      const literal = this.#take("number");
-      const value = Number(literal);
-      return { compute: () => value, literal };
+      const value = Number(this.#take("number"));
+      return () => value;
     }
     const name = this.#take("name");
-    if (name === "True" || name === "False") return { compute: () => Number(name === "True") };
-    if (name === "L") return this.#input();
-    return this.#call(name);
+    if (name === "True" || name === "False") return () => Number(name === "True");
+    return name === "L" ? this.#input() : this.#call(name);
   }
 
-  #call(name: string): Part {
+  #call(name: string): Computation {
     this.#expect("(");
-    const first = this.disjunction();
+    const first = this.expression(OR);
     const given = [first];
-    while (this.#accept([","])) given.push(this.disjunction());
+    while (this.#accept(",")) given.push(this.expression(OR));
     this.#expect(")");
     const apply = Object.hasOwn(functions, name) ? functions[name] : undefined;
-    if (apply !== undefined && given.length === 1) return { compute: (shapes) => apply(first.compute(shapes)) };
+    if (apply !== undefined && given.length === 1) return (shapes) => apply(first(shapes));
     const choose = Object.hasOwn(choices, name) ? choices[name] : undefined;
     if (choose === undefined || given.length < 2) throw new Error(`unknown call of ${name}`);
-    return given.reduce((part, next) => applied(choose, part, next));
+    return given.reduce((a, b) => joined(choose, a, b));
   }
 
   /** Parses a property of an input: `L['x'].size()[1]`, `L['x']['part'][0].stride()[0]`, `L['x'].storage_offset()`. */
-  #input(): Part {
+  #input(): Computation {
     const path: string[] = [];
-    while (this.#accept(["["])) {
+    while (this.#accept("[")) {
       const { kind, text } = this.#tokens[this.#place] ?? { kind: "sign", text: "" };
       if (kind !== "text" && kind !== "number") throw new Error("unknown index");
       path.push(text);
@@ -241,28 +206,23 @@ class Reader {
     this.#expect("(");
     this.#expect(")");
     // The tensors of a batch are contiguous and begin their memory.
-    if (method === "storage_offset") return { compute: () => 0 };
+    if (method === "storage_offset") return () => 0;
     if (method !== "size" && method !== "stride") throw new Error(`unknown method ${method}`);
     this.#expect("[");
     const place = Number(this.#take("number"));
     this.#expect("]");
-    return { compute: method === "size" ? sizeAt(input, place) : strideAt(input, place) };
+    return method === "size" ? sizeAt(input, place) : strideAt(input, place);
   }
 
-  #operation(operations: Readonly<Record<string, Operation>>): Operation | undefined {
-    const sign = this.#accept(Object.keys(operations));
-    return sign === undefined ? undefined : operations[sign];
-  }
-
-  #accept(texts: readonly string[]): string | undefined {
+  #accept(wanted: string): boolean {
     const { kind, text } = this.#tokens[this.#place] ?? { kind: "text", text: "" };
-    if ((kind !== "sign" && kind !== "name") || !texts.includes(text)) return undefined;
+    if ((kind !== "sign" && kind !== "name") || text !== wanted) return false;
     this.#place += 1;
-    return text;
+    return true;
   }
 
   #expect(text: string): void {
-    if (this.#accept([text]) === undefined) throw new Error(`expected ${text}`);
+    if (!this.#accept(text)) throw new Error(`expected ${text}`);
   }
 
   #take(kind: Token["kind"]): string {
@@ -289,14 +249,4 @@ function strideAt(input: number, place: number): Computation {
     const inner = shapes[input]?.slice(place + 1) ?? [];
     return inner.reduce((stride, each) => exact(stride * Math.max(1, each)), 1);
   };
-}
-
-function applied(operation: Operation, left: Part, right: Part): Part {
-  const [a, b] = [left.compute, right.compute];
-  return { compute: (shapes) => operation(a(shapes), b(shapes)) };
-}
-
-function requireExact({ literal }: Part): void {
-  if (literal !== undefined && Math.abs(Number(literal)) > Number.MAX_SAFE_INTEGER)
-    throw new Error(`it computes with ${literal}, which needs more than 53 bits`);
 }
