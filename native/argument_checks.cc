@@ -1,16 +1,11 @@
 #include "argument_checks.h"
 
-#include <ATen/ops/eq.h>
-#include <ATen/ops/result_type.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/library.h>
 
 #include <limits>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "error.h"
 #include "graph.h"
@@ -42,15 +37,6 @@ bool is_division_of_numbers(const torch::jit::Node* node) {
   return !divisor || !divisor->isInt() || divisor->toInt() == 0 || divisor->toInt() == -1;
 }
 
-/** Whether a node divides tensors with rounding toward zero. libtorch computes other roundings without that instruction. */
-bool is_division_of_tensors(const torch::jit::Node* node) {
-  static const Kinds kinds = {"aten::div", "aten::div_", "aten::divide", "aten::divide_"};
-  const auto& inputs = node->inputs();
-  if (!is_any_of(kinds, node) || inputs.size() < 3 || inputs[2]->type()->kind() == c10::TypeKind::NoneType) return false;
-  const auto rounding = torch::jit::toIValue(inputs[2]);
-  return !rounding || (rounding->isString() && rounding->toStringRef() == "trunc");
-}
-
 /** Throws for integers whose division ends the process. Returns the divisor. */
 c10::Scalar checked_divisor(const c10::Scalar& dividend, const c10::Scalar& divisor, std::string_view name) {
   if (!dividend.isIntegral(false) || !divisor.isIntegral(false)) return divisor;
@@ -70,41 +56,11 @@ int64_t checked_int_divisor(int64_t dividend, int64_t divisor, std::string_view 
   return checked_divisor(dividend, divisor, name).toLong();
 }
 
-void require_quotients(const at::Tensor& dividend, const c10::Scalar& least, const at::Tensor& is_minus_one, std::string_view name) {
-  if (!at::eq(dividend, least).logical_and(is_minus_one).any().item<bool>()) return;
-  throw CodedError("run_failed", "integer division beyond the dtype: " + std::string(name) + "(" + std::to_string(least.toLong()) + ", -1)");
-}
-
-/** The smallest integer of a dtype whose division by -1 ends the process. None for other dtypes, and for GPUs. */
-std::optional<c10::Scalar> least_of(const at::Tensor& dividend, c10::ScalarType result) {
-  if (!dividend.is_cpu() || dividend.scalar_type() != result) return std::nullopt;
-  if (result == at::kLong) return c10::Scalar(std::numeric_limits<int64_t>::min());
-  if (result == at::kInt) return c10::Scalar(std::numeric_limits<int32_t>::min());
-  return std::nullopt;
-}
-
-at::Tensor checked_tensor_divisor(const at::Tensor& dividend, const at::Tensor& divisor, std::string_view name) {
-  const auto least = least_of(dividend, at::result_type(dividend, divisor));
-  if (!least) return divisor;
-  const auto is_minus_one = at::eq(divisor, -1);
-  if (is_minus_one.any().item<bool>()) require_quotients(dividend, *least, is_minus_one, name);
-  return divisor;
-}
-
-c10::Scalar checked_scalar_divisor(const at::Tensor& dividend, const c10::Scalar& divisor, std::string_view name) {
-  if (!divisor.isIntegral(false) || divisor.toLong() != -1) return divisor;
-  const auto least = least_of(dividend, at::result_type(dividend, divisor));
-  if (least) require_quotients(dividend, *least, at::scalar_tensor(true, at::kBool), name);
-  return divisor;
-}
-
 TORCH_LIBRARY_FRAGMENT(sconce, library) {
   // The checks have effects, so libtorch neither removes them nor computes them with constants at load.
   const auto effects = c10::AliasAnalysisKind::CONSERVATIVE;
   library.def(torch::schema("divisor.int(int dividend, int divisor, str name) -> int", effects), &checked_int_divisor);
   library.def(torch::schema("divisor.Scalar(Scalar dividend, Scalar divisor, str name) -> Scalar", effects), &checked_divisor);
-  library.def("divisor.Tensor(Tensor dividend, Tensor(a) divisor, str name) -> Tensor(a)", &checked_tensor_divisor);
-  library.def("divisor.Tensor_Scalar(Tensor dividend, Scalar divisor, str name) -> Scalar", &checked_scalar_divisor);
 }
 
 /** Replaces the divisor by the result of a check. */
@@ -133,7 +89,7 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
 void check_arguments(torch::jit::Graph& graph) {
   for (auto* const node : nodes_of(graph.block())) {
     if (is_padded_lstm(node)) check_lstm(graph, node);
-    if (is_division_of_numbers(node) || is_division_of_tensors(node)) check_division(graph, node);
+    if (is_division_of_numbers(node)) check_division(graph, node);
   }
 }
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <iterator>
 
 #include "error.h"
 
@@ -18,14 +17,9 @@ constexpr size_t kMinBufferBytes = 4096;
 /** Numbers in `meta` before the sizes of a tensor: dtype, rank, offset, number of elements. */
 constexpr std::ptrdiff_t kHeadLength = 4;
 
-[[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {
-  throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": " + what);
-}
-
-std::string shape_text(const char* dtype, const double* sizes, size_t rank) {
-  std::vector<std::string> texts;
-  std::transform(sizes, sizes + rank, std::back_inserter(texts), number_text);
-  return dtype + names_text(texts);
+/** src/engine/item-check.ts has checked the items before, with messages that say what differs. */
+[[noreturn]] void refuse(int64_t item, const TensorSpec& spec) {
+  throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": not the declared " + spec.text());
 }
 
 void fill(char* to, int64_t count, const char* element, size_t bytes) {
@@ -155,67 +149,49 @@ void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
     std::fill(item_sizes_.begin(), item_sizes_.end(), -1);
     for (const auto& spec : specs_) {
       // Comparisons with NaN are false, so NaN is refused too.
-      const bool complete = end - meta >= kHeadLength && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
-                            meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && is_size(meta[3]);
-      if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");
-      const auto dtype = static_cast<uint8_t>(meta[0]);
-      const auto rank = static_cast<size_t>(meta[1]);
+      const bool complete = end - meta >= kHeadLength && meta[0] == spec.dtype && meta[1] == static_cast<double>(spec.dims.size()) &&
+                            meta[1] <= static_cast<double>(end - meta - kHeadLength) && is_size(meta[3]);
+      if (!complete) refuse(item, spec);
       const double place = meta[2];
       Source source{nullptr, static_cast<size_t>(meta[3]), meta + kHeadLength};
-      meta += kHeadLength + rank;
-      if (dtype != spec.dtype) {
-        refuse(item, spec, spec.text() + " was declared, it is " + shape_text(kDTypes[dtype].name, source.sizes, rank));
-      }
+      meta += kHeadLength + spec.dims.size();
       if (place >= 0) {
-        if (!(place + static_cast<double>(source.elements * spec.info().bytes) <= static_cast<double>(packed.bytes_length))) {
-          refuse(item, spec, "its data is beyond the memory of the batch");
-        }
+        const double last = place + static_cast<double>(source.elements * spec.info().bytes);
+        if (!(last <= static_cast<double>(packed.bytes_length))) refuse(item, spec);
         source.data = packed.bytes + static_cast<size_t>(place);
       } else {
         napi_value array;
-        if (napi_get_element(env, packed.data, index++, &array) != napi_ok) {
-          throw CodedError("tensor_invalid", "the tensors of a batch must be an array");
-        }
-        read_array(env, array, item, spec, source);
+        napi_typedarray_type type;
+        void* bytes;
+        const bool is_array = napi_get_element(env, packed.data, index++, &array) == napi_ok &&
+                              napi_get_typedarray_info(env, array, &type, &source.elements, &bytes, nullptr, nullptr) == napi_ok;
+        if (!is_array || type != spec.info().array) refuse(item, spec);
+        source.data = static_cast<const char*>(bytes);
       }
-      check_shape(item, spec, source, rank);
+      if (!fits(spec, source)) refuse(item, spec);
       sources_.push_back(source);
     }
     for (int i = 0; i < symbols_; ++i) batch_sizes_[i] = std::max(batch_sizes_[i], item_sizes_[i]);
   }
 }
 
-void Stacker::read_array(napi_env env, napi_value array, int64_t item, const TensorSpec& spec, Source& source) {
-  napi_typedarray_type type;
-  void* bytes;
-  if (napi_get_typedarray_info(env, array, &type, &source.elements, &bytes, nullptr, nullptr) != napi_ok ||
-      type != spec.info().array) {
-    refuse(item, spec, std::string(spec.info().name) + " needs its data in a " + spec.info().array_name);
-  }
-  source.data = static_cast<const char*>(bytes);
-}
-
-void Stacker::check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank) {
-  const auto& dims = spec.dims;
-  bool fits = rank == dims.size();
+bool Stacker::fits(const TensorSpec& spec, const Source& source) {
   int64_t elements = 1;
-  for (size_t i = 0; fits && i < rank; ++i) {
-    const Dim& dim = dims[i];
+  for (size_t i = 0; i < spec.dims.size(); ++i) {
+    const Dim& dim = spec.dims[i];
     const auto size = static_cast<int64_t>(is_size(source.sizes[i]) ? source.sizes[i] : -1);
-    fits = size >= 0 && !__builtin_mul_overflow(elements, size, &elements);
+    if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) return false;
     if (dim.symbol < 0) {
-      fits = fits && size == dim.size;
-    } else {
-      auto& seen = item_sizes_[dim.symbol];
-      // Items of a batch have equal sizes, except in padded dimensions.
-      const auto batch = dim.padded ? -1 : batch_sizes_[dim.symbol];
-      fits = fits && (seen < 0 || seen == size) && (batch < 0 || batch == size);
-      seen = size;
+      if (size != dim.size) return false;
+      continue;
     }
+    auto& seen = item_sizes_[dim.symbol];
+    // Items of a batch have equal sizes, except in padded dimensions.
+    const auto batch = dim.padded ? -1 : batch_sizes_[dim.symbol];
+    if ((seen >= 0 && seen != size) || (batch >= 0 && batch != size)) return false;
+    seen = size;
   }
-  if (fits && static_cast<size_t>(elements) == source.elements) return;
-  refuse(item, spec, spec.text() + " was declared, it is " + shape_text(spec.info().name, source.sizes, rank) + " with " +
-                         std::to_string(source.elements) + " elements");
+  return static_cast<size_t>(elements) == source.elements;
 }
 
 HostTensor Stacker::stack_input(size_t index, int64_t rows, const Allocate& allocate) const {

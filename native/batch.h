@@ -75,8 +75,8 @@ class Stacker {
   explicit Stacker(std::vector<TensorSpec> specs);
 
   /**
-   * Stacks `rows` items, each with one tensor for every declared input. Throws `tensor_invalid`, which names the item
-   * and the input. src/engine/item-check.ts has checked the items before, so the checks here only keep memory safe.
+   * Stacks `rows` items, each with one tensor for every declared input. Throws `tensor_invalid` with the item and the
+   * input, which keeps memory safe.
    */
   Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
@@ -91,8 +91,8 @@ class Stacker {
   };
 
   void read(napi_env env, int64_t rows, const PackedBatch& packed);
-  void read_array(napi_env env, napi_value array, int64_t item, const TensorSpec& spec, Source& source);
-  void check_shape(int64_t item, const TensorSpec& spec, const Source& source, size_t rank);
+  /** Whether the sizes are the declared ones, agree within the item and the batch, and give the number of elements. */
+  bool fits(const TensorSpec& spec, const Source& source);
   HostTensor stack_input(size_t index, int64_t rows, const Allocate& allocate) const;
 
   std::vector<TensorSpec> specs_;

@@ -27,51 +27,35 @@ const session = (file: string, options: Partial<SessionOptions> = {}) =>
   open({ path: made.path(file), inputs: { x: float32(4) }, outputs: { y: float32(4) }, ...options });
 
 describe("items", () => {
-  const cases: [string, Partial<SessionOptions>, Tensor[][], string][] = [
-    ["no item at all", {}, [], "a batch needs at least one item"],
-    ["too few tensors", {}, [[ones(4)], []], "item 1 has 0 tensors, the model declares 1 (x)"],
-    ["too many tensors", {}, [[ones(4), ones(4)]], "item 0 has 2 tensors, the model declares 1 (x)"],
-    ["another size", {}, [[ones(4)], [ones(5)]], 'item 1, input "x": float32(4) was declared, it is float32(5)'],
-    ["another rank", {}, [[ones(4, 1)]], "it is float32(4, 1)"],
-    ["another dtype", {}, [[{ dtype: "int64", shape: [4], data: new BigInt64Array(4) }]], "it is int64(4)"],
-    [
-      "data of another type than its dtype",
-      {},
-      [[{ dtype: "float32", shape: [4], data: new Float64Array(4) } as unknown as Tensor]],
-      "float32 needs its data in a Float32Array",
-    ],
-    ["fewer elements than its shape", {}, [[{ ...ones(4), data: new Float32Array(3) }]], "with 3 elements"],
-    ["a shape with what is no size", { inputs: { x: float32("n") } }, [[{ ...ones(4), shape: [-1] }]], "float32(-1)"],
-    [
-      "a shape beyond all memory",
-      { inputs: { x: float32("a", "b") } },
-      [[{ ...ones(4), shape: [2 ** 40, 2 ** 40] }]],
-      "it is float32(1099511627776, 1099511627776)",
-    ],
-    [
-      "sizes that differ within a batch",
-      { inputs: { x: float32(3, "height") } },
-      [[ones(3, 8)], [ones(3, 9)]],
-      'item 1, input "x": float32(3, "height") was declared, it is float32(3, 9)',
-    ],
-    ["one name with two sizes", { inputs: { x: float32("n", "n") } }, [[ones(2, 3)]], "it is float32(2, 3)"],
+  const undeclared = /^tensor_invalid: item [01], input "x": not the declared float32\(.*\)$/;
+  const miscounted = /^tensor_invalid: item [01] has [02] tensors, the model declares 1 \(x\)$/;
+  const other = (given: object): Tensor[][] => [[{ ...ones(4), ...given } as Tensor]];
+  const cases: [string, Tensor[][], RegExp, SessionOptions["inputs"]?][] = [
+    ["no item at all", [], /^tensor_invalid: a batch needs at least one item$/],
+    ["too few tensors", [[ones(4)], []], miscounted],
+    ["too many tensors", [[ones(4), ones(4)]], miscounted],
+    ["another size", [[ones(4)], [ones(5)]], undeclared],
+    ["another rank", [[ones(4, 1)]], undeclared],
+    ["another dtype", other({ dtype: "int64", data: new BigInt64Array(4) }), undeclared],
+    ["data of another type than its dtype", other({ data: new Float64Array(4) }), undeclared],
+    ["fewer elements than its shape", other({ data: new Float32Array(3) }), undeclared],
+    ["a negative size", other({ shape: [-1] }), undeclared, { x: float32("n") }],
+    ["a shape beyond all memory", other({ shape: [2 ** 40, 2 ** 40] }), undeclared, { x: float32("a", "b") }],
+    ["sizes that differ within a batch", [[ones(3, 8)], [ones(3, 9)]], undeclared, { x: float32(3, "height") }],
+    ["one name with two sizes", [[ones(2, 3)]], undeclared, { x: float32("n", "n") }],
   ];
-  for (const [what, options, batch, message] of cases) {
-    test(`${what} is refused, and the next batch runs`, async () => {
-      const opened = await session("identity.pt", { outputs: { y: float32("a", "b") }, ...options });
-      const refusal = await failure(opened.run(batch));
-      expect(refusal).toStartWith("tensor_invalid: ");
-      expect(refusal).toContain(message);
-      const plain = await session("identity.pt");
-      expect((await plain.run([[ones(4)]]))[0]?.shape).toEqual([1, 4]);
-    });
-  }
+  test.each(cases)("%s is refused, and the next batch runs", async (_, batch, message, inputs = { x: float32(4) }) => {
+    const opened = await session("identity.pt", { inputs, outputs: { y: float32("a", "b") } });
+    expect(await failure(opened.run(batch))).toMatch(message);
+    const plain = await session("identity.pt");
+    expect((await plain.run([[ones(4)]]))[0]?.shape).toEqual([1, 4]);
+  });
 
   test("a detached ArrayBuffer is refused", async () => {
     const opened = await session("identity.pt");
     const tensor = ones(4);
     structuredClone(tensor.data.buffer, { transfer: [tensor.data.buffer as ArrayBuffer] });
-    expect(await failure(opened.run([[tensor]]))).toEndWith("it is float32(4) with 0 elements");
+    expect(await failure(opened.run([[tensor]]))).toMatch(undeclared);
   });
 
   test("a padding value outside the dtype's range is refused when the session opens", async () => {

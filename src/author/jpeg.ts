@@ -4,77 +4,84 @@ import type { Size } from "./placement.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 
 const [SOI, EOI, SOS, TEM, RST0] = [0xd8, 0xd9, 0xda, 0x01, 0xd0];
-const [SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc];
+const [SOF0, SOF2, SOF15, DHT, JPG, DAC, APP1] = [0xc0, 0xc2, 0xcf, 0xc4, 0xc8, 0xcc, 0xe1];
 /** Bytes and markers that `walkScans` visits before it looks at the clock. */
 const STEPS_AT_ONCE = 65_536;
 
-export interface Segment {
-  readonly marker: number;
-  readonly content: Buffer;
+/** The part of a JPEG in front of its first scan. */
+export interface JpegHeader {
+  /** Contents of the APP1 segments, which have metadata. */
+  readonly metadata: readonly Buffer[];
+  /**
+   * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours. Undefined
+   * for any other file.
+   */
+  readonly size: Size | undefined;
+  /** Position of the first scan, or of a byte that is no marker. */
+  readonly scansAt: number;
 }
 
-/**
- * The segments in front of the first scan. Ends at a byte that is no marker, and at a marker without a segment.
- * @throws TooManyRecords
- */
-export function* segmentsOf(jpeg: Buffer): Generator<Segment> {
-  for (let at = 2, count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
+/** Reads the header of a JPEG. @returns undefined for any other file @throws TooManyRecords */
+export function jpegHeader(file: Uint8Array): JpegHeader | undefined {
+  if (!isJpeg(file)) return undefined;
+  const jpeg = bufferOf(file);
+  const metadata: Buffer[] = [];
+  const frames: Buffer[] = [];
+  let isPlain = true;
+  let at = 2;
+  for (let count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
     if (count === MAX_RECORDS) throw new TooManyRecords("segments");
     const marker = jpeg[at + 1] ?? 0;
-    if (marker === 0xff) {
-      at += 1;
+    if (marker === SOS || marker === EOI) break;
+    if (marker === 0xff || isStandalone(marker)) {
+      at += marker === 0xff ? 1 : 2;
       continue;
     }
-    if (marker === SOS || isStandalone(marker)) return;
     const end = endOfSegment(jpeg, at);
-    yield { marker, content: jpeg.subarray(at + 4, end) };
+    const content = jpeg.subarray(at + 4, end);
+    if (marker === APP1) metadata.push(content);
+    if (marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC) {
+      frames.push(content);
+      isPlain &&= marker <= SOF2;
+    }
     at = end;
   }
+  const [frame, another] = frames;
+  return { metadata, size: isPlain && frame && !another ? plainSize(frame) : undefined, scansAt: at };
 }
 
-/**
- * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours. Undefined for
- * any other file. @throws TooManyRecords
- */
-export function plainSize(jpeg: Uint8Array): Size | undefined {
-  if (!isJpeg(jpeg)) return undefined;
-  let size: Size | undefined;
-  for (const { marker, content } of segmentsOf(bufferOf(jpeg))) {
-    const isFrame = marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC;
-    if (!isFrame) continue;
-    if (marker > SOF2 || size !== undefined || content.length < 6) return undefined;
-    const [bits, height, width, colours] = [content[0], content.readUInt16BE(1), content.readUInt16BE(3), content[5]];
-    if (bits !== 8 || (colours !== 1 && colours !== 3) || width === 0 || height === 0) return undefined;
-    size = { width, height };
-  }
-  return size;
+function plainSize(frame: Buffer): Size | undefined {
+  if (frame.length < 6) return undefined;
+  const [bits, height, width, colours] = [frame[0], frame.readUInt16BE(1), frame.readUInt16BE(3), frame[5]];
+  if (bits !== 8 || (colours !== 1 && colours !== 3) || width === 0 || height === 0) return undefined;
+  return { width, height };
 }
 
-export function isJpeg(file: Uint8Array): boolean {
+function isJpeg(file: Uint8Array): boolean {
   return file[0] === 0xff && file[1] === SOI;
 }
 
 /**
  * Whether the file has an end marker. The search starts at the first scan, because an embedded thumbnail has an end
- * marker too. @throws TooManyRecords
+ * marker too.
  */
-export function hasEnd(jpeg: Uint8Array): boolean {
-  return bufferOf(jpeg).indexOf("ffd9", firstScan(jpeg), "hex") >= 0;
+export function hasEnd(jpeg: Uint8Array, { scansAt }: JpegHeader): boolean {
+  return bufferOf(jpeg).indexOf("ffd9", scansAt, "hex") >= 0;
 }
 
 /**
  * Number of scans, counted up to `max + 1`. Each scan is a pass over the whole picture, and may have as few as 10
- * bytes. @throws TooManyRecords
+ * bytes.
  */
-export async function countScans(jpeg: Uint8Array, max: number): Promise<number> {
-  const begin = firstScan(jpeg);
+export async function countScans(jpeg: Uint8Array, max: number, header = jpegHeader(jpeg)): Promise<number> {
+  const scansAt = header?.scansAt ?? 0;
   // The fast byte search counts too many: thumbnails and data after the end also contain these bytes. The exact walk
   // runs only if the search finds more than `max`.
   const all = bufferOf(jpeg);
   let candidates = 0;
-  for (let at = all.indexOf("ffda", begin, "hex"); at >= 0; at = all.indexOf("ffda", at + 2, "hex")) {
+  for (let at = all.indexOf("ffda", scansAt, "hex"); at >= 0; at = all.indexOf("ffda", at + 2, "hex")) {
     candidates += 1;
-    if (candidates > max) return walkScans(jpeg, begin, max);
+    if (candidates > max) return walkScans(jpeg, scansAt, max);
   }
   return candidates;
 }
@@ -100,18 +107,6 @@ async function walkScans(jpeg: Uint8Array, begin: number, max: number): Promise<
     }
   }
   return scans;
-}
-
-function firstScan(jpeg: Uint8Array): number {
-  let at = 2;
-  for (let count = 0; at + 4 <= jpeg.length && jpeg[at] === 0xff; count++) {
-    if (count === MAX_RECORDS) throw new TooManyRecords("segments");
-    const marker = jpeg[at + 1] ?? 0;
-    if (marker === SOS) break;
-    if (marker === 0xff) at += 1;
-    else at = isStandalone(marker) ? at + 2 : endOfSegment(jpeg, at);
-  }
-  return at;
 }
 
 /** Whether the marker stands alone, without a length and a segment. */

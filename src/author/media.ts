@@ -3,7 +3,7 @@ import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { greyPng, scanlineBytes } from "./grey-png.ts";
-import { countScans, hasEnd, isJpeg, plainSize } from "./jpeg.ts";
+import { countScans, hasEnd, type JpegHeader, jpegHeader } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
 import { type Orientation, orientationOf } from "./orientation.ts";
@@ -247,20 +247,20 @@ export class Image extends ModelFile {
   async #readHeader(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
     // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
-    if (isJpeg(this.bytes) && !hasEnd(this.bytes)) throw this.#damaged();
-    const orientation = orientationOf(this.bytes);
-    const stored = await this.#storedHeader();
+    const jpeg = jpegHeader(this.bytes);
+    if (jpeg !== undefined && !hasEnd(this.bytes, jpeg)) throw this.#damaged();
+    const orientation = orientationOf(this.bytes, jpeg);
+    const stored = await this.#storedHeader(jpeg);
     if (!readable.includes(stored.format)) throw this.#unreadable();
     const header: Header = { ...stored, ...(isTransposed(orientation) ? transposed(stored) : {}), orientation };
     this.#checkPixels(header, "");
-    if (header.format === "jpeg") await this.#checkScans(header);
+    if (jpeg !== undefined && header.format === "jpeg") await this.#checkScans(header, jpeg);
     return header;
   }
 
   /** Format and size of the picture before it is oriented. */
-  async #storedHeader(): Promise<Omit<Header, "orientation">> {
-    const plain = plainSize(this.bytes);
-    if (plain !== undefined) return { ...plain, format: "jpeg", ownFormat: "jpeg" };
+  async #storedHeader(jpeg: JpegHeader | undefined): Promise<Omit<Header, "orientation">> {
+    if (jpeg?.size !== undefined) return { ...jpeg.size, format: "jpeg", ownFormat: "jpeg" };
     const { sizeOf } = await pixelsAddon();
     const own = await this.#read(() => sizeOf(this.bytes));
     if (own !== undefined) return { ...own, ownFormat: own.format };
@@ -317,13 +317,13 @@ export class Image extends ModelFile {
     );
   }
 
-  async #checkScans({ width, height }: Size): Promise<void> {
+  async #checkScans({ width, height }: Size, jpeg: JpegHeader): Promise<void> {
     // Decoding a scan takes a few milliseconds per megapixel, so the limit is lower for larger pictures.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
     );
-    if ((await countScans(this.bytes, max)) <= max) return;
+    if ((await countScans(this.bytes, max, jpeg)) <= max) return;
     throw new SconceError("file_too_large", `${this.label} is a JPEG of more than ${max} scans; save it with fewer`);
   }
 

@@ -3,7 +3,7 @@
  * Formats: ITU-T T.81, annex B; PNG (W3C, third edition); RFC 9649; Exif 2.32, 4.6.
  */
 import { inflateSync } from "node:zlib";
-import { segmentsOf } from "./jpeg.ts";
+import type { JpegHeader } from "./jpeg.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 import { chunksOf, hasMetadata, isWebp } from "./webp.ts";
 
@@ -15,34 +15,33 @@ interface Metadata {
   readonly xmp?: Buffer | undefined;
 }
 
+const TIFF = 42;
 const ORIENTATION = 0x0112;
 /** Exif's types of whole numbers, with their bytes. */
 const wholeNumbers: Readonly<Record<number, number>> = { 3: 2, 4: 4, 8: 2, 9: 4 };
 const exifMark = Buffer.from("Exif\0\0", "latin1");
 const xmpMark = Buffer.from("http://ns.adobe.com/xap/1.0/\0", "latin1");
-const APP1 = 0xe1;
 /** Maximum length of compressed metadata, in bytes. Pillow has the same limit. */
 const MAX_TEXT = 2 ** 20;
 /** Most places in XMP at which the orientation is looked for. */
 const MAX_PLACES = 100;
 
-/** @throws TooManyRecords */
-export function orientationOf(bytes: Uint8Array): Orientation {
-  const { exif, xmp } = metadataOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+/** @param jpeg the file's header, if it is a JPEG @throws TooManyRecords */
+export function orientationOf(bytes: Uint8Array, jpeg: JpegHeader | undefined): Orientation {
+  const { exif, xmp } =
+    jpeg === undefined ? metadataOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)) : ofJpeg(jpeg);
   return (exif && exifOrientation(exif)) ?? (xmp && xmpOrientation(xmp)) ?? 1;
 }
 
 function metadataOf(file: Buffer): Metadata {
-  if (file[0] === 0xff && file[1] === 0xd8) return ofJpeg(file);
   if (file.length >= 8 && file.readUInt32BE(0) === 0x89504e47) return ofPng(file);
   return isWebp(file) ? ofWebp(file) : {};
 }
 
-function ofJpeg(file: Buffer): Metadata {
+function ofJpeg({ metadata }: JpegHeader): Metadata {
   const exif: Buffer[] = [];
   let xmp: Buffer | undefined;
-  for (const { marker, content } of segmentsOf(file)) {
-    if (marker !== APP1) continue;
+  for (const content of metadata) {
     if (begins(content, exifMark)) exif.push(content.subarray(exifMark.length));
     if (begins(content, xmpMark)) xmp = content.subarray(xmpMark.length);
   }
@@ -111,7 +110,7 @@ function exifOrientation(marked: Buffer): Orientation | undefined {
   const short = (at: number) => (isLittle ? exif.readUInt16LE(at) : exif.readUInt16BE(at));
   const long = (at: number) => (isLittle ? exif.readUInt32LE(at) : exif.readUInt32BE(at));
   const directory = long(4);
-  if (directory + 2 > exif.length) return undefined;
+  if (short(2) !== TIFF || directory + 2 > exif.length) return undefined;
   for (let at = directory + 2; at < directory + 2 + 12 * short(directory) && at + 12 <= exif.length; at += 12) {
     if (short(at) !== ORIENTATION) continue;
     const size = wholeNumbers[short(at + 2)];

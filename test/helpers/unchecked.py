@@ -58,26 +58,6 @@ class ByMinusOne(nn.Module):
         return torch.full([x.size(0)], int(x[0, 0]) // -1)
 
 
-class Quotients(nn.Module):
-    def forward(self, x: Tensor):
-        return torch.div(x[:, 0], x[:, 1], rounding_mode="trunc")
-
-
-class ShortQuotients(nn.Module):
-    def forward(self, x: Tensor):
-        return torch.div(x[:, 0].int(), x[:, 1].int(), rounding_mode="trunc").long()
-
-
-class QuotientsByMinusOne(nn.Module):
-    def forward(self, x: Tensor):
-        return torch.div(x[:, 0], -1, rounding_mode="trunc")
-
-
-class WrittenQuotients(nn.Module):
-    def forward(self, x: Tensor):
-        return x[:, 0].clone().div_(x[:, 1], rounding_mode="trunc")
-
-
 class Asserting(nn.Module):
     def forward(self, x: Tensor):
         assert x.size(1) == 3, "three columns"
@@ -114,13 +94,9 @@ def main(folder: str) -> None:
     torch.jit.trace(Recurrent().eval(), torch.randn(2, 5, 6)).save(os.path.join(folder, "lstm.pt"))
     torch.jit.script(Remainder()).save(os.path.join(folder, "remainder.pt"))
     divisions = {"remainders": Remainders(), "item-remainders": ItemRemainders(), "floor-divisions": FloorDivisions(),
-                 "item-floor-divisions": ItemFloorDivisions(), "pairs": Pairs(), "divisors": Divisors(), "by-minus-one": ByMinusOne(),
-                 "quotients": Quotients(), "short-quotients": ShortQuotients(), "quotients-by-minus-one": QuotientsByMinusOne(),
-                 "written-quotients": WrittenQuotients()}
+                 "item-floor-divisions": ItemFloorDivisions(), "pairs": Pairs(), "divisors": Divisors(), "by-minus-one": ByMinusOne()}
     for name, network in divisions.items():
         torch.jit.script(network).save(os.path.join(folder, f"{name}.pt"))
-    numbers = (torch.tensor([[7, 2]]),)
-    torch.export.save(torch.export.export(Quotients(), numbers), os.path.join(folder, "quotients.pt2"))
     for name, network in {"layer": UnusedLayer(), "function": UnusedFunction()}.items():
         torch.jit.script(network).save(os.path.join(folder, f"unused-{name}.pt"))
 

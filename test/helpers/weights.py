@@ -396,14 +396,6 @@ class Deep(nn.Module):
         return ((x * 2) * 2) * 2 + 1
 
 
-class Wide(nn.Module):
-    """Needs 64 MiB on the way to its output."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        # Nothing fuses a matrix product with the next operator.
-        return torch.mm(x.expand(4096).unsqueeze(1), torch.ones(1, 4096)).mean().unsqueeze(0)
-
-
 class Hungry(nn.Module):
     """Asks for more memory than there is where its input is above 1000."""
 
@@ -487,7 +479,7 @@ def torchscript(folder: str) -> Dict[str, dict]:
     modules = [
         Tokens, Area, Identity, Twice, Constant, Large, Defaults, NamedResults, PartialNamed, PartialTuple, Total, FirstRow, Double, Raises,
         Mismatch, Greedy, Memory, Number, Nested, Count, Slow, Keeps, Holds, Sums, Lists, Tuned, Rectified, Remembers, Drops, Mixes, Averages, Totals,
-        Deep, Wide, Hungry,
+        Deep, Hungry,
     ]  # fmt: skip
     for kind in modules:
         torch.manual_seed(3)
