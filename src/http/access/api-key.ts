@@ -8,6 +8,8 @@ import type { KeyEntry, Permission } from "./key-file.ts";
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
+/** Milliseconds of the units of a rate. */
+const windows: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_600_000 };
 /** Characters of the hash of a key's name, at the end of the ids of its predictions, in base64url: 36 bits. */
 const TAG_LENGTH = 6;
 
@@ -31,7 +33,8 @@ export class ApiKey {
   constructor(entry: KeyEntry, slot: number, counts: KeyCounts) {
     this.name = entry.name;
     this.share = entry.share;
-    this.idSuffix = idSuffixOf(entry.name);
+    const digest = new Bun.CryptoHasher("sha256").update(entry.name).digest("base64url");
+    this.idSuffix = `.${digest.slice(0, TAG_LENGTH)}`;
     this.#entry = entry;
     this.#counts = counts;
     this.#at = slot * NUMBERS_PER_KEY;
@@ -77,16 +80,14 @@ export class ApiKey {
   #countInWindow(nowMs: number): void {
     const { rate } = this.#entry;
     if (rate === undefined) return;
-    const windowMs = 1000 * rate.windowS;
+    const [most = "", unit = ""] = rate.split("/");
+    const windowMs = windows[unit] ?? 0;
     const window = Math.floor(nowMs / windowMs);
     let count = 0;
     for (const row of this.#counts.rows) if (row[this.#at + WINDOW] === window) count += row[this.#at + COUNT] ?? 0;
-    if (count >= rate.count) {
+    if (count >= Number(most)) {
       const waitS = Math.ceil(((window + 1) * windowMs - nowMs) / 1000);
-      throw limited(
-        `the API key ${this.name} has started ${rate.count} predictions in ${rate.windowS} s, its limit`,
-        waitS,
-      );
+      throw limited(`the API key ${this.name} has started ${most} predictions in 1 ${unit}, its limit`, waitS);
     }
     const own = this.#own;
     own[this.#at + COUNT] = (own[this.#at + WINDOW] === window ? (own[this.#at + COUNT] ?? 0) : 0) + 1;
@@ -109,11 +110,6 @@ export class ApiKey {
 
 function limited(message: string, retryAfterS: number): SconceError {
   return new SconceError("key_limit", message, { retryAfterS });
-}
-
-function idSuffixOf(name: string): string {
-  const digest = new Bun.CryptoHasher("sha256").update(name).digest("base64url");
-  return `.${digest.slice(0, TAG_LENGTH)}`;
 }
 
 /** The part of an id from its first dot on; undefined without a dot. */

@@ -56,23 +56,21 @@ export class ApiKeys implements Disposable {
   }
 
   #load(): void {
-    const entries = parseKeys(contentOf(this.#path), this.#path);
+    const path = this.#path;
+    const entries = parseKeys(contentOf(path), path);
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
-    const slots = slotsOf([...byName.keys()], this.#path);
+    const slots = slotsOf([...byName.keys()], path);
     // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's limits
     // apply.
-    const keys = new Map(
-      [...byName].map(([name, entry]) => [name, new ApiKey(entry, slots.get(name) ?? 0, this.#counts)]),
-    );
-    const bySuffix = new Map([...keys.values()].map((key) => [key.idSuffix, key]));
-    if (bySuffix.size < keys.size)
-      throw new SconceError("usage", `${this.#path} has two names with equal ends of ids: change one of them`);
+    const keys = [...byName].map(([name, entry]) => new ApiKey(entry, slots.get(name) ?? 0, this.#counts));
+    const bySuffix = new Map(keys.map((key) => [key.idSuffix, key]));
+    if (bySuffix.size < keys.length)
+      throw new SconceError("usage", `${path} has two names with equal ends of ids: change one of them`);
     this.#bySuffix = bySuffix;
-    this.#keys = entries.flatMap(({ name, hash }) => {
-      const key = keys.get(name);
-      return key === undefined ? [] : [{ hash, key }];
-    });
-    if (entries.length === 0) log.warn(`${this.#path} has no API key: all requests are refused`);
+    this.#keys = entries.flatMap(({ name, hash }) =>
+      keys.filter((key) => key.name === name).map((key) => ({ hash, key })),
+    );
+    if (entries.length === 0) log.warn(`${path} has no API key: all requests are refused`);
   }
 
   /** Reads the key file again if it has changed. If the new file has a fault, the server keeps the old keys. */

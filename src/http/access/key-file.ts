@@ -9,25 +9,6 @@ import { SconceError } from "../../base/errors.ts";
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
 
-export interface Rate {
-  readonly count: number;
-  readonly windowS: number;
-}
-
-export interface KeyEntry {
-  readonly name: string;
-  /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
-  readonly hash: Uint8Array;
-  /** Weight in fair scheduling between clients, 1 to 1000. A client without a key has 1. */
-  readonly share: number;
-  /** Limit for started predictions; undefined: no limit. */
-  readonly rate: Rate | undefined;
-  /** Limit for unfinished predictions; undefined: no limit. */
-  readonly concurrent: number | undefined;
-  readonly only: readonly Permission[];
-}
-
-const windows = { s: 1, min: 60, h: 3600 } as const;
 const HASH_PREFIX = "sha256:";
 
 export const keyName = z
@@ -36,26 +17,37 @@ export const keyName = z
     /^[A-Za-z0-9][\w.-]{0,63}$/,
     "must be 1 to 64 of A-Z, a-z, 0-9, _, . and -, the first of them a letter or digit",
   );
-const keyShare = z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000");
 export const keyRate = z
   .string()
   .regex(/^[1-9]\d{0,8}\/(s|min|h)$/, "must be a number of requests for each s, min or h, e.g. 100/s");
-const keyConcurrent = z.int("must be a whole number").min(1, "must be at least 1");
 
-const entrySchema = z.strictObject({
+/** The fields of a key: a name, limits and permissions. */
+const fields = {
   name: keyName,
-  hash: z.string().regex(/^sha256:[0-9a-f]{64}$/, "must be sha256: and 64 hex digits, as `sconce key new` prints it"),
-  share: keyShare.default(1),
+  /** Weight in fair scheduling between clients. A client without a key has 1. */
+  share: z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000").default(1),
+  /** Limit for started predictions. Default: no limit. */
   rate: keyRate.optional(),
-  concurrent: keyConcurrent.optional(),
+  /** Limit for unfinished predictions. Default: no limit. */
+  concurrent: z.int("must be a whole number").min(1, "must be at least 1").optional(),
   only: z
     .array(z.enum(permissions, `must be some of ${permissions.join(", ")}`))
     .min(1)
     .default([...permissions]),
-});
+};
+const hash = z
+  .string()
+  .regex(/^sha256:[0-9a-f]{64}$/, "must be sha256: and 64 hex digits, as `sconce key new` prints it");
 const fileSchema = z.strictObject({
-  key: z.array(entrySchema, "must be tables that begin with [[key]]").default([]),
+  key: z.array(z.strictObject({ ...fields, hash }), "must be tables that begin with [[key]]").default([]),
 });
+
+type KeyFields = z.output<z.ZodObject<typeof fields>>;
+
+export interface KeyEntry extends KeyFields {
+  /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
+  readonly hash: Uint8Array;
+}
 
 /** Parses the key file. @throws SconceError `usage` that names each wrong field */
 export function parseKeys(text: string, path: string): readonly KeyEntry[] {
@@ -64,11 +56,9 @@ export function parseKeys(text: string, path: string): readonly KeyEntry[] {
     const faults = file.error.issues.map(faultOf);
     throw new SconceError("usage", `${path} has no valid API keys: ${faults.join("; ")}`);
   }
-  const entries = file.data.key.map(({ hash, rate, concurrent, ...entry }) => ({
-    ...entry,
+  const entries = file.data.key.map(({ hash, ...key }) => ({
+    ...key,
     hash: Uint8Array.fromHex(hash.slice(HASH_PREFIX.length)),
-    rate: rate === undefined ? undefined : rateOf(rate),
-    concurrent,
   }));
   const hashes = new Set(entries.map(({ hash }) => hash.toHex()));
   if (hashes.size < entries.length) throw new SconceError("usage", `${path} has two keys with the same hash`);
@@ -93,43 +83,21 @@ function parsed(text: string, path: string): unknown {
   }
 }
 
-function rateOf(text: string): Rate {
-  const [count = "", unit = "s"] = text.split("/");
-  return { count: Number(count), windowS: unit === "h" ? windows.h : unit === "min" ? windows.min : windows.s };
-}
-
-export interface NewKey {
-  readonly name: string;
-  readonly share?: number | undefined;
-  readonly rate?: string | undefined;
-  readonly concurrent?: number | undefined;
-  readonly only?: readonly Permission[] | undefined;
-}
-
-/** Copies a key's name, share, limits and permissions, for a second secret of the same client. */
-export function fieldsOf({ name, share, rate, concurrent, only }: KeyEntry): NewKey {
-  const unit = Object.entries(windows).find(([, windowS]) => windowS === rate?.windowS)?.[0];
-  return {
-    name,
-    share: share === 1 ? undefined : share,
-    rate: rate === undefined ? undefined : `${rate.count}/${unit}`,
-    concurrent,
-    only: only.length === permissions.length ? undefined : only,
-  };
-}
+/** A new key: at least its name. */
+export type NewKey = Pick<KeyFields, "name"> & {
+  readonly [field in keyof KeyFields]?: Readonly<KeyFields[field]> | undefined;
+};
 
 /** Creates a random secret, and the key's entry for the file. */
-export function makeKey({ name, share, rate, concurrent, only }: NewKey): {
-  readonly secret: string;
-  readonly entry: string;
-} {
+export function makeKey(key: NewKey): { readonly secret: string; readonly entry: string } {
   // The prefix lets scanners of source code recognise leaked secrets.
   const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
-  const fields = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret).toHex()}`, share, rate, concurrent, only };
-  const lines = Object.entries(fields).flatMap(([field, value]) =>
-    value === undefined ? [] : [`${field} = ${JSON.stringify(value)}`],
-  );
-  return { secret, entry: `[[key]]\n${lines.join("\n")}\n` };
+  const { name, ...more } = key;
+  const entry = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret).toHex()}`, ...more };
+  // JSON of texts, numbers and lists is TOML.
+  const given = Object.entries(entry).filter(([, value]) => value !== undefined);
+  const lines = given.map(([field, value]) => `${field} = ${JSON.stringify(value)}\n`);
+  return { secret, entry: `[[key]]\n${lines.join("")}` };
 }
 
 export function hashOfSecret(secret: string): Uint8Array {

@@ -67,22 +67,6 @@ const traced = {
   ).optional(),
 };
 
-const descriptions: Readonly<Record<ProblemStatus, string>> = {
-  ...titles,
-  400: "The request is malformed: its body is not JSON, or a header or an id is invalid",
-  401: "The request has no API key, or an unknown one",
-  403: "A page of another origin may not start or cancel work, or the API key does not permit the request",
-  404: "No prediction has this id, or the prediction has no such file",
-  408: "The body arrived too slowly while other requests waited for memory",
-  413: "The body is too large",
-  415: "The body is neither application/json nor a form, or its Content-Encoding is unknown",
-  416: "The file has no such bytes",
-  422: "The list is empty or too long, or an input does not fit its schema: `errors` lists every fault. Or the server refuses the id or the webhook",
-  429: "The queue or the server's memory is full, or the API key has reached a limit; Retry-After says when to try again",
-  500: "The server failed to answer",
-  503: "The server is setting up or stopping, or cannot store or read predictions now",
-};
-
 const retryAfter = {
   "Retry-After": z
     .int()
@@ -132,7 +116,7 @@ export function operationOf(
 
 function failureOf(status: ProblemStatus) {
   return {
-    description: descriptions[status],
+    description: titles[status],
     headers: z.object({ ...failureHeaders[status], ...answered }),
     content: { "application/problem+json": { schema: problemSchema } },
   };

@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { type JsonSchema, SchemaNode } from "../../base/schemas/json-schema.ts";
 import { problemCodes, problemType } from "../problem.ts";
 import type { ServedModel } from "../served-model.ts";
-import { componentOf, referenceTo } from "./component.ts";
+import { componentsOf, referenceTo } from "./component.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
 const time = z.iso.datetime();
@@ -36,9 +36,7 @@ export function modelSchemas(
 ) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
-    const component = componentOf(name, schema);
-    definitions.set(name, component.body);
-    for (const [key, definition] of component.definitions) definitions.set(key, definition);
+    for (const [component, definition] of componentsOf(name, schema)) definitions.set(component, definition);
     // A plain `$ref`: with a registered name, zod-openapi adds properties beside the `$ref` at its second use.
     return z.unknown().openapi({ ...referenceTo(name) });
   };
@@ -49,63 +47,35 @@ export function modelSchemas(
     own("Part", model.partSchema);
     definitions.set("PartEvent", partEvent);
   }
-  const version = z
-    .object({
-      repository: z.string(),
-      tag: z.string().openapi({ description: "The generated tag of the build" }),
-      digest: z.string().openapi({ description: "sha256: and 64 hex digits" }),
-    })
-    .openapi("ModelVersion", { description: "A build of the model" });
+  const optional = <T extends z.ZodType>(schema: T, description: string) => schema.optional().openapi({ description });
+  const version = z.object({ repository: z.string(), tag: z.string(), digest: z.string() }).openapi("ModelVersion", {
+    description: "A build of the model: its generated tag, and `sha256:` with 64 hex digits",
+  });
+  const fault = z
+    .object({ index: z.int(), message: z.string(), pointer: optional(z.string(), "JSON pointer into the body") })
+    .openapi("InputFault", { description: "Why the input with this index failed" });
+  const onSuccess = "One per input, in input order; only when status is success";
   const fields = {
     status,
-    outputs: z
-      .array(output)
-      .optional()
-      .openapi({ description: "One per input, in input order; only when status is success" }),
-    error_message: z.string().optional().openapi({ description: "Only when status is failed" }),
-    model: version.optional().openapi({
-      description:
-        "The build that runs or ran this; absent for a prediction of an earlier release of the server, and with a queue until the end",
-    }),
+    outputs: optional(z.array(output), onSuccess),
+    error_message: optional(z.string(), "Only when status is failed"),
+    model: optional(version, "The build that runs or ran this; with a queue, absent until the end"),
     created_at: time,
     started_at: time.optional(),
     finished_at: time.optional(),
+    errors: optional(z.array(fault), "The inputs that failed; only when status is failed"),
   };
-  const errors = {
-    errors: z
-      .array(
-        z
-          .object({
-            index: z.int().openapi({ description: "Index of the input" }),
-            message: z.string(),
-            pointer: z
-              .string()
-              .optional()
-              .openapi({ description: "JSON pointer into the body, if a field is at fault" }),
-          })
-          .openapi("InputFault"),
-      )
-      .optional()
-      .openapi({ description: "The inputs that failed; only when status is failed" }),
-  };
-  const partial = {
-    // A named component, because openapi-generator drops null from the elements of an inline list inside allOf.
-    partial_outputs: z
-      .array(z.union([output, z.null()]))
-      .openapi("PartialOutputs", {
-        description: "Outputs of the inputs that succeeded, null for the others; only when status is failed",
-      })
-      .optional(),
-  };
-  const demo = {
-    demo_outputs: z
-      .array(demoOutput)
-      .optional()
-      .openapi({ description: "One per input, in input order; only when status is success" }),
+  // A named component, because openapi-generator drops null from the elements of an inline list inside allOf.
+  const partial = z.array(z.union([output, z.null()])).openapi("PartialOutputs", {
+    description: "Outputs of the inputs that succeeded, null for the others; only when status is failed",
+  });
+  const prediction = z.object({ prediction_id: z.string(), ...fields, partial_outputs: partial.optional() });
+  const shown = z.object({
+    demo_id: z.string(),
+    ...fields,
+    demo_outputs: optional(z.array(demoOutput), onSuccess),
     logs: z.string().openapi({ description: "Logs of the demo so far" }),
-  };
-  const prediction = z.object({ prediction_id: z.string(), ...fields, ...errors, ...partial });
-  const shown = z.object({ demo_id: z.string(), ...fields, ...errors, ...demo });
+  });
   const outputs = { outputs: listOf("Output") };
   const demoOutputs = { ...outputs, demo_outputs: listOf("DemoOutput") };
   return {
