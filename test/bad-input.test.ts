@@ -70,10 +70,6 @@ describe("a body that is not JSON", () => {
     const chunked = await client.fetch("/predictions", { method: "POST", headers, body: new Blob([body]).stream() });
     expect((await problemOf(chunked)).type).toBe("urn:sconce:problem:not_json");
   });
-
-  test("is not a body that contains a replacement character (U+FFFD), which is valid text", async () => {
-    expect((await client.predict([{ x: 1, note: { text: "\uFFFD" } }])).status).toBe("success");
-  });
 });
 
 describe("a body of another media type", () => {
@@ -159,15 +155,11 @@ describe("inputs that do not fit the schema are refused with 422 that names", ()
     expect(problem.detail).toBe("/0/x: expected number, received string");
   });
 
-  test("a field that the input does not have", async () => {
-    const { errors } = await refused([{ x: 1, note: { text: "a", txet: "b" } }]);
-    expect(errors).toEqual([{ pointer: "/0/note/txet", detail: "is not a field of this input" }]);
-  });
-
   test("at most the first thousand faults", async () => {
     const fields = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`field${i}`, i]));
     const problem = await refused([{ x: 1, ...fields }]);
     expect(problem.errors?.length).toBe(1000);
+    expect(problem.errors?.[0]).toEqual({ pointer: "/0/field0", detail: "is not a field of this input" });
     expect(problem.detail).toStartWith("more than 1000 faults");
   });
 });

@@ -68,21 +68,6 @@ test("logs of a demo are sent as they are written", async () => {
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
 });
 
-test("the demo route of a model without a demo sends outputs as they complete, too", async () => {
-  await using gate = hold();
-  const { id } = await new Family(lab.client, "/demo").create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
-  const outputs: unknown[] = [];
-  for await (const { event, data } of eventsOf(await watch(lab, `/demo/${id}`))) {
-    if (event !== "output") continue;
-    outputs.push(data);
-    gate.release("a");
-  }
-  expect(outputs).toMatchObject([
-    { index: 1, output: { y: 5 } },
-    { index: 0, output: { y: 3 } },
-  ]);
-});
-
 test.each(["words", "40,000 words"])(
   "an event with %s has no character that some clients take for the end of a line",
   async (amount) => {

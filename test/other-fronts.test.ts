@@ -23,10 +23,10 @@ function forward(
   const request = new Request(`http://front${path}`, init);
   const context = new RequestContext(request);
   context.connections = { hold: (_, isHeld) => hold(isHeld), sending: () => {}, peerOf: () => undefined };
-  return otherFronts.forward("1id", request, context);
+  return otherFronts.forward("1id", context);
 }
 
-test("a connection is held open until the other HTTP process has answered, or its event stream has ended", async () => {
+test("a connection is held open until the other front has answered, or its event stream has ended", async () => {
   await using dir = await tempDir();
   const gates = { wait: Promise.withResolvers<void>(), events: Promise.withResolvers<void>() };
   await using _other = Bun.serve({
@@ -59,7 +59,7 @@ test("a connection is held open until the other HTTP process has answered, or it
   expect(held).toEqual([false]);
 });
 
-test("metrics leave out an HTTP process that is blocked, and have those of the others", async () => {
+test("metrics leave out a front that is blocked, and have those of the others", async () => {
   await using dir = await tempDir();
   const blocked = Promise.withResolvers<Response>();
   const gauges = [{ name: "sconce_x", help: "x", type: "gauge", aggregator: "sum", values: [] }];
@@ -78,14 +78,14 @@ test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, whic
   });
   const otherFronts = frontBeside(dir.join("1"));
   const head = withContext(
-    async (request, context) => (await otherFronts.forward("1id", request, context)) ?? new Response("not forwarded"),
+    async (_, context) => (await otherFronts.forward("1id", context)) ?? new Response("not forwarded"),
     { accessLog: false },
   );
   const { headers, body } = await head(new Request("http://front/predictions/1id", { method: "HEAD" }));
   expect([headers.get("x-method"), headers.get("content-length"), body]).toEqual(["HEAD", "5", null]);
 });
 
-test("predictions of another HTTP process are left to the store if that process has ended, but not if it cannot be reached", async () => {
+test("predictions of another front are left to the store if that process has ended, but not if it cannot be reached", async () => {
   await using dir = await tempDir();
   const otherFronts = frontBeside(dir.join("1"));
   expect(await forward(otherFronts, "/predictions/1id")).toBeUndefined();

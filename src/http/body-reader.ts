@@ -81,11 +81,10 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   const isSmall = length !== undefined && length <= LARGE_BYTES;
   const upload = uploads.begin(charge, isSmall ? length : 0);
   try {
-    if (isSmall)
-      return { chunks: new Uint8Array(await upload.untilDropped(request.arrayBuffer())), bytes: length, charge };
-    const isCharged = length !== undefined;
-    const { chunks, bytes } = await readChunks(request, { limits, upload, isCharged, decoder });
-    return { chunks, bytes, charge };
+    const chunks = isSmall
+      ? new Uint8Array(await upload.untilDropped(request.arrayBuffer()))
+      : await readChunks(request, { limits, upload, isCharged: length !== undefined, decoder });
+    return { chunks, bytes: upload.bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
@@ -134,7 +133,7 @@ interface ChunkOptions {
 async function readChunks(
   request: Request,
   { limits, upload, isCharged, decoder }: ChunkOptions,
-): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
+): Promise<Uint8Array<ArrayBuffer>[]> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const { body } = request;
   const grow = (bytes: number) => {
@@ -159,7 +158,7 @@ async function readChunks(
     throw error;
   }
   if (decoder !== undefined && reader !== undefined) upload.charge.grow(-DECODER_BYTES);
-  return { chunks, bytes: upload.bytes };
+  return chunks;
 }
 
 /** Maximum bytes of JSON that the event loop parses. Larger lists of inputs are parsed on threads. */

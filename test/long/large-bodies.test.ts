@@ -190,6 +190,8 @@ describe.concurrent("a server", () => {
     return await storeWith("lab", await writeModel(dirs, modelText({ name: '"throws"', input })));
   });
 
+  const server = fixture(() => store.serve("lab", { batchSize: 64, maxInputs: 4000 }));
+
   /** Adds white space between the inputs, which makes the body large. */
   const spaced = (inputs: readonly unknown[]) =>
     inputs.map((input) => JSON.stringify(input)).join(`,${" ".repeat(300)}`);
@@ -197,14 +199,12 @@ describe.concurrent("a server", () => {
   const right = xs(2000).map(({ x }) => 2 * x + 1);
 
   test("returns an output for each input of a large body, in order", async () => {
-    await using server = await store.serve("lab", { batchSize: 64 });
     const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
     const { status, outputs } = (await response.json()) as PredictionBody;
     expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
   });
 
   test("accepts a large body in chunks", async () => {
-    await using server = await store.serve("lab", { batchSize: 64 });
     const chunks = `[${spaced(xs(2000))}]`.match(/.{1,50000}/gs) ?? [];
     const body = new ReadableStream({
       pull(controller) {
@@ -230,7 +230,6 @@ describe.concurrent("a server", () => {
       { status: 422, errors: [{ pointer: "/2000/x", detail: "expected number, received string" }] },
     ],
   ])("refuses a large body that %s", async (_, bodyOf, problem) => {
-    await using server = await store.serve("lab", { maxInputs: 4000 });
     const headers = { "Content-Type": "application/json" };
     const body = bodyOf(spaced(xs(2000)));
     const response = await server.client.fetch("/predictions", { method: "POST", headers, body });

@@ -35,10 +35,9 @@ const fileHeaders = {
 /** The routes of the files in outputs and in demo outputs. */
 export function outputFileRoutes({ otherFronts, memory }: Pick<PredictionRoutes, "otherFronts" | "memory">): Route[] {
   const file = async (c: Context, family: Family, list: List) => {
-    const { raw } = c.req;
     const context = contextOf(c);
     const id = context.ownId(c.req.param(family.idName) ?? "");
-    const forwarded = await otherFronts?.forward(id, raw, context);
+    const forwarded = await otherFronts?.forward(id, context);
     if (forwarded !== undefined) return forwarded;
     using watched = await modelOf(c).predictions.watch(family.kind, id, () => {});
     const record = watched?.record;

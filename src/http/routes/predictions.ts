@@ -109,7 +109,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     c: Context,
     id: string,
     handle: (id: string) => Response | Promise<Response>,
-  ): Promise<Response> => (await otherFronts?.forward(id, c.req.raw, contextOf(c))) ?? handle(id);
+  ): Promise<Response> => (await otherFronts?.forward(id, contextOf(c))) ?? handle(id);
   const idIn = (c: Context, { idName }: Family) => contextOf(c).ownId(c.req.param(idName) ?? "");
 
   // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
