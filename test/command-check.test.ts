@@ -39,6 +39,12 @@ async function checked(file: string, change: Record<string, string> = {}, flags:
 
 test.each([
   ["drops.pt", {}, /^training mode, or /, 'net.eval(), example, dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC}})'],
+  [
+    "drops.pt",
+    { predict: 'async ({ x }, { model }) => ({ y: await model.call("forward", x) })' },
+    /^training mode, or /,
+    "net.eval(), example, dynamic_shapes=tuple({0: torch.export.Dim.DYNAMIC} for _ in example))",
+  ],
   ["mixes.pt", {}, "softmax over the batch", "softmax(dim=1)"],
   [
     "averages.pt",

@@ -16,7 +16,7 @@ export interface ExportMistake {
 /** A line of Python that exports the network with a dynamic batch dimension. */
 function exporting(inputs: readonly string[]): string {
   const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
-  const shapes = inputs.length === 0 ? "({0: torch.export.Dim.DYNAMIC},)" : `{${free}}`;
+  const shapes = inputs.length === 0 ? "tuple({0: torch.export.Dim.DYNAMIC} for _ in example)" : `{${free}}`;
   return `torch.export.export(net.eval(), example, dynamic_shapes=${shapes})`;
 }
 

@@ -10,11 +10,14 @@ import { SconceError } from "../base/errors.ts";
 import type { Runner } from "../engine/runner.ts";
 import { differenceOf, text, tolerances } from "./difference.ts";
 
-export interface Golden {
+export interface ExampleRun {
   /** Tensors of one item, in the order of the model's inputs. */
   readonly inputs: readonly Tensor[];
   /** Outputs of a batch with only this item, in the order of the model's outputs. */
   readonly outputs: readonly Tensor[];
+}
+
+export interface Golden extends ExampleRun {
   /** For each output, the most elements that differed between runs at build by more than rounding. */
   readonly differing: readonly number[];
 }

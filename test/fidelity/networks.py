@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from recent import RECENT
+
 TORCHVISION = """alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_v2_s googlenet inception_v3 maxvit_t mnasnet0_5 mnasnet1_0 mobilenet_v2
 mobilenet_v3_large mobilenet_v3_small regnet_x_400mf regnet_y_400mf resnet18 resnet34 resnet50 resnext50_32x4d shufflenet_v2_x0_5 shufflenet_v2_x1_0
 squeezenet1_0 squeezenet1_1 swin_t swin_v2_t vgg11 vgg11_bn vit_b_32 wide_resnet50_2
@@ -51,6 +53,7 @@ NAMES = [
     *[f"timm/{name}" for name in TIMM],
     *[f"transformers/{name}" for name in TRANSFORMERS + TRANSFORMERS_VISION + TRANSFORMERS_AUDIO],
     *[f"torchaudio/{name}" for name in TORCHAUDIO],
+    *[f"recent/{name}" for name in RECENT],
 ]
 
 SMALL = {
@@ -214,8 +217,13 @@ def torchaudio_network(name):
     return First(module, 1), (x,)
 
 
+def recent_network(name):
+    torchvision_network("squeezenet1_1")
+    return RECENT[name]()
+
+
 def network(name):
     library, _, short = name.partition("/")
-    make = {"layers": lambda name: LAYERS[name](), "torchvision": torchvision_network, "timm": timm_network, "transformers": transformers_network, "torchaudio": torchaudio_network}[library]
+    make = {"layers": lambda name: LAYERS[name](), "recent": recent_network, "torchvision": torchvision_network, "timm": timm_network, "transformers": transformers_network, "torchaudio": torchaudio_network}[library]
     module, example = make(short)
     return spread(module), example

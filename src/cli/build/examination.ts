@@ -17,7 +17,7 @@ import type { Runner } from "../../engine/runner.ts";
 import { exampleOrZeros } from "../../engine/warm-up.ts";
 import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { Fetcher } from "../../pipeline/fetcher.ts";
-import type { Golden } from "../../pipeline/golden.ts";
+import type { ExampleRun } from "../../pipeline/golden.ts";
 import { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../pipeline/set-up.ts";
 import { batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
@@ -52,8 +52,6 @@ export interface ExamineOptions {
   readonly program?: string | undefined;
 }
 
-export type ExampleRun = Pick<Golden, "inputs" | "outputs">;
-
 /**
  * Runs the stages until one fails. The failure becomes the last finding.
  * @param report gets results as stages finish
@@ -68,7 +66,7 @@ export async function examine(
   try {
     return await new Stages(source, report, options).run(fetcher);
   } catch (error) {
-    report.findings.push(findingOf(error, Object.keys(source.model.tensors.inputs)));
+    report.findings.push(findingOf(error, namesOf(source)));
     return undefined;
   }
 }
@@ -91,7 +89,7 @@ class Stages {
     this.#report = report;
     this.#options = options;
     this.#isFree = allowsAnyNumber(wireSchema(source.model.input, "input"));
-    this.#findings = new Findings(report.findings, Object.keys(source.model.tensors.inputs));
+    this.#findings = new Findings(report.findings, namesOf(source));
     this.#rows = new StatedRows(source, this.#findings, options.fixedRows);
   }
 
@@ -256,8 +254,7 @@ class Stages {
     const [first, ...others] = compared.differences;
     if (first === undefined) return;
     const more = others.length === 0 ? "" : `; ${others.length} other batches differ, too`;
-    const fix =
-      "export the network again from the same weights; if PyTorch itself gives these outputs on another machine, report the program, or package it with --no-compare";
+    const fix = `export the network again from the same weights; if PyTorch itself gives these outputs on another machine, report the program, or package it with --no-compare`;
     this.#findings.add(undefined, `${first}${more}: ${fix}`, "refused");
   }
 
@@ -308,6 +305,11 @@ class Stages {
     if (this.#options.isMeasured) this.#report.stages.push({ stage, ms: await shortestMs(task) });
     return result;
   }
+}
+
+/** Names of the program's inputs; none for a model whose own code calls its programs with other tensors. */
+function namesOf({ model: { predict, tensors } }: SourceModel): readonly string[] {
+  return predict === undefined ? Object.keys(tensors.inputs) : [];
 }
 
 function untried(item: readonly Tensor[] | undefined): string {

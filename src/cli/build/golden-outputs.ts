@@ -4,7 +4,7 @@ import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { resolveDevices } from "../../engine/device.ts";
 import { differenceOf, text } from "../../pipeline/difference.ts";
-import { encodeGolden, type Golden, MAX_GOLDEN_BYTES } from "../../pipeline/golden.ts";
+import { type ExampleRun, encodeGolden, MAX_GOLDEN_BYTES } from "../../pipeline/golden.ts";
 import { openWeights } from "../../pipeline/set-up.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { nearTies } from "./trial.ts";
@@ -15,25 +15,21 @@ import { nearTies } from "./trial.ts";
  * runs with nearly equal inputs.
  * @returns undefined if the encoded outputs are too large to store
  */
-export async function goldenOf(
-  source: SourceModel,
-  { inputs, outputs: tried }: Pick<Golden, "inputs" | "outputs">,
-): Promise<Uint8Array | undefined> {
-  const { model, pathOf } = source;
+export async function goldenOf({ model, pathOf }: SourceModel, run: ExampleRun): Promise<Uint8Array | undefined> {
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
   const runners = await openWeights(model, { pathOf, devices, threads: 1, instances: 1, pack: false });
   try {
     const [runner] = runners;
     if (runner === undefined) return undefined;
-    const outputs = await runner.run([inputs]);
-    const ties = await nearTies(runner, inputs, outputs);
+    const outputs = await runner.run([run.inputs]);
+    const ties = await nearTies(runner, run.inputs, outputs);
     const differing = Object.keys(model.tensors.outputs).map((name, i) => {
-      const difference = differenceOf(outputs[i], [tried[i]]);
+      const difference = differenceOf(outputs[i], [run.outputs[i]]);
       if (difference.count > 0) log.info(`Two runs of the example differ: output "${name}" ${text(difference)}`);
       return Math.max(difference.count, ties[i] ?? 0);
     });
-    const golden = encodeGolden({ inputs, outputs, differing });
+    const golden = encodeGolden({ inputs: run.inputs, outputs, differing });
     if (golden.length <= MAX_GOLDEN_BYTES) return golden;
     log.info(`The package keeps no outputs of the example: they have ${formatBytes(golden.length)}`);
     return undefined;
