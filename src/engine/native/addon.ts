@@ -8,7 +8,7 @@ import {
   type Tensor,
   type TensorData,
 } from "../../author/tensor.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { codeOf, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { type NativeLocation, nativeLocation, setNativeLocation } from "../../machine/libtorch/native-location.ts";
@@ -168,31 +168,22 @@ function load({ path, fix }: NativeLocation): Addon {
   return addon;
 }
 
-const functions = [
-  "open",
-  "run",
-  "stack",
-  "call",
-  "readTensor",
-  "takeTensor",
-  "freeTensor",
-  "loadOperators",
-  "setThreads",
-  "keepsState",
-  "packedLayers",
-  "settle",
-  "close",
-  "closeAll",
-  "cudaDeviceCount",
-] as const;
-
 function isAddon(value: unknown): value is Addon {
-  if (typeof value !== "object" || value === null) return false;
-  const members = new Map<string, unknown>(Object.entries(value));
-  const dtypes = members.get("dtypes");
-  return (
-    functions.every((name) => typeof members.get(name) === "function") &&
-    Array.isArray(dtypes) &&
-    Object.keys(arrayTypes).every((name) => dtypes.includes(name))
-  );
+  const dtypes = typeof value === "object" && value !== null && "dtypes" in value ? value.dtypes : undefined;
+  return Array.isArray(dtypes) && Object.keys(arrayTypes).every((name) => dtypes.includes(name));
+}
+
+export async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
+  try {
+    return await task();
+  } catch (error) {
+    throw coded(error);
+  }
+}
+
+/** Converts an error of the addon to a SconceError with the same `code`. */
+export function coded(error: unknown): SconceError {
+  if (error instanceof SconceError) return error;
+  const code = errorCodes.find((known) => known === codeOf(error));
+  return new SconceError(code ?? "run_failed", messageOf(error), { cause: error });
 }

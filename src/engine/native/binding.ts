@@ -5,11 +5,9 @@ import { ModelTensor, type Tensor, type TensorSpecs } from "../../author/tensor.
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
 import { type Runnable, WeightsFile } from "../program/weights-file.ts";
-import { type Addon, type Handle, loadNative } from "./addon.ts";
-import { BatchPacker } from "./batch-packer.ts";
-import { coded, withCodedErrors } from "./native-error.ts";
+import { type Addon, coded, type Handle, loadNative, withCodedErrors } from "./addon.ts";
+import { BatchPacker, nativeSpecs, TensorPlan } from "./batch-arrays.ts";
 import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
-import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 
 export interface SessionOptions {
   /** Path of the weights, which may be inside this executable. The addon detects the format by content. */

@@ -4,8 +4,16 @@ import type { CallArgument, CallResult, DeviceTensor } from "../../author/sessio
 import { type ArrayOf, type DType, describeTensor, ModelTensor, type Tensor } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import { copied } from "../item-check.ts";
-import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult, ResultTensor } from "./addon.ts";
-import { coded, withCodedErrors } from "./native-error.ts";
+import {
+  type Addon,
+  coded,
+  type Handle,
+  type HeldTensor,
+  type NativeArgument,
+  type NativeResult,
+  type ResultTensor,
+  withCodedErrors,
+} from "./addon.ts";
 
 /** Lists that are nested deeper go to the addon unconverted. The addon refuses them. */
 const MAX_DEPTH = 64;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { type ProgramGuards, programGuards } from "./program-guards.ts";
 import { guardsOf, inputOf, TYPE_CHECK, weightOf } from "./program-inputs.ts";
-import { float, integer, truth } from "./program-literals.ts";
+import { float, integer, symbolicCall, truth } from "./program-literals.ts";
 import {
   type Argument,
   argument,
@@ -20,7 +20,6 @@ import {
   tensorList,
   whole,
 } from "./program-schema.ts";
-import { symbolicCall } from "./symbolic-call.ts";
 
 export interface ProgramText {
   readonly source: string;

@@ -1,15 +1,22 @@
-/**
- * Packs the tensors of a batch into a few flat arrays. Passing many objects to the addon costs far more than copying.
- */
-
-import { arrayTypes, type DType, type Tensor, type TensorData } from "../../author/tensor.ts";
+/** Converts batches between tensors and the arrays of the addon. */
+import {
+  arrayTypes,
+  type DType,
+  ModelTensor,
+  type Tensor,
+  type TensorData,
+  type TensorSpecs,
+} from "../../author/tensor.ts";
 import { aligned, setAt, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 import { SconceError } from "../../base/errors.ts";
-import type { NativeBatch } from "./addon.ts";
+import { type Addon, type NativeBatch, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
 
 /** Up to this many bytes, copying a tensor is cheaper than passing its array. */
 const SMALL_BYTES = 4096;
 
+/**
+ * Packs the tensors of a batch into a few flat arrays. Passing many objects to the addon costs far more than copying.
+ */
 export class BatchPacker {
   readonly #codes: ReadonlyMap<string, number>;
   readonly #names: readonly string[];
@@ -83,4 +90,37 @@ function isSmall({ length, byteLength }: TensorData): boolean {
 /** Whether the array has the type for the dtype. If not, the array is passed to the addon, which throws the error. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
+}
+
+export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpecs): NativeSpec[] {
+  return Object.entries(specs).map(([name, { dtype, dims }]) => ({
+    name,
+    dtype: dtypes.indexOf(dtype),
+    dims: [...dims],
+  }));
+}
+
+/**
+ * Makes tensors from the addon's arrays. Dtypes and fixed shapes come from the declaration, because the addon does not
+ * return them.
+ */
+export class TensorPlan {
+  readonly #plans: readonly { readonly dtype: DType; readonly sizes: readonly number[] | undefined }[];
+
+  constructor(specs: TensorSpecs) {
+    this.#plans = Object.values(specs).map(({ dtype, dims }) => {
+      const sizes = dims.filter((dim) => typeof dim === "number");
+      return { dtype, sizes: sizes.length === dims.length ? sizes : undefined };
+    });
+  }
+
+  tensors(rows: number, given: NativeTensors): ModelTensor[] {
+    let next = this.#plans.length;
+    return this.#plans.map(({ dtype, sizes }, i) => {
+      const data = given[i];
+      const shape = sizes === undefined ? given[next++] : [rows, ...sizes];
+      if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) throw otherVersion();
+      return new ModelTensor(dtype, shape, data);
+    });
+  }
 }
