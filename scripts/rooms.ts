@@ -64,7 +64,7 @@ const rooms: Readonly<Record<string, Room>> = {
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
       remote/frame remote/remote-engine rows runner warm-up`,
-    maxLines: 7100,
+    maxLines: 6900,
   },
   "engine/batching": {
     imports: "engine",

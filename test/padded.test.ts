@@ -14,28 +14,6 @@ function waste({ batches }: Simulation): number {
   return 1 - sum(batches.flatMap(({ items }) => items.map(lengthOf))) / sum(padded);
 }
 
-test("the next batch always contains the oldest item", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 60 }), async (lengths) => {
-      const simulation = new Simulation({ maxBatchSize: 4 });
-      const lane = {};
-      const items: Item[] = [];
-      for (const [ms, length] of lengths.entries()) {
-        await simulation.clock.advanceTo(ms / 100);
-        items.push(...simulation.add(lane, [length]));
-      }
-      await simulation.clock.drain();
-      for (const { items: batch } of simulation.batches) {
-        expect(batch.map(({ id }) => id)).toContain(items[0]?.id ?? -1);
-        for (const { id } of batch) {
-          const place = items.findIndex((item) => item.id === id);
-          items.splice(place, 1);
-        }
-      }
-    }),
-    { numRuns: 100 },
-  );
-});
 describe("with two padded dimensions", () => {
   /** Adds items with these numbers of [rows, columns], for a model with one tensor of 4-byte numbers. */
   function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
@@ -138,28 +116,4 @@ describe("padding", () => {
     await simulation.clock.drain();
     expect(waste(simulation)).toBe(0);
   });
-});
-
-test("a long item of one prediction runs soon, despite a stream of short items of others", async () => {
-  const simulation = new Simulation({ maxBatchSize: 4 });
-  const lanes = [{}, {}, {}];
-  const [long] = simulation.add(lanes[0] ?? {}, [500]);
-  for (let ms = 0; ms < 300; ms += 5) {
-    await simulation.clock.advanceTo(ms);
-    for (const lane of lanes) simulation.add(lane, [5, 5]);
-  }
-  await simulation.clock.drain();
-  expect(simulation.finishedAtMs.get(long?.id ?? -1)).toBeLessThanOrEqual(30);
-});
-
-test("removing a prediction removes its items of every length", async () => {
-  const simulation = new Simulation({ maxBatchSize: 4 });
-  const [removed, kept] = [{}, {}];
-  simulation.add({}, [1]);
-  simulation.add(removed, [5, 50]);
-  const items = simulation.add(kept, [5]);
-  expect(simulation.cancel(removed).map(lengthOf)).toEqual([5, 50]);
-  await simulation.clock.drain();
-  expect(simulation.done).toContain(items[0]?.id ?? -1);
-  expect(simulation.batcher.length).toBe(0);
 });

@@ -22,6 +22,7 @@ export abstract class AuthorRunner {
   protected readonly caller: HookCaller;
   readonly #native: readonly NativeSession[];
   readonly #closed = new AbortController();
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor({ sessions, device }: AuthorRunnerOptions) {
     this.#native = Object.values(sessions);
@@ -43,6 +44,16 @@ export abstract class AuthorRunner {
   protected requireOpen(): void {
     if (this.#closed.signal.aborted)
       throw new SconceError("session_closed", "the model was closed before this batch ran");
+  }
+
+  /**
+   * Runs one batch at a time: concurrent batches would mix the state of a TorchScript module, and the end of a batch
+   * frees the tensors of all calls.
+   */
+  protected inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(run).finally(() => this.tensors.free());
+    this.#last = result.catch(() => {});
+    return result;
   }
 
   settle(): void {

@@ -19,7 +19,6 @@ interface PredictRunnerOptions extends AuthorRunnerOptions {
 export class PredictRunner extends AuthorRunner implements Runner {
   readonly #options: PredictRunnerOptions;
   readonly #stack: ReturnType<typeof batchStacker>;
-  #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: PredictRunnerOptions) {
     super(options);
@@ -27,11 +26,8 @@ export class PredictRunner extends AuthorRunner implements Runner {
     this.#stack = batchStacker(options.inputs);
   }
 
-  /** Batches run one after the other: concurrent batches would mix the state of a TorchScript module. */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
-    const batch = this.#last.then(() => this.#run(items, parts));
-    this.#last = batch.catch(() => {});
-    return batch;
+    return this.inTurn(() => this.#run(items, parts));
   }
 
   async #run(items: readonly (readonly Tensor[])[], parts: PartSink | undefined): Promise<readonly Tensor[]> {
@@ -43,8 +39,6 @@ export class PredictRunner extends AuthorRunner implements Runner {
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {
       throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
-    } finally {
-      this.tensors.free();
     }
   }
 

@@ -24,7 +24,6 @@ const MAX_RUN_MS = 600_000;
 
 export class StepRunner extends AuthorRunner implements Runner, Stepper {
   readonly #options: StepRunnerOptions;
-  #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: StepRunnerOptions) {
     super(options);
@@ -76,7 +75,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
    * @throws SconceError `run_failed` if an item does not end within the limits
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
-    return this.#inTurn(async () => {
+    return this.inTurn(async () => {
       const { now = () => performance.now() } = this.#options;
       const beganMs = now();
       const outputs: (readonly Tensor[])[] = [];
@@ -102,20 +101,13 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   rehearse(items: readonly (readonly Tensor[])[]): Promise<unknown> {
-    return this.#inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
+    return this.inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
   }
 
   async #begun(items: readonly (readonly Tensor[])[]): Promise<{ at: number; state: unknown }[]> {
     const running: { at: number; state: unknown }[] = [];
     for (const [at, tensors] of items.entries()) running.push({ at, state: await this.begin(tensors) });
     return running;
-  }
-
-  /** Runs one batch at a time, because the end of a batch frees the tensors of all states. */
-  #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(run).finally(() => this.free([]));
-    this.#last = result.catch(() => {});
-    return result;
   }
 
   async #stepped(result: unknown): Promise<Stepped> {
