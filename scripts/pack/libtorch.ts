@@ -2,7 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defaultTorch, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
-import { isForGpus, libraryFiles } from "../../src/package/executable/library-files.ts";
+import { hasGpuLibraries, libraryFiles } from "../../src/package/executable/library-files.ts";
 import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 
@@ -32,7 +32,8 @@ export async function writeLibtorch(folder: string, isStripped: boolean): Promis
  */
 export async function requirePublishable(): Promise<void> {
   const files = await libraryFiles();
-  if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;
+  if (libtorchRelease(files.torch) === defaultTorch && !hasGpuLibraries(files) && licensesFolder() !== undefined)
+    return;
   throw new Error(
     `the set-up has libtorch ${files.torch}; the package needs pip's torch ${defaultTorch} for CPUs: python3 -m pip install torch==${defaultTorch}, from PyTorch's index of CPU builds`,
   );

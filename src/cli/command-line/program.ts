@@ -75,7 +75,14 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
 }
 
 /** sconce's environment variables that belong to no option. */
-const otherVariables = ["SCONCE_HOME", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM", "SCONCE_FOLLOWED", "SCONCE_STARTED_AGAIN"];
+const otherVariables = [
+  "SCONCE_HOME",
+  "SCONCE_CACHE_DIR",
+  "SCONCE_PROGRAM",
+  "SCONCE_FOLLOWED",
+  "SCONCE_STARTED_AGAIN",
+  "SCONCE_TORCH_INDEX",
+];
 /**
  * Variables with sconce's prefix that other programs set: Kubernetes for services whose names begin with `sconce`, and
  * sconce's tests.

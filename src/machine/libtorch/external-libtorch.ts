@@ -70,7 +70,8 @@ function folderOfPython(): string | undefined {
   return undefined;
 }
 
-function folderOfPackage(): string | undefined {
+/** The folder of the npm package with libtorch for CPUs; undefined without it. */
+export function folderOfPackage(): string | undefined {
   if (isExecutable) return undefined;
   try {
     return dirname(Bun.resolveSync(`${libtorchPackage}/package.json`, root));

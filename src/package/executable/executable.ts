@@ -12,7 +12,7 @@ import { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { CommandLineContents, Contents, EmbeddedModel, SourceArchive } from "./contents.ts";
 import { entryModules } from "./entry-modules.ts";
-import { isForGpus, type LibraryFiles, libraryFiles } from "./library-files.ts";
+import { cpuLibraryFiles, type LibraryFiles, libraryFiles } from "./library-files.ts";
 import { packLibraries } from "./library-pack.ts";
 import { sourcesFolder } from "./sources.ts";
 
@@ -40,19 +40,13 @@ export interface CompileResult {
 
 /**
  * Compiles an executable. Equal program, model and libraries give equal bytes.
- * @throws SconceError `usage` outside Linux, for an unwritable output, a full disk, a too large model, or an embedded
- * libtorch for GPUs; `native_unavailable` without addon or libtorch, or when Bun cannot compile; `cache_unusable` when
- * the cache folder cannot be used
+ * @throws SconceError `usage` outside Linux, for an unwritable output, a full disk or a too large model;
+ * `native_unavailable` without addon or libtorch, or when Bun cannot compile; `cache_unusable` when the cache folder
+ * cannot be used
  */
 export async function compileExecutable(options: CompileOptions): Promise<CompileResult> {
   const outfile = resolve(options.outfile);
-  const files = await libraryFiles();
-  if (options.libtorch === "embedded" && isForGpus(files)) {
-    throw new SconceError(
-      "usage",
-      `libtorch ${files.torch} is for GPUs and has gigabytes of libraries: compile with --libtorch external, and have it on the machine that serves`,
-    );
-  }
+  const files = await (options.libtorch === "embedded" ? cpuLibraryFiles() : libraryFiles());
   using workspace = openWorkspace(outfile);
   const folder = workspace.path;
   const { libraries, librariesSize } = await packed(files, folder, options);

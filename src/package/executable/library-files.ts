@@ -1,7 +1,7 @@
 /** Lists the files that the native addon needs at run time, except the system's C and C++ libraries. */
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
+import { cpuLibtorch, isForGpus } from "../../machine/libtorch/cpu-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
 import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
 import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
@@ -28,25 +28,27 @@ const systemLibraries =
 
 /**
  * Finds the addon and its libraries.
+ * @param folder of another libtorch of the release for which the addon was compiled
  * @throws SconceError `usage` outside Linux, `native_unavailable` when the addon is not built or a library is missing
  */
-export async function libraryFiles(): Promise<LibraryFiles> {
+export async function libraryFiles(folder?: string): Promise<LibraryFiles> {
   if (process.platform !== "linux") {
     throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
   }
   const own = nativeLocation();
   if (own?.unpacked !== undefined) return unpackedFiles(dirname(own.path), own.unpacked);
   const addon = findAddon();
-  const libraries = (await linkedTo(addon.path, join(addon.libtorch, "lib"))).filter(
+  const root = folder ?? addon.libtorch;
+  const libraries = (await linkedTo(addon.path, join(root, "lib"))).filter(
     ({ name, isLoader }) => !isLoader && !systemLibraries.test(name),
   );
   const libtorch = libraries.map(({ name, path }) => {
     if (path === undefined) throw new SconceError("native_unavailable", `${name} of libtorch is not found`);
     return { name, path };
   });
-  const torch = libtorchBuild(addon.libtorch);
+  const torch = libtorchBuild(root);
   if (torch === undefined) {
-    throw new SconceError("native_unavailable", `the version of libtorch is not found in ${addon.libtorch}`);
+    throw new SconceError("native_unavailable", `the version of libtorch is not found in ${root}`);
   }
   return {
     torch,
@@ -62,7 +64,13 @@ function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocati
   return { torch, addon, libtorch };
 }
 
+/** The files for a program that contains libtorch, which is always for CPUs. @throws SconceError as `libraryFiles` */
+export async function cpuLibraryFiles(): Promise<LibraryFiles> {
+  const files = await libraryFiles();
+  return hasGpuLibraries(files) ? libraryFiles(await cpuLibtorch(files.torch)) : files;
+}
+
 /** Whether libtorch has CUDA libraries. They need gigabytes of further libraries, so they are not packed. */
-export function isForGpus({ libtorch }: LibraryFiles): boolean {
-  return libtorch.some(({ path }) => existsSync(join(dirname(path), "libtorch_cuda.so")));
+export function hasGpuLibraries({ libtorch }: LibraryFiles): boolean {
+  return libtorch.some(({ path }) => isForGpus(dirname(path)));
 }
