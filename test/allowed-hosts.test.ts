@@ -1,27 +1,18 @@
 /** The Host header of requests: which host names the server accepts. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { makeKey } from "../src/http/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { hasBrowser, openBrowser } from "./helpers/browser.ts";
-import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { fixture } from "./helpers/fixture.ts";
+import { storeWith, type TestServer } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-let store: TestStore;
-let local: TestServer;
-let listed: TestServer;
-let open: TestServer;
-
-beforeAll(async () => {
-  store = await storeWith("lab");
-  local = await store.serve("lab", { host: "127.0.0.1" });
-  listed = await store.serve("lab", { host: "0.0.0.0", allowedHosts: ["models.example", "*.inner.example"] });
-  open = await store.serve("lab", { host: "0.0.0.0" });
-});
-
-afterAll(async () => {
-  for (const server of [local, listed, open]) await server?.stop();
-  await store[Symbol.asyncDispose]();
-});
+const store = fixture(() => storeWith("lab"));
+const local = fixture(() => store.serve("lab", { host: "127.0.0.1" }));
+const listed = fixture(() =>
+  store.serve("lab", { host: "0.0.0.0", allowedHosts: ["models.example", "*.inner.example"] }),
+);
+const open = fixture(() => store.serve("lab", { host: "0.0.0.0" }));
 
 /** Sends a request with a Host header. @returns the status, with the error code if there is one */
 async function ask(server: TestServer, host: string, path = "/", method = "GET", headers = {}) {

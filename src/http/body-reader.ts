@@ -140,8 +140,9 @@ async function readChunks(
     if (!limits.uploads.withRoom(() => upload.charge.tryGrow(bytes))) throw memoryFull();
   };
   const encoded: BodyChunks | undefined = body?.getReader();
-  const reader = encoded && (decoder?.(encoded, grow) ?? encoded);
+  const reader = encoded && (decoder?.(encoded) ?? encoded);
   try {
+    if (decoder !== undefined) grow(DECODER_BYTES);
     while (reader !== undefined) {
       const { value } = await upload.untilDropped(reader.read());
       if (value === undefined) break;
@@ -157,7 +158,7 @@ async function readChunks(
     reader?.cancel().catch(() => {});
     throw error;
   }
-  if (decoder !== undefined && reader !== undefined) upload.charge.grow(-DECODER_BYTES);
+  if (decoder !== undefined) upload.charge.grow(-DECODER_BYTES);
   return chunks;
 }
 

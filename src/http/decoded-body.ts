@@ -1,7 +1,6 @@
 /** Decompresses a request body chunk by chunk, since a small compressed body may have a huge content. */
 import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
-import { SconceError } from "../base/errors.ts";
 import { ProblemError } from "./problem.ts";
 
 /** `chunkSize`: bytes of output that zlib decompresses in one task of the thread pool. */
@@ -29,15 +28,12 @@ export interface BodyChunks {
   cancel(): Promise<unknown>;
 }
 
-/** Counts `bytes` more memory for the request. @throws SconceError `queue_full` */
-type Grow = (bytes: number) => void;
-
 /**
  * Finds the decompression for a Content-Encoding.
  * @returns a function that turns the reader of a body into a reader of its decompressed content; undefined if the body is not compressed
  * @throws ProblemError 415 for an unknown Content-Encoding
  */
-export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Grow) => BodyChunks) | undefined {
+export function decoderOf(encoding: string | null): ((body: BodyChunks) => BodyChunks) | undefined {
   const name = encoding?.trim().toLowerCase() ?? "identity";
   if (name === "identity") return undefined;
   const decoder = decoders.get(name);
@@ -47,39 +43,31 @@ export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Gr
     const headers = { "Accept-Encoding": known };
     throw new ProblemError({ code: "unsupported_media_type", detail, headers });
   }
-  return (body, grow) => {
-    const content = decoded(body, decoder, grow);
+  return (body) => {
+    const content = pipeline(Readable.from(chunksOf(body)), decoder(), () => {})[Symbol.asyncIterator]();
     return {
-      read: () =>
-        content.next().catch((cause: unknown) => {
-          if (cause instanceof SconceError) throw cause;
+      async read() {
+        try {
+          const { value }: { value?: Uint8Array | undefined } = await content.next();
+          // Copies the piece: zlib may give two pieces in one ArrayBuffer, and callers transfer the buffer of a piece.
+          return { value: value && new Uint8Array(value) };
+        } catch (cause) {
           const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
           throw new ProblemError({ code: "body_unreadable", detail }, { cause });
-        }),
+        }
+      },
       async cancel() {
         await body.cancel();
-        await content.return(undefined);
+        await content.return?.();
       },
     };
   };
 }
 
-/** Yields the content in pieces, each of them only when it is read. */
-async function* decoded(
-  body: BodyChunks,
-  decoder: () => Transform,
-  grow: Grow,
-): AsyncGenerator<Uint8Array<ArrayBuffer>, undefined> {
-  grow(DECODER_BYTES);
-  const encoded = async function* () {
-    for (;;) {
-      const { value } = await body.read();
-      if (value === undefined) return;
-      yield value;
-    }
-  };
-  const content: AsyncIterable<Uint8Array> = pipeline(Readable.from(encoded()), decoder(), () => {});
-  // Copies each piece: zlib may give two pieces in one ArrayBuffer, and callers transfer the buffer of a piece to a thread.
-  for await (const piece of content) yield new Uint8Array(piece);
-  return undefined;
+async function* chunksOf(body: BodyChunks): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const { value } = await body.read();
+    if (value === undefined) return;
+    yield value;
+  }
 }
