@@ -14,12 +14,16 @@ export function hasKey(): boolean {
 
 let asking: Promise<boolean> | undefined;
 
-/** Asks the user for an API key. Concurrent requests share one dialog. @returns whether the user has given one */
+/**
+ * Asks the user for an API key. Concurrent requests share one dialog.
+ * @param reason why the tab's key does not suffice; empty if it has none
+ * @returns whether the user has given a key
+ */
 export function askForKey(reason: string): Promise<boolean> {
   asking ??= new Promise((resolve) => {
     const dialog = document.createElement("dialog");
-    dialog.innerHTML = `<form class="stack" method="dialog"><p></p><label class="stack close">API key<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
-    dialog.querySelector("p")?.append(reason);
+    dialog.innerHTML = `<form class="stack" method="dialog"><label class="stack close">API key<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
+    dialog.querySelector("label")?.prepend(reason);
     dialog.onclose = () => {
       const key = dialog.querySelector("input")?.value.trim() ?? "";
       if (key !== "") sessionStorage.setItem(STORED, key);

@@ -1,6 +1,6 @@
 /** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { askForKey, keyHeaders } from "./api-key.ts";
+import { askForKey, hasKey, keyHeaders } from "./api-key.ts";
 import { eventsIn, type StreamEvent } from "./events.ts";
 import { type Json, sentence } from "./value.ts";
 
@@ -83,7 +83,7 @@ async function request(path: string, init: RequestInit, { signal, onUnavailable 
     const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response?.json().catch(() => {})) ?? {};
     const message = response === undefined ? "the server does not answer" : `the server answered ${status}`;
     const refusal = new Refusal(status, sentence(detail ?? message), errors);
-    if ((status === 401 || status === 403) && (await askForKey(refusal.message))) continue;
+    if ((status === 401 || status === 403) && (await askForKey(hasKey() ? refusal.message : ""))) continue;
     // Proxies send these statuses, too, if they cannot reach the server.
     if (![0, 502, 503, 504].includes(status)) throw refusal;
     onUnavailable(refusal.message);

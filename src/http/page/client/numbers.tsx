@@ -72,19 +72,21 @@ export function Plot({ values, label }: { readonly values: readonly number[]; re
   const step = Math.ceil(values.length / MAX_LINES);
   const lines = values.filter((_, i) => i % step === 0).map((value, i) => `M${i + 0.5} 0V${-value}`);
   return (
-    <details class="plot">
-      <summary>
-        <svg
-          viewBox={`0 ${-high} ${lines.length} ${high - low || 1}`}
-          preserveAspectRatio="none"
-          role="img"
-          aria-label={label}
-        >
-          <path d={lines.join("")} />
-        </svg>
-        {values.length} numbers from {least} to {most}
-      </summary>
-      <pre>{values.map(numberText).join(", ")}</pre>
-    </details>
+    <div class="plot">
+      <svg
+        viewBox={`0 ${-high} ${lines.length} ${high - low || 1}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={label}
+      >
+        <path d={lines.join("")} />
+      </svg>
+      <details>
+        <summary>
+          {values.length} numbers from {least} to {most}
+        </summary>
+        <pre>{values.map(numberText).join(", ")}</pre>
+      </details>
+    </div>
   );
 }

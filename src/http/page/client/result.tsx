@@ -60,7 +60,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           </article>
         );
       })}
-      {text === "" && <p class="empty">The result appears here. The form has an example: run it.</p>}
+      {text === "" && <p class="about">The result appears here. The form has an example: run it.</p>}
       {run !== undefined && run.logs !== "" && (
         <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
           <summary>Logs</summary>
