@@ -3,50 +3,22 @@
  * for them.
  */
 import { describe, expect, test } from "bun:test";
-import type { EndedRecord } from "../src/predictions/record.ts";
-import { Queue } from "../src/predictions/redis/queue.ts";
 import { isAnswerLost, type RedisLink } from "../src/predictions/redis/redis-link.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { leasesOf } from "./helpers/leases.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
+import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const LARGE = 10_000_000;
 
-function endOf(id: string, members: string): EndedRecord {
-  const times = { createdAtMs: 0, startedAtMs: 1, finishedAtMs: 2 };
-  return {
-    id,
-    kind: "prediction",
-    count: 1,
-    itemsDone: 1,
-    ...times,
-    outcome: { status: "success", members },
-    logs: "",
-  };
-}
-
 describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
 
-  async function worker(name: string, { node = "a", leaseMs = 0 } = {}) {
-    const links = await redisLinks(redis.url);
-    const { link } = links;
-    const limits = { maxQueuedItems: 10, maxQueuedBytes: 10 * LARGE };
-    const queue = new Queue({ ...links, repository: name, name, node, leaseMs, retentionMs: 60_000, limits });
-    await queue.makeGroup();
-    return { ...links, queue, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
-  }
-
-  function request(id: string, body: string) {
-    const origin = { requestId: "r", traceId: undefined, spanId: undefined };
-    const usual = { kind: "prediction", count: 1, timeoutMs: 60_000, isWaitedFor: false, origin } as const;
-    return { ...usual, id, body, bytes: body.length };
-  }
+  const worker = (name: string) => queueOn(redis.url, name);
 
   /** Occupies a connection for large values until `release`. */
   function hold(link: RedisLink): { release(): Promise<unknown> } {
@@ -66,7 +38,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     using one = await worker("slow");
     const smallFails = () => expect(one.queue.renew([{ id: "p" }])).rejects.toThrow("the queue of the replicas");
     redis.pause();
-    const created = one.queue.create(request("p", large));
+    const created = one.queue.create(requestOf("p", large));
     await smallFails();
     redis.resume();
     expect(await created).toHaveProperty("createdAtMs");
@@ -90,14 +62,14 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("are read whole, beside small values and by several readers", async () => {
     using one = await worker("read");
-    const ends = [endOf("p", `"outputs":[${large}]`), endOf("q", '"outputs":[1]')];
-    for (const record of ends) {
-      await one.queue.create(request(record.id, "[1]"));
-      await one.queue.finish([{ record, bytes: String(record.outcome.members).length }]);
+    const ends = [endOf(`"outputs":[${large}]`), endOf('"outputs":[1]', "q")];
+    for (const each of ends) {
+      await one.queue.create(requestOf(each.record.id));
+      await one.queue.finish([each]);
     }
     const read = async (id: string) => (await one.queue.read(id))?.outcome?.members;
     const [first, small, second] = await Promise.all([read("p"), read("q"), read("p")]);
-    expect(first).toEqual(ends[0]?.outcome.members);
+    expect(first).toEqual(ends[0]?.record.outcome.members);
     expect(small).toBe('"outputs":[1]');
     expect(second).toEqual(first);
     await one.queue.cancel("p", true);
@@ -105,14 +77,14 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
   });
 
   test("that are stored slowly do not delay small outcomes", async () => {
-    using one = await worker("outcomes", { leaseMs: 60_000 });
+    using one = await worker("outcomes");
     await using claimer = leasesOf(one.queue, redis.url);
     const { leases } = claimer;
     const held = hold(one.largeLink);
-    for (const id of ["p", "q"]) await one.queue.create(request(id, "[1]"));
+    for (const id of ["p", "q"]) await one.queue.create(requestOf(id));
     for (const id of ["p", "q"]) expect((await claimer.claim()).id).toBe(id);
-    leases.finish(endOf("p", `"outputs":[${large}]`));
-    leases.finish(endOf("q", '"outputs":[1]'));
+    leases.finish(endOf(`"outputs":[${large}]`, "p").record);
+    leases.finish(endOf('"outputs":[1]', "q").record);
     await leases.written("q");
     expect((await one.queue.read("q"))?.outcome?.members).toBe('"outputs":[1]');
     expect((await one.queue.read("p"))?.outcome).toBeUndefined();
@@ -121,22 +93,22 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
   });
 
   test("that were sent twice, because the queue was emptied meanwhile, release their memory", async () => {
-    using one = await worker("emptied", { leaseMs: 60_000 });
+    using one = await worker("emptied");
     await using claimer = leasesOf(one.queue, redis.url);
     const { leases } = claimer;
     const held = hold(one.largeLink);
-    await one.queue.create(request("p", "[1]"));
+    await one.queue.create(requestOf("p", "[1]"));
     await claimer.claim();
-    leases.finish(endOf("p", `"outputs":[${large}]`));
+    leases.finish(endOf(`"outputs":[${large}]`, "p").record);
     const read = leases.written("p").then(() => one.queue.read("p"));
     await redis.client.flushall();
     await one.queue.makeGroup();
-    await one.queue.create(request("p", "[1]"));
+    await one.queue.create(requestOf("p", "[1]"));
     await claimer.claim();
     expect((await read)?.outcome).toBeUndefined();
     await held.release();
     await until(() => claimer.memory.parts.outputs === 0);
-    leases.finish(endOf("p", '"outputs":[1]'));
+    leases.finish(endOf('"outputs":[1]', "p").record);
     expect(claimer.memory.parts.outputs).toBeGreaterThan(0);
     await until(() => claimer.memory.parts.outputs === 0);
   });

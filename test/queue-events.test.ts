@@ -6,30 +6,23 @@ import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { FollowedPrediction } from "../src/predictions/redis/followed-prediction.ts";
 import { Lease } from "../src/predictions/redis/lease.ts";
-import { Queue } from "../src/predictions/redis/queue.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { livePrediction } from "./helpers/live.ts";
+import { queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
 
   const id = "prediction";
-  const kind = "prediction" as const;
-  const origin = { requestId: "r", traceId: undefined, spanId: undefined };
 
   /** A replica that has claimed the prediction and reports its parts, and a reader on another replica. */
   async function claimed(name: string) {
-    const links = await redisLinks(redis.url);
+    const { queue, take, [Symbol.dispose]: dispose } = await queueOn(redis.url, name);
     const memory = new MemoryAccount();
-    const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
-    const names = { repository: name, name, node: "worker" };
-    const queue = new Queue({ ...links, ...names, leaseMs: 60_000, retentionMs: 60_000, limits });
-    await queue.makeGroup();
-    const request = { id, kind, count: 2, timeoutMs: 60_000, body: "[1,2]", isWaitedFor: false, origin };
-    await queue.create({ ...request, bytes: 5 });
-    await queue.claim(links.link, 1, 1);
+    const request = requestOf(id, "[1,2]", { count: 2 });
+    await queue.create(request);
+    await take();
     const live = livePrediction({ id, count: 2, memory, hasParts: true });
     const { parts } = live;
     if (parts === undefined) throw new Error("no parts");
@@ -54,7 +47,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
           lease.reported(due, state);
         }
       },
-      [Symbol.dispose]: () => links[Symbol.dispose](),
+      [Symbol.dispose]: dispose,
     };
   }
 

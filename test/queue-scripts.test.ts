@@ -1,34 +1,26 @@
 /** The queue's Lua scripts, run by workers whose leases have expired. */
 import { describe, expect, test } from "bun:test";
-import { Queue } from "../src/predictions/redis/queue.ts";
+import type { Queue } from "../src/predictions/redis/queue.ts";
 import { QueueState } from "../src/predictions/redis/queue-state.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { blocking, redisLinks } from "./helpers/redis-links.ts";
+import { blocking } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
 
   /** A worker whose leases expire at once, so that others may take over its predictions. */
-  async function worker(
-    name: string,
-    node: string,
-    limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 },
-    url = redis.url,
-  ) {
-    const links = await redisLinks(url);
-    const { link } = links;
-    const queue = new Queue({ ...links, repository: name, name, node, leaseMs: 0, retentionMs: 60_000, limits });
-    await queue.makeGroup();
+  async function worker(name: string, node: string, url = redis.url) {
+    const opened = await queueOn(url, name, { node, leaseMs: 0 });
     let isWorker = false;
     const state = new QueueState(
-      queue,
+      opened.queue,
       () => isWorker,
       () => {},
     );
     return {
-      queue,
-      take: (count = 5) => queue.claim(link, count, 1),
+      ...opened,
       async figures(works = false) {
         isWorker = works;
         await state.poll();
@@ -36,29 +28,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
       },
       [Symbol.dispose]() {
         state[Symbol.dispose]();
-        links[Symbol.dispose]();
+        opened[Symbol.dispose]();
       },
     };
-  }
-
-  const request = {
-    id: "p",
-    kind: "prediction",
-    count: 1,
-    bytes: 8,
-    timeoutMs: 60_000,
-    isWaitedFor: false,
-    body: '[{"x":1}]',
-    origin: { requestId: "r", traceId: undefined, spanId: undefined },
-  } as const;
-
-  function endOf(members: string) {
-    const times = { createdAtMs: 0, startedAtMs: 1, finishedAtMs: 2 };
-    const outcome = { status: "success", members } as const;
-    return {
-      record: { id: "p", kind: "prediction", count: 1, itemsDone: 1, ...times, outcome, logs: "" },
-      bytes: 1,
-    } as const;
   }
 
   const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim(10);
@@ -77,7 +49,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("keeps the first outcome, whichever worker reports it", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
-    await first.queue.create(request);
+    await first.queue.create(requestOf());
     const [taken] = await first.take();
     expect(await taken?.load()).toMatchObject({ id: "p", origin: { requestId: "r" } });
     expect(await reclaim(second)).toHaveLength(1);
@@ -99,7 +71,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using stack = new DisposableStack();
     const [first, second, third] = workers.map((each) => stack.use(each));
     if (first === undefined || second === undefined || third === undefined) throw new Error("no workers");
-    await first.queue.create(request);
+    await first.queue.create(requestOf());
     await first.take();
     await first.queue.giveBack(["p"]);
     expect(await first.take()).toMatchObject([{ deaths: 0 }]);
@@ -112,9 +84,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   });
 
   test("returns more predictions than one script takes", async () => {
-    using one = await worker("many", "a", { maxQueuedItems: 10_000, maxQueuedBytes: 1e6 });
+    using one = await worker("many", "a");
     const ids = Array.from({ length: 9000 }, (_, i) => `p${i}`);
-    await Promise.all(ids.map((id) => one.queue.create({ ...request, id })));
+    await Promise.all(ids.map((id) => one.queue.create(requestOf(id))));
     while ((await one.figures()).waiting > 0) await one.take(1000);
     await one.queue.giveBack(ids);
     expect(await one.figures()).toMatchObject({ waiting: 9000, taken: 0 });
@@ -122,17 +94,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   test("loses no unfinished prediction in a full Redis that evicts by time to live, and takes new ones", async () => {
     await using full = await startRedis("--maxmemory-policy", "volatile-ttl");
-    const limits = { maxQueuedItems: 10_000, maxQueuedBytes: 1e8 };
-    using one = await worker("evicted", "a", limits, full.url);
-    const first = { ...request, id: "first" };
-    await one.queue.create(first);
+    using one = await worker("evicted", "a", full.url);
+    await one.queue.create(requestOf("first"));
     const used = Number(/used_memory:(\d+)/.exec(await full.client.info("memory"))?.[1]);
     await full.client.config("SET", "maxmemory", `${used + 2 ** 21}`);
     const members = JSON.stringify("x".repeat(10_000));
     for (let i = 0; i < 500; i++) {
-      expect(await one.queue.create({ ...request, id: `${i}` })).toHaveProperty("createdAtMs");
-      const { record, bytes } = endOf(members);
-      await one.queue.finish([{ record: { ...record, id: `${i}` }, bytes }]);
+      expect(await one.queue.create(requestOf(`${i}`))).toHaveProperty("createdAtMs");
+      await one.queue.finish([endOf(members, `${i}`)]);
     }
     const read = (id: string) => one.queue.read(id);
     expect([(await read("0"))?.id, (await read("499"))?.id, (await read("first"))?.id]).toEqual([
@@ -147,7 +116,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("delivers a large body with its prediction, and deletes it after the run", async () => {
     using one = await worker("bodies", "a");
     const body = JSON.stringify("x".repeat(100_000));
-    await one.queue.create({ ...request, bytes: body.length, body });
+    await one.queue.create(requestOf("p", body));
     const [taken] = await one.take();
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
     expect(await redis.client.hstrlen("sconce:9:{bodies}:p:p", "body")).toBe(body.length);
@@ -157,7 +126,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
     using one = await worker("gone", "a");
-    await one.queue.create(request);
+    await one.queue.create(requestOf());
     await one.take();
     const canceled = Promise.withResolvers<string>();
     await one.queue.mail.keep();

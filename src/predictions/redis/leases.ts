@@ -59,14 +59,9 @@ export class Leases implements Disposable {
     return !this.#hasLeft && this.#claimer?.isActive === true;
   }
 
-  /** Called when predictions wait that no process claims. */
-  wanted(): void {
-    this.#claimer?.wanted();
-  }
-
-  /** Called when a client has canceled a prediction. */
-  canceled(id: string): void {
-    this.#claimer?.canceled(id);
+  /** The process that claims; undefined before the first claim. */
+  get claimer(): Claimer | undefined {
+    return this.#claimer;
   }
 
   /** Called when an event stream watches a prediction. */

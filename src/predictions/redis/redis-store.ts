@@ -35,8 +35,6 @@ const UNCLAIMED_MS = 1000;
 const START_MS = 2000;
 /** Milliseconds in which the process that runs a canceled prediction can report its outputs. Then it ends without outputs. */
 const CANCEL_MS = 1000;
-/** Maximum cancellations that wait for Redis. Further predictions of disconnected clients run to their end. */
-const MAX_CANCELLATIONS = 10_000;
 /** First character of the ids of predictions in queues. Ids of a server without `--queue` begin with other characters. */
 const OWNER = "_";
 
@@ -51,8 +49,6 @@ export class RedisStore implements Store, SharedStore {
   readonly #leases: Leases;
   readonly #memory: MemoryAccount;
   readonly #followed = new Map<string, FollowedPrediction>();
-  /** Number of cancellations that wait for Redis. */
-  #cancellations = 0;
   readonly #connected = Promise.withResolvers<void>();
 
   /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
@@ -175,11 +171,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   abandon(id: string, expiresMs: number): void {
-    if (this.#cancellations >= MAX_CANCELLATIONS) return;
-    this.#cancellations += 1;
-    void retry(() => this.#queue.cancel(id), expiresMs).then(() => {
-      this.#cancellations -= 1;
-    });
+    void retry(() => this.#queue.cancel(id), expiresMs);
   }
 
   async ready(): Promise<void> {
@@ -202,11 +194,11 @@ export class RedisStore implements Store, SharedStore {
   #polled(): void {
     for (const followed of this.#followed.values()) void followed.poll();
     const { waiting, workers, ageMs } = this.#state.facts;
-    if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) this.#leases.wanted();
+    if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) this.#leases.claimer?.wanted();
   }
 
   #received(letter: Letter, value: string): void {
-    if (letter === "canceled") this.#leases.canceled(value);
+    if (letter === "canceled") this.#leases.claimer?.canceled(value);
     else if (letter === "watched") this.#leases.watched(value);
     else if (letter === "events") void this.#followed.get(value)?.readEvents();
     else if (letter === "read") void this.#followed.get(value)?.poll(0);
