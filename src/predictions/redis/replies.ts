@@ -1,6 +1,11 @@
 /** Parses answers of Redis, and converts records to and from fields of a hash. */
-import type { EndedRecord, PredictionRecord } from "../record.ts";
-import { fieldsOf, recordOf as fromFields, type RecordFields } from "../record-fields.ts";
+import {
+  type EndedRecord,
+  fieldsOf,
+  recordOf as fromFields,
+  type PredictionRecord,
+  type RecordFields,
+} from "../record.ts";
 
 /** The fields of a record in the hash of its prediction, in the order of `recordOf`. */
 export const RECORD_FIELDS = [

@@ -20,7 +20,18 @@ export interface DatabaseOptions extends RetentionLimits, FileOptions {
 export interface WriteBatch {
   /** JSON list of `Row`. */
   readonly rows: string;
+  /** Time now on the clock of `atMs` in the rows. */
+  readonly nowMs: number;
   readonly wallMs: number;
+}
+
+interface RowContext {
+  /** Pieces of this row and of later ones. */
+  readonly pieces: Uint8Array[];
+  /** Time on the clock of the database: now, and of the change. */
+  readonly nowMs: number;
+  readonly changedMs: number;
+  readonly totals: Totals;
 }
 
 export interface Sources {
@@ -109,7 +120,7 @@ export class PredictionDatabase {
    * Commits all changes, or throws and changes nothing. Without changes, tests whether the disk has room.
    * @param pieces the large bodies and outcomes of the rows, in the order of the rows
    */
-  write({ rows, wallMs }: WriteBatch, pieces: Uint8Array[] = []): Totals {
+  write({ rows, nowMs: sentMs, wallMs }: WriteBatch, pieces: Uint8Array[] = []): Totals {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const parsed: readonly Row[] = JSON.parse(rows);
     if (parsed.length === 0) this.#probe();
@@ -120,7 +131,7 @@ export class PredictionDatabase {
         this.#startMs = Math.max(this.#startMs, this.#meta().elapsedMs - performance.now());
         const nowMs = this.#nowMs;
         const before = totals.count;
-        for (const row of parsed) this.#writeRow(row, pieces.splice(0, row.pieces), nowMs, totals);
+        for (const row of parsed) this.#writeRow(row, { pieces, nowMs, changedMs: nowMs - sentMs + row.atMs, totals });
         this.#sweep(totals, { nowMs, limit: 2 * Math.max(0, totals.count - before) + 16 });
         this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
         return totals;
@@ -197,12 +208,12 @@ export class PredictionDatabase {
     return this.#startMs + performance.now();
   }
 
-  #writeRow(row: Row, pieces: readonly Uint8Array[], nowMs: number, totals: Totals): void {
-    const { id, ageMs, creation, begunAtMs, end, webhook } = row;
+  #writeRow(row: Row, { pieces, nowMs, changedMs, totals }: RowContext): void {
+    const { id, creation, begunAtMs, end, webhook } = row;
     const { maxAgeMs, server } = this.#options;
-    const large = row.pieces > 0 ? Buffer.concat(pieces) : undefined;
+    const large = row.pieces === undefined ? undefined : Buffer.concat(pieces.splice(0, row.pieces));
     if (creation !== undefined) {
-      const deadlineMs = nowMs - ageMs + creation.timeoutMs;
+      const deadlineMs = changedMs + creation.timeoutMs;
       this.#sql.create.run({ ...creation, id, deadlineMs, server, body: large ?? creation.body });
     }
     if (begunAtMs !== undefined) this.#sql.begun.run(begunAtMs, id);
@@ -211,7 +222,7 @@ export class PredictionDatabase {
       // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.
       const expired = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);
       const members = large ?? end.members;
-      const isAdded = this.#sql.end.run({ ...end, id, members, endedMs: nowMs - ageMs }).changes > 0;
+      const isAdded = this.#sql.end.run({ ...end, id, members, endedMs: changedMs }).changes > 0;
       totals.count += Number(isAdded) - Number(expired !== null);
       totals.bytes += (isAdded ? end.bytes : 0) - (expired?.bytes ?? 0);
     }
@@ -221,34 +232,33 @@ export class PredictionDatabase {
 
   /** Evicts up to SWEEP_ROWS old rows in a transaction. @returns whether it evicted any */
   #evict(): boolean {
-    const [nowMs, oldest] = [this.#nowMs, this.#sql.oldest.all(1)[0]];
-    if (oldest === undefined || !this.#isOver(this.totals, oldest, nowMs)) return false;
-    this.#database
+    return this.#database
       .transaction(() => {
         const meta = this.#meta();
-        this.#sweep(meta, { nowMs, limit: SWEEP_ROWS });
+        if (!this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) return false;
         this.#sql.setMeta.run(meta);
+        return true;
       })
-      .immediate();
-    return true;
+      .deferred();
   }
 
-  /** Removes the oldest outcomes that are beyond the limits of retention, and subtracts them from the totals. */
-  #sweep(totals: Totals, { nowMs, limit }: { readonly nowMs: number; readonly limit: number }): void {
+  /**
+   * Removes the oldest outcomes that are beyond the limits of retention, and subtracts them from the totals.
+   * @returns whether there were any
+   */
+  #sweep(totals: Totals, { nowMs, limit }: { readonly nowMs: number; readonly limit: number }): boolean {
+    const isOver = ({ endedMs }: Oldest) => isOverLimits(this.#options, { ...totals, ageMs: nowMs - endedMs });
     const [first] = this.#sql.oldest.all(1);
-    if (first === undefined || !this.#isOver(totals, first, nowMs)) return;
+    if (first === undefined || !isOver(first)) return false;
     let last = 0;
     for (const old of this.#sql.oldest.all(limit)) {
-      if (!this.#isOver(totals, old, nowMs)) break;
+      if (!isOver(old)) break;
       totals.count -= 1;
       totals.bytes -= old.bytes;
       last = old.seq;
     }
     this.#sql.removeUpTo.run(last);
-  }
-
-  #isOver(totals: Totals, { endedMs }: Oldest, nowMs: number): boolean {
-    return isOverLimits(this.#options, { ...totals, ageMs: nowMs - endedMs });
+    return true;
   }
 
   #meta(): Meta {

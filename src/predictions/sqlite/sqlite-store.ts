@@ -1,15 +1,12 @@
 /** Stores predictions in an SQLite database, on a thread. */
-import { OpenMap } from "../../base/collections/open-map.ts";
 import { messageOf } from "../../base/errors.ts";
-import { hashOf } from "../../base/id-hash.ts";
 import { log } from "../../base/log.ts";
 import type { FileLock } from "../../machine/files/lock.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
-import { type EndedRecord, kindOf, type PredictionRecord } from "../record.ts";
-import { recordOf } from "../record-fields.ts";
+import { type EndedRecord, kindOf, type PredictionRecord, recordOf } from "../record.ts";
 import { originOf, type PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";
 import type { Accepted, Claimed, Claimer, RequestSource, Store, StoreOutage, StoreRole } from "../store.ts";
@@ -48,8 +45,6 @@ export class SqliteStore implements Store {
   readonly #writer: SqliteWriter;
   /** Outcomes of clients that waited and were answered. They are in no file. */
   readonly #answered: MemoryStore;
-  /** Queries in progress by id. Concurrent readers of an id share a query. */
-  readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
   #isDetached = false;
 
   /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
@@ -138,12 +133,10 @@ export class SqliteStore implements Store {
     await this.#writer.written(id);
     const known = this.#writer.find(id) ?? this.#answered.recall(id);
     if (known !== undefined) return known;
-    let reading = this.#reading.get(id);
-    if (reading === undefined) {
-      reading = this.#readStored(id).finally(() => this.#reading.delete(id));
-      this.#reading.set(id, reading);
-    }
-    return reading;
+    const stored = await this.#query((thread) => thread.call("get", id));
+    if (stored === undefined) return undefined;
+    const { members } = stored;
+    return recordOf({ ...stored, members: typeof members === "string" ? members : new LargeText([members]) });
   }
 
   async sources(): Promise<readonly RequestSource[]> {
@@ -203,13 +196,6 @@ export class SqliteStore implements Store {
       text: `${owner} ${server},`,
     }));
     return { sources: known, upTo };
-  }
-
-  async #readStored(id: string): Promise<PredictionRecord | undefined> {
-    const stored = await this.#query((thread) => thread.call("get", id));
-    if (stored === undefined) return undefined;
-    const { members } = stored;
-    return recordOf({ ...stored, members: typeof members === "string" ? members : new LargeText([members]) });
   }
 
   async #query<T>(query: (thread: DatabaseThread) => Promise<T>): Promise<T> {

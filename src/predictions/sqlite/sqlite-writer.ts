@@ -7,12 +7,12 @@ import { Turn } from "../../base/turn.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { byteLengthOf, LargeText, type Text } from "../large-text.ts";
-import type { EndedRecord } from "../record.ts";
+import { type EndedRecord, fieldsOf } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
-import { type Change, rowOf, type Totals } from "./rows.ts";
+import { creationRow, type Row, type Totals } from "./rows.ts";
 
 /** Milliseconds until a failed write is repeated. Until then, requests are refused. */
 const RETRY_MS = 1000;
@@ -21,6 +21,18 @@ const MAX_CHANGES = 2000;
 const MAX_BYTES = 8 * 2 ** 20;
 /** Larger bodies and outcomes go to the thread in pieces, beside the JSON of the changes. */
 const MAX_INLINE_LENGTH = 64 * 1024;
+
+/** A row that waits for its commit. */
+interface Change {
+  readonly row: Row;
+  /** Characters or bytes of the body or the outcome. */
+  readonly bytes: number;
+  /** A body or an outcome that goes to the thread in pieces. */
+  readonly large?: LargeText | undefined;
+  readonly end?: EndedRecord;
+  /** The caller that waits for the commit. */
+  readonly waiting?: PromiseWithResolvers<void>;
+}
 
 export interface WriterOptions {
   readonly path: string;
@@ -67,16 +79,17 @@ export class SqliteWriter {
   create(request: PredictionRequest): Promise<void> {
     const body = storedBody(request);
     const large = body.length > MAX_INLINE_LENGTH ? new LargeText([body]) : undefined;
-    return this.#waited(request.id, { request: { ...request, body }, large, bytes: body.length });
+    const creation = creationRow(request, large === undefined ? body : "");
+    return this.#waited(rowOf(request.id, { creation, pieces: large?.pieces.length }), { large, bytes: body.length });
   }
 
   /** Writes a webhook. Resolves after the commit. @throws SconceError `predictions_unwritable` */
   addWebhook(id: string, webhook: string): Promise<void> {
-    return this.#waited(id, { webhook });
+    return this.#waited(rowOf(id, { webhook }));
   }
 
   removeWebhook(id: string): void {
-    this.#add(id, { webhook: null });
+    this.#add(rowOf(id, { webhook: null }));
   }
 
   /**
@@ -84,7 +97,7 @@ export class SqliteWriter {
    * @param begunAtMs milliseconds since 1970; null if it stops because the process exits
    */
   begun(id: string, begunAtMs: number | null): void {
-    this.#add(id, { begunAtMs });
+    this.#add(rowOf(id, { begunAtMs }));
   }
 
   /** Writes an outcome, and removes the request. The first outcome of an id stands. */
@@ -93,7 +106,10 @@ export class SqliteWriter {
     const { members } = end.outcome;
     const bytes = RECORD_BYTES + byteLengthOf(members) + Buffer.byteLength(end.logs);
     this.#charge?.grow(bytes);
-    this.#ends.set(end.id, this.#add(end.id, { end, large: largeOf(members), bytes }));
+    const large = largeOf(members);
+    const fields = { ...fieldsOf(end), members: large === undefined ? String(members) : "", bytes };
+    const row = rowOf(end.id, { end: fields, pieces: large?.pieces.length });
+    this.#ends.set(end.id, this.#add(row, { end, large, bytes }));
   }
 
   /** The outcome of a prediction that is not written yet; undefined if there is none. */
@@ -131,16 +147,16 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  #waited(id: string, change: Partial<Change>): Promise<void> {
+  #waited(row: Row, change: Partial<Change> = {}): Promise<void> {
     const error = this.#isStopped ? unwritable("it is closed") : this.#fault;
     if (error !== undefined) return Promise.reject(error);
     const waiting = Promise.withResolvers<void>();
-    this.#add(id, { ...change, waiting });
+    this.#add(row, { ...change, waiting });
     return waiting.promise;
   }
 
-  #add(id: string, change: Partial<Change>): Change {
-    const added = { bytes: 0, ...change, id, atMs: performance.now() };
+  #add(row: Row, change: Partial<Change> = {}): Change {
+    const added = { bytes: 0, ...change, row };
     if (this.#isStopped) return added;
     this.#queue.push(added);
     this.#wake();
@@ -157,10 +173,10 @@ export class SqliteWriter {
     const changes = this.#take();
     try {
       await this.#send(changes);
-      for (const { end, id, bytes, waiting } of changes) {
+      for (const { end, bytes, waiting } of changes) {
         waiting?.resolve();
         if (end === undefined) continue;
-        this.#ends.delete(id);
+        this.#ends.delete(end.id);
         this.#charge?.grow(-bytes);
       }
       if (this.#fault !== undefined) log.info(`The predictions in ${this.#options.path} are written again.`);
@@ -181,9 +197,8 @@ export class SqliteWriter {
         thread.sendPiece(piece);
       }
     }
-    const nowMs = performance.now();
-    const rows = JSON.stringify(changes.map((change) => rowOf(change, nowMs)));
-    this.totals = await thread.call("write", { rows, wallMs: wallClock() });
+    const rows = JSON.stringify(changes.map(({ row }) => row));
+    this.totals = await thread.call("write", { rows, nowMs: performance.now(), wallMs: wallClock() });
   }
 
   /** Removes and returns the changes of the next commit. */
@@ -208,12 +223,12 @@ export class SqliteWriter {
       log.warn(`The predictions in ${path} cannot be written: ${reason}. What ends stays in memory until they can.`);
     this.#fault = error;
     const [all, refused] = [[...changes, ...this.#queue], new Set<string>()];
-    for (const { id, request, waiting } of all) {
-      if (request !== undefined) refused.add(id);
+    for (const { row, waiting } of all) {
+      if (row.creation !== undefined) refused.add(row.id);
       waiting?.reject(error);
     }
     this.#queue = all.filter(
-      ({ id, waiting, begunAtMs }) => waiting === undefined && !(begunAtMs !== undefined && refused.has(id)),
+      ({ row, waiting }) => waiting === undefined && !(row.begunAtMs !== undefined && refused.has(row.id)),
     );
     if (this.#isStopped) return;
     this.#retryTimer = setTimeout(() => {
@@ -227,6 +242,10 @@ export class SqliteWriter {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = undefined;
   }
+}
+
+function rowOf(id: string, change: Omit<Row, "id" | "atMs">): Row {
+  return { id, atMs: performance.now(), ...change };
 }
 
 function largeOf(text: Text): LargeText | undefined {
