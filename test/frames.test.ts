@@ -7,8 +7,14 @@ import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
-import { type FrameMemory, FrameReader, frameKinds, KIND_MASK } from "../src/engine/remote/frame.ts";
-import { FrameBlocks, Outbox } from "../src/engine/remote/outbox.ts";
+import {
+  FrameBlocks,
+  type FrameMemory,
+  FrameReader,
+  frameKinds,
+  KIND_MASK,
+  Outbox,
+} from "../src/engine/remote/frame.ts";
 import { ItemFrames, RowsFrames } from "../src/engine/remote/tensor-frames.ts";
 import { isOwnFault } from "../src/server/stray-errors.ts";
 import { until } from "./helpers/running.ts";

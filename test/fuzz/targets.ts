@@ -14,12 +14,12 @@ import { programSchema } from "../../src/engine/program/program-schema.ts";
 import { WeightsFile } from "../../src/engine/program/weights-file.ts";
 import {
   engineInfoSchema,
+  FrameBlocks,
   type FrameHandler,
   FrameReader,
   failureSchema,
   jsonAt,
 } from "../../src/engine/remote/frame.ts";
-import { FrameBlocks } from "../../src/engine/remote/outbox.ts";
 import { ItemFrames, numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import { decoders, sounds } from "../helpers/sounds.ts";
 import { damaged, damagedJson } from "./mutator.ts";

@@ -6,8 +6,15 @@ import type { UnixSocketListener } from "bun";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
 import type { SconceError } from "../../src/base/errors.ts";
 import type { Item, Rows } from "../../src/engine/engine.ts";
-import { type EngineInfo, FrameReader, frameKinds, IS_ALONE, KIND_MASK } from "../../src/engine/remote/frame.ts";
-import { FrameBlocks, Outbox } from "../../src/engine/remote/outbox.ts";
+import {
+  type EngineInfo,
+  FrameBlocks,
+  FrameReader,
+  frameKinds,
+  IS_ALONE,
+  KIND_MASK,
+  Outbox,
+} from "../../src/engine/remote/frame.ts";
 import { RemoteEngine, type RemoteEngineOptions } from "../../src/engine/remote/remote-engine.ts";
 import { ItemFrames, RowsFrames } from "../../src/engine/remote/tensor-frames.ts";
 import type { Runner } from "../../src/engine/runner.ts";

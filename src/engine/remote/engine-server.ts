@@ -17,14 +17,16 @@ import type { BatchRun } from "../engine.ts";
 import { separateKey } from "../item-check.ts";
 import {
   type EngineInfo,
+  type Frame,
+  FrameBlocks,
   type FrameMemory,
   FrameReader,
   frameKinds,
   IS_ALONE,
   IS_SEPARATE,
   KIND_MASK,
+  Outbox,
 } from "./frame.ts";
-import { type Frame, FrameBlocks, Outbox } from "./outbox.ts";
 import { openShared } from "./shared-tensors.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
 

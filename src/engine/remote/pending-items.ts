@@ -2,8 +2,8 @@
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
-import { IS_ALONE } from "./frame.ts";
-import type { Frame } from "./outbox.ts";
+import { type Frame, IS_ALONE } from "./frame.ts";
+
 import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface Pending<T extends Item> extends InRing<Pending<T>> {

@@ -11,6 +11,8 @@ import { type RowParting, rowParting } from "../rows.ts";
 import {
   type EngineInfo,
   engineInfoSchema,
+  type Frame,
+  FrameBlocks,
   type FrameMemory,
   FrameReader,
   failureSchema,
@@ -18,8 +20,8 @@ import {
   IS_ALONE,
   jsonAt,
   KIND_MASK,
+  Outbox,
 } from "./frame.ts";
-import { type Frame, FrameBlocks, Outbox } from "./outbox.ts";
 import { PendingItems } from "./pending-items.ts";
 import { MIN_SHARED_BYTES, type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 import { ItemFrames, numbersWord, observationAt, RowsFrames } from "./tensor-frames.ts";

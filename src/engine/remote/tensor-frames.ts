@@ -4,8 +4,17 @@ import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { batchCauses } from "../../base/labels.ts";
 import type { BatchRun } from "../engine.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
-import { doubleAt, type FrameMemory, frameKinds, IS_SEPARATE, IS_SHARED } from "./frame.ts";
-import { BLOCK_BYTES, type Frame, type FrameBlocks, type Outbox } from "./outbox.ts";
+import {
+  BLOCK_BYTES,
+  doubleAt,
+  type Frame,
+  type FrameBlocks,
+  type FrameMemory,
+  frameKinds,
+  IS_SEPARATE,
+  IS_SHARED,
+  type Outbox,
+} from "./frame.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
 export interface ItemHead {
