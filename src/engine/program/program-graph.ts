@@ -1,7 +1,6 @@
 /** Translates the graph of an exported program to a TorchScript method, one line per node. */
 import { z } from "zod";
-import { type ProgramGuards, programGuards } from "./program-guards.ts";
-import { guardsOf, inputOf, TYPE_CHECK, weightOf } from "./program-inputs.ts";
+import { guardsOf, inputOf, type ProgramGuards, programGuards, TYPE_CHECK, weightOf } from "./program-guards.ts";
 import { float, integer, symbolicCall, truth } from "./program-literals.ts";
 import {
   type Argument,

@@ -11,8 +11,7 @@ import { type PackageNames, type PackageOrder, packageNames, packageOrder } from
 import { packageFacts } from "./package-facts.ts";
 import { type PackageNeeds, packageNeeds, requireProcessor } from "./package-needs.ts";
 import { type ProgramText, programText } from "./program-graph.ts";
-import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
-import { guardsOf } from "./program-inputs.ts";
+import { type GuardSource, guardSource, guardsOf, type ProgramGuards, programGuards } from "./program-guards.ts";
 import { parseExactly } from "./program-literals.ts";
 import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
 import { trainingMistake } from "./program-training.ts";
