@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, Room>> = {
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder predict-all run-demo set-up spans`,
-    maxLines: 5300,
+    maxLines: 4930,
   },
   "pipeline/memory": {
     imports: "",
@@ -124,7 +124,7 @@ const rooms: Readonly<Record<string, Room>> = {
       access/api-key access/api-keys access/key-file admin app listener metrics openapi/short-example options other-fronts page/page
       problem record-json request route routes/health routes/models served-model uploads
       with-context`,
-    maxLines: 10_170,
+    maxLines: 8930,
   },
   "http/access": {
     imports: "http http/page",

@@ -38,7 +38,7 @@ const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
 /** 1 for bytes that a scan stops at. Most bytes belong to numbers and names, which it skips. */
 const isStructural = new Uint8Array(256);
 for (const byte of [QUOTE, COMMA, COLON, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT]) isStructural[byte] = 1;
-/** Bytes that are scanned at once, in a few milliseconds. */
+/** Bytes for one turn of the event loop: their scan takes less than a millisecond. */
 const SCANNED_BYTES = 256 * 1024;
 
 /**
@@ -46,8 +46,8 @@ const SCANNED_BYTES = 256 * 1024;
  *
  * @param text UTF-8
  * @param partBytes a part ends after the element with which it reaches this size
- * @returns yields the parts, and undefined within a large element, so that the caller can let other work run. Returns false if the text is no list
- * with an element; a parser then finds the fault
+ * @returns yields the parts. Within a large element, yields undefined, so that the caller can let other work run. Returns false if the text is no
+ * list with an element: a parser then finds the fault
  */
 export function* partsOfList(text: Uint8Array, partBytes: number): Generator<ListPart | undefined, boolean> {
   let at = afterSpace(text, 0);

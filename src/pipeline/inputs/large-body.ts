@@ -1,4 +1,4 @@
-/** Checks a large body part by part, and parses the inputs of a part when the first of them is needed: the values of all parts are never in memory together. */
+/** Checks a large body part by part, and parses a part again when its first input runs. So the values of all parts are never in memory together. */
 import { SconceError } from "../../base/errors.ts";
 import {
   bodyInvalid,
