@@ -11,7 +11,7 @@ export const LARGE_BYTES = 256 * 1024;
 /** Bytes of memory to count for each byte of a body: the body itself, and about two bytes of decoded inputs. */
 export const HELD_PER_BYTE = 3;
 
-/** A JSON list of inputs, as text or as received chunks. Decoding may transfer the memory of the chunks. */
+/** A JSON list of inputs, as text or as received chunks. Decoding may take over the memory of the chunks. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
 export interface DecodedBody {
@@ -71,12 +71,8 @@ export class Bodies {
     length: number,
     { maxInputs, take }: { readonly maxInputs: number; readonly take: Take },
   ): Promise<DecodedBody> {
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const chunk of chunks) {
-      await inTurn(() => bytes.set(chunk, at));
-      at += chunk.length;
-    }
+    const [first, ...others] = chunks;
+    const bytes = first !== undefined && others.length === 0 ? first : await joined(chunks, length);
     const checking = checkParts(bytes, this.#decoder, { maxInputs });
     for (;;) {
       const { done, value } = await inTurn(() => checking.next());
@@ -85,4 +81,14 @@ export class Bodies {
       return { inputs: new LazyInputs(bytes, value.parts, this.#decoder), body: bytes };
     }
   }
+}
+
+async function joined(chunks: readonly Uint8Array[], length: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    await inTurn(() => bytes.set(chunk, at));
+    at += chunk.length;
+  }
+  return bytes;
 }
