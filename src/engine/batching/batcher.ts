@@ -227,8 +227,10 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
   }
 
   #shrinkBelow(batch: readonly T[]): void {
-    const half = Math.max(1, batch.length >> 1);
-    if (this.#sizes.limit(batch[0]?.key ?? "", half, this.#clock.now())) this.#listener.shrunk?.(half);
+    const [key, now] = [batch[0]?.key ?? "", this.#clock.now()];
+    let most = this.#sizes.of(key, now);
+    while (most > 1 && most >= batch.length) most >>= 1;
+    if (this.#sizes.limit(key, most, now)) this.#listener.shrunk?.(most);
   }
 }
 

@@ -6,6 +6,8 @@
 interface Size {
   most: number;
   sinceMs: number;
+  /** The lowest limit so far. */
+  least: number;
 }
 
 /** Milliseconds until a lowered limit doubles, because other programs may have freed memory. */
@@ -32,12 +34,15 @@ export class FittingSizes {
     return size.most;
   }
 
-  /** Limits the batches of a shape key, because a larger one did not fit. @returns whether the limit fell */
+  /**
+   * Limits the batches of a shape key, because a larger one did not fit.
+   * @returns whether the limit is the lowest of this key so far
+   */
   limit(key: string, most: number, nowMs: number): boolean {
-    const before = this.#sizes.get(key)?.most ?? this.#maxBatchSize;
+    const { most: before, least } = this.#sizes.get(key) ?? { most: this.#maxBatchSize, least: this.#maxBatchSize };
     this.#sizes.delete(key);
-    this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs });
+    this.#sizes.set(key, { most: Math.min(before, most), sinceMs: nowMs, least: Math.min(least, most) });
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);
-    return most < before;
+    return most < least;
   }
 }
