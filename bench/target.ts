@@ -152,13 +152,13 @@ export class Server implements Target {
     const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
     const text = response?.ok ? await response.text() : "";
     const read = (series: string) => {
-      const found = [...text.matchAll(new RegExp(`^${series} (\\S+)$`, "gm"))];
+      const found = [...text.matchAll(new RegExp(`^${series}(?:\\{.*\\})? (\\S+)$`, "gm"))];
       return found.length === 0 ? Number.NaN : sum(found.map(([, value]) => Number(value)));
     };
     return {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
-      failed: read('sconce_predictions_total{status="failed".*}'),
+      failed: read('sconce_predictions_total{.*status="failed".*}'),
       /** Seconds of all batches, from dispatch to outputs. */
       batchSeconds: read("sconce_batch_seconds_sum"),
       ...(await processorSeconds(this.child.pid)),

@@ -54,7 +54,7 @@ describe("with --admin-port", () => {
   test("/metrics counts the requests of both ports", async () => {
     await server.client.predict([{ x: 1 }]);
     const text = await (await admin.fetch("/metrics")).text();
-    expect(text).toMatch(/^sconce_predictions_total\{status="success"\} [1-9]/m);
+    expect(text).toMatch(/^sconce_predictions_total\{model="lab",status="success"\} [1-9]/m);
     expect(text).toMatch(/^sconce_http_requests_total\{route="\/metrics",code="200"\} [1-9]/m);
   });
 
@@ -149,7 +149,7 @@ test("POST /drain ends a server of several fronts after its accepted work", asyn
   const answer = client.predict([{ x: 1, before: gate.url("a") }]);
   await gate.arrived("a");
   const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active .*/m)?.[0];
-  expect(counted).toBe("sconce_predictions_active 1");
+  expect(counted).toBe('sconce_predictions_active{model="lab"} 1');
   for (let i = 0; i < 3; i++) expect(await status(port, "POST", "/drain")).toBe(202);
   await running.line("Stopping (SIGTERM)");
   gate.release("a");

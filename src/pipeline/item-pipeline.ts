@@ -47,30 +47,6 @@ export interface PartsReceiver {
   restart(index: number): void;
 }
 
-export interface DemoReceiver {
-  /** Charges the memory of an output. @throws SconceError if a limit is exceeded */
-  readonly take: (bytes: number) => void;
-  /** For a model without a `demo` function: called with each output as soon as it is made. */
-  readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
-  /** For a model without a `demo` function: receives the parts of outputs. */
-  readonly parts?: PartsReceiver | undefined;
-}
-
-/** For a model without a `demo` function: gets each output as soon as it is made. */
-export interface DemoOutputs {
-  readonly output: (index: number, output: unknown) => void;
-  readonly parts: PartsReceiver | undefined;
-}
-
-interface DemoTools extends DemoReceiver, Pick<DemoContext, "log" | "signal"> {
-  readonly predict: (inputs: readonly unknown[], each?: DemoOutputs) => Promise<unknown[]>;
-}
-
-export interface DemoResult {
-  readonly outputs: readonly Encoded[];
-  readonly demoOutputs: readonly Encoded[];
-}
-
 export class ItemPipeline {
   readonly #model: OpenedModel;
   readonly #fetcher: Fetcher;
@@ -232,51 +208,18 @@ export class ItemPipeline {
     return part === undefined ? undefined : this.encoder.encodeAs("part", part);
   }
 
-  /**
-   * Calls the author's `demo` function. Without this function, the inputs run as a prediction, and the
-   * outputs are also the demo outputs.
-   * @returns outputs and demo outputs as JSON texts, one for each input
-   * @throws SconceError `output_invalid`, or an error of the demo as a SconceError
-   */
-  async demo(inputs: readonly unknown[], { take, onOutput, parts, ...context }: DemoTools): Promise<DemoResult> {
-    const { demo } = this.#model;
-    const taken = (text: Encoded): Encoded => {
-      take(typeof text === "string" ? Buffer.byteLength(text) : text.reduce((sum, { length }) => sum + length, 0));
-      return text;
-    };
-    if (demo === undefined) {
-      const outputs: Encoded[] = [];
-      const output = (index: number, made: unknown) => {
-        const text = taken(this.encoder.encode(made));
-        outputs[index] = text;
-        onOutput?.(index, text);
-      };
-      await context.predict(inputs, { output, parts });
-      return { outputs, demoOutputs: outputs };
-    }
+  /** Whether the model has a `demo` function. */
+  get hasDemo(): boolean {
+    return this.#model.demo !== undefined;
+  }
+
+  /** Calls the author's `demo` function. @returns its result, unchecked @throws SconceError for an error of the demo */
+  demo(inputs: readonly unknown[], context: Pick<DemoContext, "predict" | "log" | "signal">): Promise<unknown> {
     this.#hooks.ran("demo");
-    const given = await this.#awaited(
+    return this.#awaited(
       "demo",
-      Promise.try(() => demo.predict(inputs, context)),
+      Promise.try(() => this.#model.demo?.predict(inputs, context)),
     );
-    const [outputs, demoOutputs] = [given?.outputs, given?.demoOutputs];
-    for (const [name, list] of Object.entries({ outputs, demoOutputs })) {
-      if (Array.isArray(list) && list.length === inputs.length) continue;
-      const received = Array.isArray(list) ? String(list.length) : "none";
-      throw new SconceError(
-        "output_invalid",
-        `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
-      );
-    }
-    const textsOf = async (values: readonly unknown[], encode: (value: unknown) => Encoded | Promise<Encoded>) => {
-      const texts: Encoded[] = [];
-      for (const value of values) texts.push(taken(await encode(value)));
-      return texts;
-    };
-    return {
-      outputs: await textsOf(outputs, (output) => this.encoder.encodeAs("output", output)),
-      demoOutputs: await textsOf(demoOutputs, (output) => this.encoder.encodeAs("demoOutput", output)),
-    };
   }
 }
 
