@@ -6,18 +6,22 @@ import { LoopWork } from "../src/base/loop-work.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
-test("a gate runs one task of each owner before a second task of any owner, in order of arrival", async () => {
+test("a gate runs one task of each owner before a second task of any owner, in order of arrival, also after a failure", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 60 }), async (owners) => {
       const gate = new Gate(1);
       const held = Promise.withResolvers<void>();
       const begun: number[] = [];
       const objects = Array.from({ length: 5 }, () => ({}));
+      const task = (owner: number) => async () => {
+        begun.push(owner);
+        if (owner === 0) throw new Error("a task of the first owner fails");
+      };
       const running = [gate.run({}, () => held.promise)];
       expect(gate.isFull).toBe(true);
-      for (const owner of owners) running.push(gate.run(objects[owner] ?? {}, async () => void begun.push(owner)));
+      for (const owner of owners) running.push(gate.run(objects[owner] ?? {}, task(owner)));
       held.resolve();
-      await Promise.all(running);
+      await Promise.allSettled(running);
       const expected: number[] = [];
       for (let waiting = Map.groupBy(owners, (owner) => owner); waiting.size > 0; ) {
         expected.push(...waiting.keys());

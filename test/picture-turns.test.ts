@@ -1,4 +1,4 @@
-/** Pictures of several models take turns, and the event loop turns while many pictures are ready. */
+/** Pictures wait for their turns and for memory, and the event loop turns while many pictures are ready. */
 
 import { expect, spyOn, test } from "bun:test";
 import { availableParallelism } from "node:os";
@@ -42,15 +42,6 @@ function busy(): void {
   while (performance.now() < end);
 }
 
-test("models take turns, however many pictures of one model wait", async () => {
-  const turns = new PictureTurns(1);
-  const [many, few] = [{}, {}];
-  const begun: string[] = [];
-  const run = (model: object, name: string) => turns.run(model, async () => begun.push(name));
-  await Promise.all([run(many, "a1"), run(many, "a2"), run(many, "a3"), run(few, "b1"), run(few, "b2")]);
-  expect(begun).toEqual(["a1", "a2", "b1", "a3", "b2"]);
-});
-
 test("a picture whose prediction ends while it waits is not decoded", async () => {
   const turns = new PictureTurns(1);
   const held = Promise.withResolvers<void>();
@@ -69,14 +60,6 @@ test("a picture whose prediction ends while it waits is not decoded", async () =
   await first;
   await expect(second).rejects.toThrow("the prediction has ended");
   expect(isDecoded).toBe(false);
-});
-
-test("the next picture begins after a damaged one", async () => {
-  const turns = new PictureTurns(1);
-  const first = turns.run({}, () => Promise.reject(new Error("damaged")));
-  const second = turns.run({}, async () => 2);
-  await expect(first).rejects.toThrow("damaged");
-  expect(await second).toBe(2);
 });
 
 test("a demo may decode pictures after their inputs have run, however many pictures wait", async () => {

@@ -91,14 +91,14 @@ test("counters of several processes add up, and the counters of a dead process a
     onEnd: () => counters.clear(1),
   });
   await other.start();
-  other.send({ add: 5 });
+  void other.ask({ add: 5 });
   expect(await told.promise).toEqual({ sum: 12 });
   expect([own.own, own.sum()]).toEqual([7, 12]);
   [told, ready] = [Promise.withResolvers(), Promise.withResolvers()];
   other.restart("for the test");
   await ready.promise;
   expect(own.sum()).toBe(7);
-  other.send({ add: 2.5 });
+  void other.ask({ add: 2.5 });
   expect(await told.promise).toEqual({ sum: 9.5 });
   await other.stop(60_000);
 });

@@ -69,7 +69,7 @@ async function folder(start: unknown, link: Link): Promise<void> {
 async function supervisor(_start: unknown, link: Link): Promise<void> {
   const child = new Supervised({ role: "worker", start: () => ({}), program });
   const told = await child.start();
-  link.onMessage((message) => child.send(message));
+  link.onMessage((message) => child.ask(message));
   link.ready({ told });
   await link.stopping;
   await child.stop(10_000);

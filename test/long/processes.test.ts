@@ -32,7 +32,7 @@ function supervise(options: Partial<SupervisedOptions> & { readonly data?: objec
     end: ends.next,
     ready: readies.next,
     message: messages.next,
-    tell: (order: Order) => supervised.send(order),
+    tell: (order: Order) => void supervised.ask(order),
     ask: (order: Order) => supervised.ask(order),
     [Symbol.asyncDispose]: () => supervised.stop(0),
   };

@@ -12,6 +12,7 @@ export interface Link {
   ready(info?: unknown): void;
   /** Starts the supervisor's watchdog early, for a role that runs author's code before it is ready. */
   setUp(): void;
+  /** Sends a message without waiting for an answer. */
   send(message: unknown): void;
   /** Sends a question. @returns the supervisor's answer */
   ask(message: unknown): Promise<unknown>;
@@ -77,15 +78,13 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
   exitProcess(0);
 }
 
-type Incoming = Question | Extract<ToChild, { kind: "message" }>;
-
 class SupervisorLink implements Link {
   readonly started: Promise<Extract<ToChild, { kind: "start" }>>;
   isReady = false;
   readonly #stopping = Promise.withResolvers<void>();
   readonly #questions = new Questions();
   #handler: ((message: unknown) => unknown) | undefined;
-  #unhandled: Incoming[] = [];
+  #unhandled: Question[] = [];
   #runningForMs = () => 0;
 
   constructor() {
@@ -112,7 +111,7 @@ class SupervisorLink implements Link {
   }
 
   send(message: unknown): void {
-    void this.post({ kind: "message", message });
+    void this.ask(message);
   }
 
   ask(message: unknown): Promise<unknown> {
@@ -121,7 +120,7 @@ class SupervisorLink implements Link {
 
   onMessage(handler: (message: unknown) => unknown): void {
     this.#handler = handler;
-    for (const message of this.#unhandled.splice(0)) this.#pass(message, handler);
+    for (const question of this.#unhandled.splice(0)) this.#answer(question, handler);
   }
 
   onAsk(runningForMs: () => number): void {
@@ -138,21 +137,17 @@ class SupervisorLink implements Link {
       case "stop":
         this.#stopping.resolve();
         break;
-      case "ask":
-        void this.post({ kind: "running", runningForMs: this.#runningForMs() });
-        break;
       case "answer":
         this.#questions.answered(message);
         break;
-      case "message":
       case "question":
-        if (this.#handler === undefined) this.#unhandled.push(message);
-        else this.#pass(message, this.#handler);
+        if (message.message === undefined) this.#answer(message, this.#runningForMs);
+        else if (this.#handler === undefined) this.#unhandled.push(message);
+        else this.#answer(message, this.#handler);
     }
   }
 
-  #pass(message: Incoming, handler: (message: unknown) => unknown): void {
-    if (message.kind === "message") handler(message.message);
-    else void answerOf(message, handler).then((answer) => this.post(answer));
+  #answer(question: Question, handler: (message: unknown) => unknown): void {
+    void answerOf(question, handler).then((answer) => this.post(answer));
   }
 }

@@ -14,10 +14,7 @@ export const toChild = z.discriminatedUnion("kind", [
     supervisorPid: z.int(),
     log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats), hasTimes: z.boolean().optional() }),
   }),
-  z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
   ...questionMessages,
-  /** Asks how long the oldest batch has been running. The child answers with `running`. */
-  z.object({ kind: z.literal("ask") }),
   z.object({ kind: z.literal("stop") }),
 ]);
 export type ToChild = z.infer<typeof toChild>;
@@ -40,11 +37,9 @@ export function reportOf(error: unknown): z.infer<typeof errorReport> {
 
 export const fromChild = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("ready"), info: z.unknown().optional() }),
-  /** The child answers `ask` from now on. */
+  /** The child answers the watchdog from now on. */
   z.object({ kind: z.literal("set-up") }),
   z.object({ kind: z.literal("failed"), error: errorReport }),
-  z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
   ...questionMessages,
-  z.object({ kind: z.literal("running"), runningForMs: z.number().nonnegative() }),
 ]);
 export type FromChild = z.infer<typeof fromChild>;

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { log } from "../../base/log.ts";
 
+/** Without a message, the question of the watchdog: how many milliseconds the oldest batch has been running. */
 const question = z.object({ kind: z.literal("question"), number: z.int(), message: z.unknown().optional() });
 export type Question = z.infer<typeof question>;
 

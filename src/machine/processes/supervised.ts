@@ -93,11 +93,6 @@ export class Supervised {
     return this.#first.promise;
   }
 
-  /** Sends a message. Messages are dropped while no process runs. */
-  send(message: unknown): void {
-    this.#running?.child.send({ kind: "message", message });
-  }
-
   /** Sends a question. @returns the answer; undefined if the process does not run, or ends before it answers */
   async ask(message: unknown): Promise<unknown> {
     const child = this.#running?.child;
@@ -156,7 +151,10 @@ export class Supervised {
           ? undefined
           : new Watchdog({
               limitMs: batchTimeoutMs,
-              ask: () => child.send({ kind: "ask" }),
+              ask: async () => {
+                const runningForMs = await this.#questions.ask(undefined, (question) => child.send(question));
+                if (typeof runningForMs === "number") running.watchdog?.answered(runningForMs);
+              },
               onStuck: (reason) => this.restart(reason),
               onSilence: (isSilent) => {
                 if (!isSilent || isStopped(child.pid)) this.#options.onSilence?.(isSilent);
@@ -183,12 +181,6 @@ export class Supervised {
         running.failure = new SconceError(code, text, { clientMessage });
         break;
       }
-      case "running":
-        running.watchdog?.answered(message.runningForMs);
-        break;
-      case "message":
-        this.#options.onMessage?.(message.message);
-        break;
       case "answer":
         this.#questions.answered(message);
         break;
