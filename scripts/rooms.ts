@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   base: {
     imports: "",
     doors: "*",
-    maxLines: 2560,
+    maxLines: 2520,
   },
   author: {
     imports: "base",
@@ -46,7 +46,7 @@ const rooms: Readonly<Record<string, Room>> = {
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/link
       processes/port-lock processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor service-manager`,
-    maxLines: 3030,
+    maxLines: 2940,
   },
   package: {
     imports: "base author machine .",
@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, Room>> = {
       inputs/expected-kinds inputs/input-decoder inputs/input-list inputs/json-text
       inputs/loop-turns item-fault item-flow item-list item-pipeline memory/charge memory/memory-account
       output-encoder predict-all run-demo set-up spans`,
-    maxLines: 4930,
+    maxLines: 4900,
   },
   "pipeline/memory": {
     imports: "",
@@ -145,7 +145,7 @@ const rooms: Readonly<Record<string, Room>> = {
   server: {
     imports: "base author machine package engine pipeline predictions http server/metrics server/telemetry",
     doors: "config model-table roles server stray-errors",
-    maxLines: 4050,
+    maxLines: 3870,
   },
   "server/metrics": {
     imports: "",
