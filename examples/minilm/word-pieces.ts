@@ -52,10 +52,10 @@ function nextCut(text: string, from: number): number {
 }
 
 /**
- * Changes a text so that the library gives the pieces of the original tokenizer. The library lowercases a final sigma
+ * For tokenizers of BERT: changes a text so that the library gives the pieces of the original tokenizer. The library lowercases a final sigma
  * differently, and does not separate Chinese characters of the supplementary planes.
  */
-function likeTheOriginal(text: string): string {
+export function likeTheOriginal(text: string): string {
   return text
     .replaceAll("Σ", "σ")
     .replace(
