@@ -148,7 +148,7 @@ test("POST /drain ends a server of several fronts after its accepted work", asyn
   const client = await clientOf(running);
   const answer = client.predict([{ x: 1, before: gate.url("a") }]);
   await gate.arrived("a");
-  const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active .*/m)?.[0];
+  const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active\b.*/m)?.[0];
   expect(counted).toBe('sconce_predictions_active{model="lab"} 1');
   for (let i = 0; i < 3; i++) expect(await status(port, "POST", "/drain")).toBe(202);
   await running.line("Stopping (SIGTERM)");

@@ -11,11 +11,6 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
-  /** The item at a position. @param index 0 is the first item of the queue */
-  at(index: number): T | undefined {
-    return this.#items[this.#head + index];
-  }
-
   push(item: T): void {
     this.#items.push(item);
   }
