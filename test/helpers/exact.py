@@ -77,6 +77,13 @@ class Settings(nn.Module):
         return y + 1 if mode == "up" else y
 
 
+def positions(x):
+    length = x.shape[1]
+    with torch.no_grad():
+        places = torch.arange(length) * 0.5
+    return x + places
+
+
 def parts(x):
     return x[:, : int(x.size(1) * 0.6)].mean(1)
 
@@ -156,6 +163,7 @@ CASES = {
     "a part of a free size": (parts, [tables(20)], [[tables(30)], [tables(21)], [tables(12)]]),
     "a branch by two sizes": (longer, [tables(6), tables(4)], [[tables(4), tables(6)], [tables(9), tables(9)]]),
     "a branch by an even size": (even, [tables(8)], [[tables(7)], [tables(2)]]),
+    "a size that enters a graph without gradients": (positions, [tables(6)], [[tables(9)], [tables(3)]]),
     "an even batch": (even_batch, [torch.ones(4, 3)], [[torch.ones(6, 3)]]),
     "torch._check": (quarters, [tables(8)], [[tables(7)], [tables(12)]]),
     "an LSTM over a traced number of windows": (Speech(), [torch.rand(2, 23, 4)], [[torch.rand(2, 40, 4)], [torch.rand(2, 16, 4)]]),

@@ -176,7 +176,8 @@ class Values {
   #inner(arg: Argument | undefined, target: string, given: readonly string[]) {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
-    this.#texts = new Map(graph.inputs.map((input, i) => [outputName(input, target), given[i] ?? ""]));
+    const nameOf = (input: Argument) => symbolName.safeParse(Object.values(input)[0]).data ?? outputName(input, target);
+    this.#texts = new Map(graph.inputs.map((input, i) => [nameOf(input), given[i] ?? ""]));
     const lines = this.lines(graph);
     const results = graph.outputs.map((output) => this.tensor(output.as_tensor));
     this.#texts = outer;
