@@ -83,7 +83,9 @@ async function request(path: string, init: RequestInit, { signal, onUnavailable 
     const { detail, errors }: { detail?: string; errors?: Fault[] } = (await response?.json().catch(() => {})) ?? {};
     const message = response === undefined ? "the server does not answer" : `the server answered ${status}`;
     const refusal = new Refusal(status, sentence(detail ?? message), errors);
-    if ((status === 401 || status === 403) && (await askForKey(hasKey() ? refusal.message : ""))) continue;
+    // A server without keys answers 403, too, to pages of other origins.
+    const asksForKey = status === 401 || (status === 403 && hasKey());
+    if (asksForKey && (await askForKey(hasKey() ? refusal.message : ""))) continue;
     // Proxies send these statuses, too, if they cannot reach the server.
     if (![0, 502, 503, 504].includes(status)) throw refusal;
     onUnavailable(refusal.message);
