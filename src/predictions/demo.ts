@@ -28,7 +28,6 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     outputs: early,
     release() {},
   });
-  const log = new BoundedLog(live, maxLogBytes);
   const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
     flow,
     pipeline,
@@ -37,7 +36,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       onBegun();
       live.started();
     },
-    write: (text) => log.write(text),
+    write: boundedLog(live, maxLogBytes),
     onOutput: (index, text) => {
       early[index] = textOf(text);
       live.itemDone();
@@ -55,32 +54,21 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
   live.finish({ status: "success", members: joined(lists, ",") });
 }
 
-class BoundedLog {
-  readonly #live: LivePrediction;
-  #freeBytes: number;
-
-  constructor(live: LivePrediction, maxBytes: number) {
-    this.#live = live;
-    this.#freeBytes = maxBytes;
-  }
-
-  /**
-   * Appends to the logs, up to the limit.
-   * @returns whether the logs accept more text
-   */
-  write(text: string): boolean {
-    if (this.#live.isOver || this.#freeBytes < 0) return false;
+/**
+ * A function that appends to the logs of a demo, up to a limit of bytes.
+ * @returns whether the logs accept more text
+ */
+function boundedLog(live: LivePrediction, maxBytes: number): (text: string) => boolean {
+  let freeBytes = maxBytes;
+  return (text) => {
+    if (live.isOver || freeBytes < 0) return false;
     const bytes = Buffer.byteLength(text);
-    if (bytes > this.#freeBytes) {
-      this.#live.log(beginningOf(text, this.#freeBytes) + CUT);
-      this.#freeBytes = -1;
-    } else {
-      this.#live.log(text);
-      this.#live.charge.grow(bytes);
-      this.#freeBytes -= bytes;
-    }
-    return this.#freeBytes >= 0;
-  }
+    const isCut = bytes > freeBytes;
+    live.log(isCut ? beginningOf(text, freeBytes) + CUT : text);
+    if (!isCut) live.charge.grow(bytes);
+    freeBytes = isCut ? -1 : freeBytes - bytes;
+    return !isCut;
+  };
 }
 
 /** The first characters of a text, at most `maxBytes` bytes of UTF-8. A slice would keep the whole text in memory. */
