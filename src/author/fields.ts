@@ -2,7 +2,6 @@
  * Fields for files: `image`, `audio` and `file`. In JSON they are strings (URL in, data URI out); in model code they
  * are objects.
  */
-import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../base/schemas/json-schema.ts";
 import { Audio } from "./audio/audio.ts";
@@ -141,18 +140,10 @@ function urlOf(noun: string, mark: FileMark, description: string) {
     .meta({ format: "uri", [FILE_KEYWORD]: mark, description });
 }
 
-/**
- * Longest data URI, in characters, that the main thread validates here. A longer one is validated in a worker thread or
- * when it is decoded.
- */
-const MAX_CHECKED = 256 * 1024;
-
 /** Says why a URL is refused, with a fix; undefined for an accepted URL. */
 function faultOf(url: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
-  if (scheme === "data") {
-    return url.length > MAX_CHECKED && isMainThread ? undefined : dataUrlFault(url);
-  }
+  if (scheme === "data") return dataUrlFault(url);
   if (scheme === "http" || scheme === "https") {
     return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";
   }

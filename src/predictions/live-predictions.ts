@@ -132,9 +132,10 @@ export class LivePredictions {
 
   /** Age in milliseconds of the oldest prediction with inputs that are in no batch yet; 0 if there is none. */
   get oldestWaitMs(): number {
-    let oldestMs = performance.now();
+    const now = performance.now();
+    let oldestMs = now;
     for (const live of this.#live) if (live.isWaiting) oldestMs = Math.min(oldestMs, live.createdAtMs);
-    return performance.now() - oldestMs;
+    return now - oldestMs;
   }
 
   get size(): number {
