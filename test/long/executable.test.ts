@@ -77,7 +77,9 @@ describe("executable files, with an empty environment and a user without a name"
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
     // The counters and the running hook are files that the processes of the server share. Each folder of a run has a lock.
-    expect(new Set(names)).toEqual(new Set([".lock", "counters", "counts", "counts-0", "hook-0", "lock", "sconce.node"]));
+    expect(new Set(names)).toEqual(
+      new Set([".lock", "counters", "counts", "counts-0", "hook-0", "lock", "sconce.node"]),
+    );
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     // This user has no cache folder, and a folder shared by all users is unsafe for code. So each start unpacks into
