@@ -13,7 +13,7 @@ function fill(admission: Admission, bytes = 0): number {
     } catch {
       return count;
     }
-    admission.begun(1, bytes);
+    admission.started(1, bytes);
   }
 }
 

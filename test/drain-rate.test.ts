@@ -15,7 +15,7 @@ function work(
   let nowMs = fromMs;
   for (let i = 0; i < perSecond * seconds; i++) {
     nowMs += 1000 / perSecond;
-    rate.begun(1, nowMs);
+    rate.started(1, nowMs);
   }
   return nowMs;
 }

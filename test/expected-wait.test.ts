@@ -71,7 +71,7 @@ class Server {
       this.ready -= this.running;
       this.endsMs = this.nowMs + this.batchMs;
       this.#begin();
-      this.rate.begun(this.running, this.nowMs);
+      this.rate.started(this.running, this.nowMs);
       if (this.ready < CREDITS) this.rate.idle();
     }
   }

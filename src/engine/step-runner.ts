@@ -79,7 +79,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
       const { now = () => performance.now() } = this.#options;
       const beganMs = now();
       const outputs: (readonly Tensor[])[] = [];
-      let running = await this.#begun(items);
+      let running = await this.#startAll(items);
       for (let steps = 0; running.length > 0; steps++) {
         if (steps === MAX_STEPS) throw unended(`in ${MAX_STEPS} steps`);
         if (now() - beganMs > MAX_RUN_MS) throw unended(`in ${MAX_RUN_MS / 1000} s (${steps} steps)`);
@@ -101,10 +101,10 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   rehearse(items: readonly (readonly Tensor[])[]): Promise<unknown> {
-    return this.inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
+    return this.inTurn(async () => this.step((await this.#startAll(items)).map(({ state }) => state)));
   }
 
-  async #begun(items: readonly (readonly Tensor[])[]): Promise<{ at: number; state: unknown }[]> {
+  async #startAll(items: readonly (readonly Tensor[])[]): Promise<{ at: number; state: unknown }[]> {
     const running: { at: number; state: unknown }[] = [];
     for (const [at, tensors] of items.entries()) running.push({ at, state: await this.begin(tensors) });
     return running;

@@ -170,10 +170,10 @@ class Trials {
     const batch = Array<readonly Tensor[]>(size).fill(this.#one);
     const worked = this.#worked;
     const doing = `Warming up with ${size === 1 ? "one item" : `a batch of ${size}`}`;
-    const begun = this.#now();
+    const started = this.#now();
     let shortest = Infinity;
     for (let i = 0; i < SHORT_RUNS; i++) {
-      if (i > 0 && this.#now() - begun >= (i < RUNS ? enoughMs : SHORT_RUNS_MS)) break;
+      if (i > 0 && this.#now() - started >= (i < RUNS ? enoughMs : SHORT_RUNS_MS)) break;
       const begin = this.#now();
       await slowStep(doing, this.#runner.rehearse?.(batch) ?? this.#runner.run(batch)).catch((error: unknown) => {
         throw forwardFault(error, { size, worked });

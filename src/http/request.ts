@@ -59,7 +59,7 @@ export class RequestContext implements Origin, Client {
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
-  /** The place of a prediction that has not begun, among the unfinished predictions of the key. */
+  /** The place of a prediction that has not started, among the unfinished predictions of the key. */
   #place: Disposable | undefined = undefined;
 
   constructor(request: Request) {

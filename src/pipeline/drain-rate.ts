@@ -10,14 +10,14 @@ const LEAST_BUSY_MS = 500;
 
 export class DrainRate {
   readonly #inService: () => number;
-  #begun = 0;
+  #started = 0;
   #busyMs = 0;
   /** Start of the busy time that `#busyMs` lacks; undefined while no item waits. */
   #busySinceMs: number | undefined;
   /** Whether the server has been busy since the last items began. Shorter times count only until the rate is known. */
   #isWhole = false;
 
-  /** `inService` returns the count of items that have begun and not ended. */
+  /** `inService` returns the count of items that have started and not ended. */
   constructor(inService: () => number) {
     this.#inService = inService;
   }
@@ -38,13 +38,13 @@ export class DrainRate {
   }
 
   /** Notes that `count` items began. */
-  begun(count: number, nowMs: number): void {
+  started(count: number, nowMs: number): void {
     if (this.#busySinceMs === undefined) return;
     if (this.#isWhole || this.#busyMs < LEAST_BUSY_MS) {
       const passedMs = this.#passedMs(nowMs);
-      const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
+      const leastWeight = Math.min(1, this.#inService() / Math.max(this.#started, 1));
       const weight = Math.max(0.5 ** (passedMs / HALF_LIFE_MS), leastWeight);
-      this.#begun = this.#begun * weight + count;
+      this.#started = this.#started * weight + count;
       this.#busyMs = this.#busyMs * weight + passedMs;
     }
     this.#busySinceMs = nowMs;
@@ -57,14 +57,14 @@ export class DrainRate {
    */
   waitMs(ahead: number, nowMs: number): number {
     const busyMs = this.#busyMs + this.#passedMs(nowMs);
-    const begun = Math.max(this.#begun, this.#inService()) || ahead;
-    return busyMs < LEAST_BUSY_MS || ahead === 0 ? 0 : (ahead * busyMs) / begun;
+    const started = Math.max(this.#started, this.#inService()) || ahead;
+    return busyMs < LEAST_BUSY_MS || ahead === 0 ? 0 : (ahead * busyMs) / started;
   }
 
   /** Like `waitMs` for items that include those in service, some of which have almost ended. */
   remainingMs(ahead: number, nowMs: number): number {
     const passedMs = this.#passedMs(nowMs);
-    const isUsual = passedMs * this.#begun < this.#inService() * this.#busyMs;
+    const isUsual = passedMs * this.#started < this.#inService() * this.#busyMs;
     return Math.max(0, this.waitMs(ahead, nowMs) - (isUsual ? passedMs : 0));
   }
 

@@ -1,5 +1,5 @@
 /**
- * Limits the inputs that have begun and have no output yet, by count and bytes. The fronts of a server divide the limits:
+ * Limits the inputs that have started and have no output yet, by count and bytes. The fronts of a server divide the limits:
  * each front may use its part, and what the others leave.
  */
 
@@ -66,7 +66,7 @@ export class FlowCredits {
   }
 
   /**
-   * Count of inputs in batches. Without a running batch, the count of all begun inputs, because all may hang in
+   * Count of inputs in batches. Without a running batch, the count of all started inputs, because all may hang in
    * `preprocess`.
    */
   get inService(): number {

@@ -152,7 +152,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
     this.credits.batchMs = this.#rate.waitMs(this.#batchItems, now);
     this.#begin();
-    this.#rate.begun(items.length, performance.now());
+    this.#rate.started(items.length, performance.now());
     this.#look();
   }
 
@@ -320,7 +320,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #prepare(list: ItemList, index: number): void {
     try {
-      list.begun();
+      list.started();
       const input = list.input(index);
       const place = list.place(index);
       const tensors = list.isScoped

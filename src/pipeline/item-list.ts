@@ -31,7 +31,7 @@ export interface OutputReceiver {
    */
   readonly textForm?: TextForm | undefined;
   /** Called for each input, before its `preprocess` runs. */
-  begun?(): void;
+  started?(): void;
   /** Called for each input that leaves the engine's queue for a batch, and when a failed batch runs again. */
   dispatched?(): void;
   /**
@@ -63,7 +63,7 @@ export class ItemList implements InRing<ItemList> {
   /** The client whose turns the prediction takes; undefined before the prediction has entered the flow. */
   client: Client<ItemList> | undefined = undefined;
   readonly span: PredictionSpan | undefined;
-  /** Index of the next input that has not begun. */
+  /** Index of the next input that has not started. */
   next = 0;
   /** Count of inputs whose files are being fetched. */
   fetching = 0;
@@ -176,8 +176,8 @@ export class ItemList implements InRing<ItemList> {
     return this.#receiver.textForm;
   }
 
-  begun(): void {
-    this.#receiver.begun?.();
+  started(): void {
+    this.#receiver.started?.();
   }
 
   dispatched(): void {

@@ -18,7 +18,7 @@ export interface DemoOptions {
   readonly pipeline: ItemPipeline;
   readonly signal: AbortSignal;
   /** Called when the files are fetched, before the `demo` function or a hook runs. */
-  readonly onBegun?: () => void;
+  readonly onStart?: () => void;
   /** Writes a log line. @returns false when the logs are full */
   readonly write: (text: string) => boolean;
   /** Charges the memory of an output. @throws SconceError if a limit is exceeded */
@@ -53,7 +53,7 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
   // The client gets the demo's id first, because the author's code may block the thread.
   await new Promise((resolve) => setImmediate(resolve));
   signal.throwIfAborted();
-  options.onBegun?.();
+  options.onStart?.();
   const scope = <T>(task: () => T): T => withConsole(write, task);
   const predict = (given: readonly unknown[], each?: Pick<PredictAllOptions, "onOutput" | "parts">) => {
     const outputs = outside(() => predictAll(flow, given, { signal, scope, take, requested: inputs, ...each }));

@@ -12,7 +12,7 @@ import type { ItemList } from "./item-list.ts";
 export interface TurnsOptions {
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
-  /** Expected milliseconds until `items` items have begun; 0 for an unknown rate. */
+  /** Expected milliseconds until `items` items have current; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
@@ -39,8 +39,8 @@ export class Turns {
   #lostShare = 0;
   /** Count of turns while the newest predictions begin first. */
   #turns = 0;
-  /** A prediction with several inputs that has begun while the newest predictions begin first. */
-  #begun: ItemList | undefined;
+  /** A prediction with several inputs that has current while the newest predictions begin first. */
+  #current: ItemList | undefined;
   #failedAtMs = -Infinity;
   /** Whether the senders of new predictions matter, since an item has failed lately. */
   isWatching = false;
@@ -74,7 +74,7 @@ export class Turns {
     if (list.next === 0) this.#count(false);
     if (this.#isNewestFirst) {
       this.#turns += 1;
-      if (this.#begun?.ring === undefined && list.count > 1) this.#begun = list;
+      if (this.#current?.ring === undefined && list.count > 1) this.#current = list;
     }
     this.#clients.take(list, this.#isNewestFirst);
   }
@@ -82,7 +82,7 @@ export class Turns {
   /** Removes an ended prediction, and counts it as lost if it has inputs without a result. */
   leave(list: ItemList): void {
     if (!list.isComplete) this.#count(true);
-    if (this.#begun === list) this.#begun = undefined;
+    if (this.#current === list) this.#current = undefined;
     this.#clients.leave(list);
   }
 
@@ -114,11 +114,11 @@ export class Turns {
   next(isFull: boolean): ItemList | undefined {
     if (!this.#isNewestFirst || this.#turns % OLDEST_TURN === 0) return this.#clients.next(false, isFull);
     const newest = this.#clients.next(true, isFull);
-    const begun = this.#begun;
-    if (begun?.ring === undefined || newest === undefined || (isFull && begun.client?.isSuspect)) return newest;
-    // A prediction that has begun goes first, but every second turn goes to a newer one with fewer inputs left.
-    const isNewestNext = this.#turns % 2 === 0 && newest.count <= begun.count - begun.next;
-    return isNewestNext ? newest : begun;
+    const current = this.#current;
+    if (current?.ring === undefined || newest === undefined || (isFull && current.client?.isSuspect)) return newest;
+    // A prediction that has started goes first, but every second turn goes to a newer one with fewer inputs left.
+    const isNewestNext = this.#turns % 2 === 0 && newest.count <= current.count - current.next;
+    return isNewestNext ? newest : current;
   }
 
   /** Expected count of predictions that begin before a new one. Others leave before they begin. */

@@ -57,7 +57,7 @@ export class Admission {
   }
 
   /** Counts a prediction as unfinished until `ended`. */
-  begun(items: number, bytes: number): void {
+  started(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
     this.#own.items += items;
@@ -65,7 +65,7 @@ export class Admission {
   }
 
   ended(items: number, bytes: number): void {
-    this.begun(-items, -bytes);
+    this.started(-items, -bytes);
   }
 
   /**

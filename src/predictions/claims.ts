@@ -30,7 +30,7 @@ export interface ClaimsOptions {
 }
 
 export interface ClaimEvents {
-  readonly onBegun: () => void;
+  readonly onStart: () => void;
   readonly onFull: () => void;
 }
 
@@ -80,7 +80,7 @@ export class Claims {
 
   /**
    * Claims requests and runs them, until no request is left or `stop` is called.
-   * @param events.onBegun called for each request
+   * @param events.onStart called for each request
    * @param events.onFull called when a full disk interrupts the claims
    */
   run(isTaken: (source: RequestSource) => boolean, events: ClaimEvents): Promise<void> {
@@ -97,7 +97,7 @@ export class Claims {
   }
 
   /**
-   * Stops claiming. In a shared queue, other processes get the requests that have not begun at once, and all others after
+   * Stops claiming. In a shared queue, other processes get the requests that have not started at once, and all others after
    * `maxMs` milliseconds. Otherwise the next process gets the requests that have not ended by then.
    */
   async stop(maxMs: number): Promise<void> {
@@ -106,7 +106,7 @@ export class Claims {
     this.#wake();
     await this.#claiming;
     if (store.shared !== undefined) {
-      const waiting = [...live].filter(({ hasBegun }) => !hasBegun).map(({ id }) => id);
+      const waiting = [...live].filter(({ hasStarted }) => !hasStarted).map(({ id }) => id);
       await this.#release([...this.#loading.keys(), ...waiting]);
     }
     await until(() => live.size === 0, maxMs);
@@ -118,7 +118,7 @@ export class Claims {
     else await this.#release([...live].map(({ id }) => id));
   }
 
-  async #run(isTaken: (source: RequestSource) => boolean, { onBegun, onFull }: ClaimEvents): Promise<void> {
+  async #run(isTaken: (source: RequestSource) => boolean, { onStart, onFull }: ClaimEvents): Promise<void> {
     const { store, load } = this.#options;
     const isActive = () => this.#isActive;
     const claimed = store.claim({
@@ -136,10 +136,10 @@ export class Claims {
       full: onFull,
     });
     for await (const each of claimed) {
-      const begun = this.#begin(each);
+      const started = this.#begin(each);
       // The bodies of a large database must not all be in memory. A shared queue gives as many as there is room for.
-      if (store.shared === undefined) await begun;
-      onBegun();
+      if (store.shared === undefined) await started;
+      onStart();
     }
   }
 
@@ -161,8 +161,8 @@ export class Claims {
     }
     if (this.#loading.get(id) !== claimed) return live.withdraw(id);
     this.#loading.delete(id);
-    const begun = live.get(id);
-    if (begun !== undefined) store.shared?.report(begun);
+    const started = live.get(id);
+    if (started !== undefined) store.shared?.report(started);
   }
 
   /** Queues a claimed request, or ends it with an error. Never throws. @param request undefined if the store has lost the body */
@@ -184,7 +184,7 @@ export class Claims {
       const message = `Given up: ${deaths} processes ended, or were cut off, while they ran this; it is not run again`;
       return void fail(message, "engine");
     }
-    build.begun();
+    build.started();
     try {
       const body = storedBody(request);
       const { inputs } = await build.parts.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>

@@ -11,7 +11,7 @@ import type { LivePrediction } from "./live.ts";
 export interface DemoWorkOptions {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
-  readonly onBegun: () => void;
+  readonly onStart: () => void;
   /** Maximum UTF-8 bytes of the logs; the rest is cut. */
   readonly maxLogBytes: number;
 }
@@ -19,7 +19,7 @@ export interface DemoWorkOptions {
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
-  const { flow, pipeline, onBegun, maxLogBytes } = options;
+  const { flow, pipeline, onStart, maxLogBytes } = options;
   let fault: ItemFault | undefined;
   const early: Text[] = [];
   live.begin({
@@ -32,8 +32,8 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     flow,
     pipeline,
     signal: live.signal,
-    onBegun: () => {
-      onBegun();
+    onStart: () => {
+      onStart();
       live.started();
     },
     write: boundedLog(live, maxLogBytes),

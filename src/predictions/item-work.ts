@@ -22,7 +22,7 @@ export interface ItemWorkContext {
   /** Converts outputs to JSON text. */
   readonly encoder: Pick<OutputEncoder, "encode">;
   readonly metrics: Pick<PredictionMetrics, "took">;
-  begun(live: LivePrediction): void;
+  started(live: LivePrediction): void;
   expired(live: LivePrediction): void;
   /**
    * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
@@ -60,8 +60,8 @@ export class ItemWork implements OutputReceiver, Work {
     this.#context.flow.run(this.list);
   }
 
-  begun(): void {
-    if (!this.#live.hasBegun) this.#context.begun(this.#live);
+  started(): void {
+    if (!this.#live.hasStarted) this.#context.started(this.#live);
   }
 
   expired(): void {

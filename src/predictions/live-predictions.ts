@@ -119,7 +119,7 @@ export class LivePredictions {
       metrics,
       onFault,
       onLog,
-      begun: (live) => this.#hasBegun(live),
+      started: (live) => this.#started(live),
       expired: (live) => this.#expire(live),
     };
   }
@@ -158,7 +158,7 @@ export class LivePredictions {
     const context = build === this.#build ? this.#itemWork : this.#workOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
       throw new Error("this process runs no predictions");
-    build.begun();
+    build.started();
     const live = new LivePrediction({
       request,
       build,
@@ -172,7 +172,7 @@ export class LivePredictions {
     });
     live.isStored = beginning.deadlineMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
-    this.admission.begun(live.count, bytes);
+    this.admission.started(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
     const { tracing } = this.#options;
     live.span = tracing?.prediction({
@@ -182,7 +182,7 @@ export class LivePredictions {
       model: live.model?.name,
       origin: live.origin,
     });
-    live.key?.begun();
+    live.key?.started();
     this.#live.set(live.id, live);
     if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
     if (mustFail) return live;
@@ -206,7 +206,7 @@ export class LivePredictions {
         request !== undefined
           ? store.accept({ ...request, body: storedBody(request) })
           : webhook && webhooks?.store(live.id, webhook);
-      if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
+      if (live.hasStarted && !live.isOver && !this.#isAbandoned) store.started(live.id);
       await storing;
     } catch (error) {
       live.isStored = false;
@@ -252,8 +252,8 @@ export class LivePredictions {
   #runDemo(live: LivePrediction, inputs: InputList, run: Pick<DemoWorkOptions, "flow" | "pipeline">): void {
     const { limits, onFault } = this.#options;
     const { maxLogBytes } = limits;
-    const onBegun = () => this.#hasBegun(live);
-    workOnDemo(live, inputs, { ...run, onBegun, maxLogBytes }).catch((error: unknown) => {
+    const onStart = () => this.#started(live);
+    workOnDemo(live, inputs, { ...run, onStart, maxLogBytes }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
       onFault?.(`demo prediction ${live.id}`, coded, live);
@@ -261,9 +261,9 @@ export class LivePredictions {
     });
   }
 
-  #hasBegun(live: LivePrediction): void {
-    live.hasBegun = true;
-    if (live.isStored && !this.#isAbandoned) this.#options.store.begun(live.id);
+  #started(live: LivePrediction): void {
+    live.hasStarted = true;
+    if (live.isStored && !this.#isAbandoned) this.#options.store.started(live.id);
   }
 
   #setTimer(atMs: number): void {

@@ -37,7 +37,7 @@ const ALWAYS_BYTES = 4096;
 
 /** Counts the unfinished predictions of an API key. */
 export interface UnfinishedCount {
-  begun(): void;
+  started(): void;
   ended(): void;
 }
 
@@ -72,7 +72,7 @@ export class LivePrediction extends Observed {
   /** Whether the request was given to the store. */
   isStored = false;
   /** Whether the model's code has started on an input. */
-  hasBegun = false;
+  hasStarted = false;
   itemsSucceeded = 0;
   /** Whether the end is not recorded, because the client got an error or another process runs the prediction. */
   isWithdrawn = false;

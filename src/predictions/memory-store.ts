@@ -47,7 +47,7 @@ export class MemoryStore implements Store {
 
   async *claim(): AsyncGenerator<Claimed> {}
 
-  begun(): void {}
+  started(): void {}
 
   release(): Promise<void> {
     return Promise.resolve();

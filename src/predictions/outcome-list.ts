@@ -14,15 +14,15 @@ const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
 export function listIn(members: Text, name: string, only?: number): string[] | undefined {
   const elements: string[] = [];
   let [depth, isString, isList] = [0, false, false];
-  // The current member name or list element: `begun` has its text from earlier pieces, `from` is its start in this
+  // The current member name or list element: `started` has its text from earlier pieces, `from` is its start in this
   // piece.
-  let [begun, from] = ["", 0];
+  let [started, from] = ["", 0];
   let [piece, at] = ["", 0];
   const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
   /** Ends the current member name or list element and returns it; "" if the caller does not need it. */
   const take = () => {
-    const text = isWanted() ? begun + piece.slice(from, at - 1) : "";
-    [begun, from] = ["", at];
+    const text = isWanted() ? started + piece.slice(from, at - 1) : "";
+    [started, from] = ["", at];
     return text;
   };
   for (piece of textsOf(members)) {
@@ -50,7 +50,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
         depth -= 1;
       }
     }
-    if (isWanted()) begun += piece.slice(from);
+    if (isWanted()) started += piece.slice(from);
     at -= piece.length;
   }
   return undefined;

@@ -33,7 +33,7 @@ export interface Store {
    */
   claim(claimer: Claimer): AsyncIterable<Claimed>;
   /** Records that the model's code runs for a stored request. If the process dies meanwhile, a death is counted. */
-  begun(id: string): void;
+  started(id: string): void;
   /** Gives unfinished requests of this process back. Another process may claim them, and no death is counted. */
   release(ids: readonly string[]): Promise<void>;
   /**
@@ -165,7 +165,7 @@ export interface RequestSource {
 
 /**
  * The role of a process that opens the store. `main` locks its file for the server. `member` opens the file without a
- * lock: a later process of the server, or a check at the start of --take-over. `heir` is the main process of a server with
+ * lock: a later process of the server, or a check at the start of --take-over. `successor` is the main process of a server with
  * --take-over: it waits for the lock of the server that it replaces.
  */
-export type StoreRole = "main" | "member" | "heir";
+export type StoreRole = "main" | "member" | "successor";

@@ -18,5 +18,5 @@ export interface Watcher {
   /** Called at each change of the prediction: start, piece of an output, output, log line, end. */
   readonly changed: () => void;
   /** Called once at the start, if this process runs the prediction. */
-  begun(watched: Watched): void;
+  started(watched: Watched): void;
 }

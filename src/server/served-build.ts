@@ -50,7 +50,7 @@ export class ServedBuild {
   /** Socket to which this process is connected, or connects. */
   #socket: string | undefined;
   #isConnecting = false;
-  #hasAsked = false;
+  #isRequested = false;
   #readySinceMs = performance.now();
   readonly #started = Promise.withResolvers<void>();
 
@@ -95,7 +95,7 @@ export class ServedBuild {
     if (!record.isStarting) this.#started.resolve();
     const engine = this.#engine;
     if (before.state !== record.state) {
-      this.#hasAsked = false;
+      this.#isRequested = false;
       if (record.state === "ready") this.#readySinceMs = performance.now();
       if (record.state === "failed") this.onFailed(record.reason ?? "");
     }
@@ -119,8 +119,8 @@ export class ServedBuild {
 
   /** Asks the supervisor to load the model, unless it is loaded or already asked for. */
   need(): void {
-    if (this.#hasAsked || this.state === "ready" || this.state === "loading") return;
-    this.#hasAsked = true;
+    if (this.#isRequested || this.state === "ready" || this.state === "loading") return;
+    this.#isRequested = true;
     this.#link.send({ number: this.#record.number, move: "need" } satisfies FromFront);
   }
 

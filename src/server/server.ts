@@ -157,7 +157,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   if (older !== undefined) {
     const inherit = async () => {
       inherited.use(await replaceServer(older, { host: config.host, port }, stores.closing));
-      await stores.open("heir");
+      await stores.open("successor");
       table.hasClaim = true;
       void fronts.publish();
       log.info("The earlier server has ended");

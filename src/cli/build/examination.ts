@@ -160,7 +160,7 @@ class Stages {
     let singleFault: unknown;
     for (const size of new Set([1, Math.min(2, most), most])) {
       if (this.#itemMs * size > MOST_BATCH_MS) break;
-      const begun = performance.now();
+      const started = performance.now();
       try {
         const running = slowStep(
           `Running ${size === 1 ? "one item" : `a batch of ${size}`}`,
@@ -168,7 +168,7 @@ class Stages {
         );
         const given = await (size === 1 ? this.#timed("warm: first run", () => running) : running);
         if (size === 1) results = given;
-        this.#itemMs = (performance.now() - begun) / size;
+        this.#itemMs = (performance.now() - started) / size;
         works.push(size);
       } catch (error) {
         const worked = works.at(-1) ?? 0;
@@ -271,9 +271,9 @@ class Stages {
     const { model, pathOf } = this.#source;
     const [facts] = model.predict === undefined ? weightsFacts(model, pathOf) : [];
     if (facts === undefined || this.#report.findings.some(({ effect }) => effect === "unsteady")) return;
-    const begun = performance.now();
+    const started = performance.now();
     for (const { name, size, item: other } of trialSizes(model.tensors.inputs, item, facts.inputs)) {
-      if (performance.now() - begun + SIZE_RUNS * this.#itemMs > SIZES_MS) return;
+      if (performance.now() - started + SIZE_RUNS * this.#itemMs > SIZES_MS) return;
       const tried = await tryOutputs(runner, this.#trialOf([other, other])).catch(codedError);
       const refused = tried instanceof SconceError ? tried.message : undefined;
       this.#report.sizes.push({ name, size, refused });
@@ -293,9 +293,9 @@ class Stages {
   }
 
   async #timed<T>(stage: string, task: () => Promise<T>): Promise<T> {
-    const begun = performance.now();
+    const started = performance.now();
     const result = await task();
-    this.#report.stages.push({ stage, ms: performance.now() - begun });
+    this.#report.stages.push({ stage, ms: performance.now() - started });
     return result;
   }
 

@@ -47,9 +47,9 @@ function recordedSession(session: ModelSession, name: string, calls: Map<string,
  */
 function copied(value: unknown): Readonly<Record<string, Tensor>> | undefined {
   const isNamed = typeof value === "object" && value !== null && !Array.isArray(value) && !isTensor(value);
-  const named = Object.entries(isNamed ? value : [value].flat(Number.POSITIVE_INFINITY));
-  const tensors = named.flatMap(([name, each]): [string, Tensor][] =>
+  const byName = Object.entries(isNamed ? value : [value].flat(Number.POSITIVE_INFINITY));
+  const tensors = byName.flatMap(([name, each]): [string, Tensor][] =>
     isTensor(each) ? [[name, { dtype: each.dtype, shape: each.shape, data: each.data.slice() }]] : [],
   );
-  return tensors.length === named.length ? Object.fromEntries(tensors) : undefined;
+  return tensors.length === byName.length ? Object.fromEntries(tensors) : undefined;
 }

@@ -9,14 +9,14 @@ import { FREE_LEAST, weightsFacts } from "./weights-facts.ts";
 export class StatedRows {
   readonly #source: Pick<SourceModel, "model" | "pathOf">;
   readonly #findings: Findings;
-  readonly #givenRows: number | undefined;
+  readonly #chosenRows: number | undefined;
   #fixed: FixedBatch | undefined;
 
-  /** @param givenRows fixed batch size of a weights file; used only if the file does not state it, so from --input */
-  constructor(source: Pick<SourceModel, "model" | "pathOf">, findings: Findings, givenRows: number | undefined) {
+  /** @param chosenRows fixed batch size of a weights file; used only if the file does not state it, so from --input */
+  constructor(source: Pick<SourceModel, "model" | "pathOf">, findings: Findings, chosenRows: number | undefined) {
     this.#source = source;
     this.#findings = findings;
-    this.#givenRows = givenRows;
+    this.#chosenRows = chosenRows;
   }
 
   /**
@@ -29,15 +29,15 @@ export class StatedRows {
     const facts = weightsFacts(model, pathOf);
     for (const { file, inputs, isCompiled } of model.predict === undefined ? facts : []) {
       const rows = inputs[0]?.sizes[0];
-      if (typeof rows === "number") this.#warnOfFixed({ file, rows, isGiven: false });
+      if (typeof rows === "number") this.#warnOfFixed({ file, rows, isChosen: false });
       else if (isCompiled && rows !== undefined && rows.min > FREE_LEAST) {
         const message = `${file} was compiled for batches of at least ${rows.min}: smaller batches are filled up, and cost as much`;
         this.#findings.warn(exportMistakes.fixedBatch, message);
       }
     }
-    const rows = this.#givenRows;
+    const rows = this.#chosenRows;
     if (facts.length === 0 && rows !== undefined && model.predict === undefined)
-      this.#warnOfFixed({ file: Object.values(model.weights)[0] ?? "", rows, isGiven: true });
+      this.#warnOfFixed({ file: Object.values(model.weights)[0] ?? "", rows, isChosen: true });
     return facts.flatMap(({ guards }) => guards);
   }
 

@@ -97,8 +97,8 @@ async function writeModelOf(
 ): Promise<readonly string[]> {
   await modelStore.prepareLibraries();
   const { files, fixedRows } = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
-  const isGiven = options.inputs.length > 0;
-  if (fixedRows !== undefined) log.warn(fixedBatchText({ file: basename(weights), rows: fixedRows, isGiven }));
+  const isChosen = options.inputs.length > 0;
+  if (fixedRows !== undefined) log.warn(fixedBatchText({ file: basename(weights), rows: fixedRows, isChosen }));
   await writeFile(join(dir, "tsconfig.json"), await typesConfig(dir), { flag: "wx" });
   await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
   return [...files, "tsconfig.json", ".gitignore"];

@@ -267,7 +267,7 @@ const LEAD_MS = 20;
 class Slot<T> {
   readonly runner: Runner;
   /** The running batch, then the committed batch, which runs next. */
-  readonly #given: (readonly T[])[] = [];
+  readonly #inFlight: (readonly T[])[] = [];
   #beganAtMs = 0;
   /** When the running batch last yielded partial outputs. */
   #yieldedAtMs = 0;
@@ -278,11 +278,11 @@ class Slot<T> {
   }
 
   get isIdle(): boolean {
-    return this.#given.length === 0;
+    return this.#inFlight.length === 0;
   }
 
   get running(): readonly T[] | undefined {
-    return this.#given[0];
+    return this.#inFlight[0];
   }
 
   /** Expected end of the running batch, if it takes as long as the batch before. */
@@ -292,7 +292,7 @@ class Slot<T> {
 
   /** When to hand over the next batch ahead of time; Infinity once it is handed over. */
   get commitAtMs(): number {
-    return this.#given.length >= MAX_IN_FLIGHT ? Infinity : this.freeAtMs - LEAD_MS;
+    return this.#inFlight.length >= MAX_IN_FLIGHT ? Infinity : this.freeAtMs - LEAD_MS;
   }
 
   /** Milliseconds since the running batch began or last yielded partial outputs; 0 without a batch. */
@@ -307,12 +307,12 @@ class Slot<T> {
 
   given(batch: readonly T[], nowMs: number): void {
     if (this.isIdle) this.#beganAtMs = nowMs;
-    this.#given.push(batch);
+    this.#inFlight.push(batch);
   }
 
   /** Notes the end of the running batch. @returns its milliseconds */
   ended(nowMs: number): number {
-    this.#given.shift();
+    this.#inFlight.shift();
     this.#lastMs = nowMs - this.#beganAtMs;
     this.#beganAtMs = nowMs;
     return this.#lastMs;

@@ -143,11 +143,11 @@ export class StepBatcher<T extends BatchItem> implements Batching<T> {
     return items.map((item) => ({ item, isAlone, joinedAtMs, state: undefined, isNew: true }));
   }
 
-  async #begin(slot: Slot<T>, begun: readonly Running<T>[]): Promise<void> {
-    if (begun.length === 0) return;
-    slot.running.push(...begun);
-    this.#listener.dispatched(begun.map(({ item }) => item));
-    for (const each of begun) {
+  async #begin(slot: Slot<T>, started: readonly Running<T>[]): Promise<void> {
+    if (started.length === 0) return;
+    slot.running.push(...started);
+    this.#listener.dispatched(started.map(({ item }) => item));
+    for (const each of started) {
       if (!this.#isNeeded(each)) continue;
       try {
         slot.sinceMs = this.#clock.now();

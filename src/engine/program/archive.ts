@@ -38,12 +38,12 @@ export class Archive {
 
   /** Whether the archive has an entry whose name matches. */
   has(pattern: RegExp): boolean {
-    return this.#named(pattern) !== undefined;
+    return this.#entry(pattern) !== undefined;
   }
 
   /** Text of the first entry whose name matches; undefined when there is none, or it is compressed or truncated. */
   text(pattern: RegExp): string | undefined {
-    const entry = this.#named(pattern);
+    const entry = this.#entry(pattern);
     if (!entry?.isStored) return undefined;
     return reading(this.#path, (read) => {
       const start = entry.offset + headerSize(read(entry.offset, HEADER_BYTES));
@@ -69,7 +69,7 @@ export class Archive {
     });
   }
 
-  #named(pattern: RegExp): ZipEntry | undefined {
+  #entry(pattern: RegExp): ZipEntry | undefined {
     return this.#entries.find(({ name }) => pattern.test(name));
   }
 }

@@ -104,7 +104,7 @@ class Values {
   tensor(value: unknown): string {
     const { success, data } = named.safeParse(value);
     if (!success) throw new Error("it gives something else than tensors");
-    return this.#named(data.name);
+    return this.#variable(data.name);
   }
 
   lines({ nodes, outputs }: { readonly nodes: readonly Node[]; readonly outputs: readonly Argument[] }): string[] {
@@ -122,7 +122,7 @@ class Values {
     const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));
     const [first] = tensors;
     if (first === undefined || tensors.some((name) => used.has(name))) return [];
-    return [`assert _ops_aten.numel(${this.#named(first)}) >= 0, ""`];
+    return [`assert _ops_aten.numel(${this.#variable(first)}) >= 0, ""`];
   }
 
   #lines(node: Node): string[] {
@@ -159,7 +159,7 @@ class Values {
    * arguments.
    */
   #branches({ target, inputs: [condition, yes, no, operands], outputs }: Node): string[] {
-    const given = names.parse(operands?.arg.as_tensors).map(({ name }) => this.#named(name));
+    const given = names.parse(operands?.arg.as_tensors).map(({ name }) => this.#variable(name));
     const text = this.#literal(condition?.arg ?? {}, target);
     const targets = outputNames({ target, outputs }).map((name) => [name, `_${this.#locals++}`] as const);
     const branch = (graph: typeof yes) => {
@@ -223,7 +223,7 @@ class Values {
       case "as_tensor":
         return this.tensor(value);
       case "as_tensors":
-        return `[${names.parse(value).map(({ name }) => this.#named(name))}]`;
+        return `[${names.parse(value).map(({ name }) => this.#variable(name))}]`;
       case "as_optional_tensor":
         return this.#literal(argument.parse(value), target);
       case "as_optional_tensors":
@@ -263,7 +263,7 @@ class Values {
   }
 
   #symbol(value: z.infer<typeof symbol>): string {
-    if ("as_name" in value) return this.#named(value.as_name);
+    if ("as_name" in value) return this.#variable(value.as_name);
     if ("as_int" in value) return integer(value.as_int);
     return "as_float" in value ? float(value.as_float) : truth(value.as_bool);
   }
@@ -272,7 +272,7 @@ class Values {
     return this.define(name, `_${this.#locals++}`);
   }
 
-  #named(name: string): string {
+  #variable(name: string): string {
     const text = this.#texts.get(name);
     if (text === undefined) throw new Error(`its value ${name} comes from nowhere`);
     return text;

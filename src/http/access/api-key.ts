@@ -57,7 +57,7 @@ export class ApiKey {
   reserve(nowMs = Date.now()): Disposable {
     using place = new DisposableStack();
     // Counts the prediction before the check, so that two processes never both get the last place.
-    this.begun();
+    this.started();
     place.defer(() => this.ended());
     const { concurrent } = this.#entry;
     if (concurrent !== undefined && this.#sum(UNFINISHED) > concurrent) {
@@ -68,7 +68,7 @@ export class ApiKey {
   }
 
   /** Counts a prediction of the key as unfinished, until `ended`. */
-  begun(): void {
+  started(): void {
     this.#add(1);
   }
 

@@ -63,11 +63,11 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     };
     const stream = new EventStream({ family, lastEventId, memory, isLoading, context, onLeave });
     const { changed } = stream;
-    const begun = (first: Watched) => {
+    const started = (first: Watched) => {
       watched = first;
     };
     try {
-      made = await streamed.create?.({ changed, begun });
+      made = await streamed.create?.({ changed, started });
       const id = made?.id ?? streamed.id ?? "";
       watched ??= (await predictions.watch(kind, id, changed)) ?? endedWatched(made);
     } catch (error) {

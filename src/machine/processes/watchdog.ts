@@ -24,7 +24,7 @@ export class Watchdog {
   #cancelTimer: (() => void) | undefined;
   #lastTickMs = 0;
   /** Time when the last unanswered question was sent; undefined if every question is answered. */
-  #askedAtMs: number | undefined;
+  #questionAtMs: number | undefined;
   #excusedUntilMs = 0;
   #isSilent = false;
 
@@ -48,7 +48,7 @@ export class Watchdog {
   }
 
   answered(runningForMs: number): void {
-    this.#askedAtMs = undefined;
+    this.#questionAtMs = undefined;
     if (this.#isSilent) this.#options.onSilence?.(false);
     this.#isSilent = false;
     const isExcused = this.#clock.now() < this.#excusedUntilMs;
@@ -68,21 +68,21 @@ export class Watchdog {
     // too, so its times count from now.
     if (now - this.#lastTickMs > 2 * this.#intervalMs) {
       this.#excusedUntilMs = now + limitMs;
-      if (this.#askedAtMs !== undefined) this.#askedAtMs = now;
+      if (this.#questionAtMs !== undefined) this.#questionAtMs = now;
     }
     this.#lastTickMs = now;
-    if (this.#askedAtMs !== undefined && now - this.#askedAtMs >= limitMs) {
+    if (this.#questionAtMs !== undefined && now - this.#questionAtMs >= limitMs) {
       this.#stuck(`it gave no answer for ${seconds(limitMs)}`);
       return;
     }
     this.#wait();
-    if (this.#askedAtMs !== undefined) {
-      if (now - this.#askedAtMs < SILENT_MS) return;
+    if (this.#questionAtMs !== undefined) {
+      if (now - this.#questionAtMs < SILENT_MS) return;
       this.#isSilent = true;
       this.#options.onSilence?.(true);
       return;
     }
-    this.#askedAtMs = now;
+    this.#questionAtMs = now;
     ask();
   }
 

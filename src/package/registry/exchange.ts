@@ -87,7 +87,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** Stops the timer. Closes the connection if nobody has begun to read the body. */
+  /** Stops the timer. Closes the connection if nobody has started to read the body. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#limit.end();
     const { body } = this.#response;

@@ -10,7 +10,7 @@ export class FileMemory implements Disposable {
   readonly #account: MemoryAccount;
   readonly #charges: readonly FileCharge[];
   readonly #isPatient: boolean;
-  #asked = 0;
+  #requested = 0;
 
   /**
    * Creates an empty charge for each file.
@@ -39,12 +39,12 @@ export class FileMemory implements Disposable {
   /** Charges a file. Only `FileCharge` calls this method. */
   async take(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
     const { maxFileBytes } = this.#account;
-    this.#asked += bytes;
-    if (this.#asked > maxFileBytes) {
+    this.#requested += bytes;
+    if (this.#requested > maxFileBytes) {
       const what = this.#charges.length === 1 ? "the file has" : "the files that are needed together have at least";
       throw new SconceError(
         "file_too_large",
-        `${what} ${this.#asked} bytes; this server has room for ${Math.floor(maxFileBytes)} (--max-memory)`,
+        `${what} ${this.#requested} bytes; this server has room for ${Math.floor(maxFileBytes)} (--max-memory)`,
       );
     }
     const isNext = this.#charges.length > 1;

@@ -30,7 +30,7 @@ export class QueueWait {
     this.#facts = facts;
     // The difference is negative after workers have returned predictions, or when the queue is new.
     const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
-    if (claimed > 0) this.#rate.begun(claimed, nowMs);
+    if (claimed > 0) this.#rate.started(claimed, nowMs);
     if (facts.waiting > 0) this.#rate.busy(nowMs);
     else this.#rate.idle();
   }

@@ -159,10 +159,10 @@ export class PredictionDatabase {
         .transaction(() => {
           const found = this.#sql.oldestUnfinished.get(after, upTo, sources);
           if (found === null) return undefined;
-          const { deadlineMs, begunAtMs, server: earlier, ...request } = found;
+          const { deadlineMs, runningSinceMs, server: earlier, ...request } = found;
           const { server } = this.#options;
-          const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
-          if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
+          const deaths = runningSinceMs === null ? found.deaths : found.deaths + 1;
+          if (runningSinceMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
           return { ...request, leftMs: deadlineMs - this.#nowMs, deaths };
         })
         .immediate();
@@ -209,14 +209,14 @@ export class PredictionDatabase {
   }
 
   #writeRow(row: Row, { pieces, nowMs, changedMs, totals }: RowContext): void {
-    const { id, creation, begunAtMs, end, webhook } = row;
+    const { id, creation, runningSinceMs, end, webhook } = row;
     const { maxAgeMs, server } = this.#options;
     const large = row.pieces === undefined ? undefined : Buffer.concat(pieces.splice(0, row.pieces));
     if (creation !== undefined) {
       const deadlineMs = changedMs + creation.timeoutMs;
       this.#sql.create.run({ ...creation, id, deadlineMs, server, body: large ?? creation.body });
     }
-    if (begunAtMs !== undefined) this.#sql.begun.run(begunAtMs, id);
+    if (runningSinceMs !== undefined) this.#sql.started.run(runningSinceMs, id);
     if (end !== undefined) {
       this.#sql.removeUnfinished.run(id);
       // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.

@@ -9,7 +9,7 @@ export interface Row {
   readonly atMs: number;
   readonly creation?: CreationRow;
   /** Start in milliseconds since 1970; null for a request that stops because the process exits. */
-  readonly begunAtMs?: number | null;
+  readonly runningSinceMs?: number | null;
   readonly end?: EndRow;
   /** The webhook to add; null to remove it. */
   readonly webhook?: string | null;

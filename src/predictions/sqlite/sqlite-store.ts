@@ -50,7 +50,7 @@ export class SqliteStore implements Store {
   /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
     const { path, role = "main", signal, sync = "normal", server = "", wallClock = Date.now, retention } = options;
-    const lock = role === "member" ? undefined : await lockDatabase(path, { waits: role === "heir", signal });
+    const lock = role === "member" ? undefined : await lockDatabase(path, { waits: role === "successor", signal });
     const store = new SqliteStore(options, lock);
     try {
       const isMain = role === "main";
@@ -115,12 +115,12 @@ export class SqliteStore implements Store {
     return { createdAtMs };
   }
 
-  begun(id: string): void {
-    this.#writer.begun(id, this.#wallClock());
+  started(id: string): void {
+    this.#writer.started(id, this.#wallClock());
   }
 
   release(ids: readonly string[]): Promise<void> {
-    for (const id of ids) this.#writer.begun(id, null);
+    for (const id of ids) this.#writer.started(id, null);
     return Promise.resolve();
   }
 

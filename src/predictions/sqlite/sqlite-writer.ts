@@ -94,10 +94,10 @@ export class SqliteWriter {
 
   /**
    * Records that the prediction runs.
-   * @param begunAtMs milliseconds since 1970; null if it stops because the process exits
+   * @param runningSinceMs milliseconds since 1970; null if it stops because the process exits
    */
-  begun(id: string, begunAtMs: number | null): void {
-    this.#add(rowOf(id, { begunAtMs }));
+  started(id: string, runningSinceMs: number | null): void {
+    this.#add(rowOf(id, { runningSinceMs }));
   }
 
   /** Writes an outcome, and removes the request. The first outcome of an id stands. */
@@ -228,7 +228,7 @@ export class SqliteWriter {
       waiting?.reject(error);
     }
     this.#queue = all.filter(
-      ({ row, waiting }) => waiting === undefined && !(row.begunAtMs !== undefined && refused.has(row.id)),
+      ({ row, waiting }) => waiting === undefined && !(row.runningSinceMs !== undefined && refused.has(row.id)),
     );
     if (this.#isStopped) return;
     this.#retryTimer = setTimeout(() => {

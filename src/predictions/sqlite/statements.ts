@@ -17,7 +17,7 @@ type Creation = Omit<CreationRow, "body"> & { id: string; body: StoredText; dead
 type End = Omit<EndRow, "members"> & { id: string; members: StoredText; endedMs: number };
 type Unfinished = Omit<StoredRequest, "leftMs"> & {
   readonly deadlineMs: number;
-  readonly begunAtMs: number | null;
+  readonly runningSinceMs: number | null;
   readonly server: string;
 };
 
@@ -38,7 +38,7 @@ export function statements(database: Database) {
        VALUES ($id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $body, $origin, $digest, $model, $server)
        ON CONFLICT (id) DO NOTHING`,
     ),
-    begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
+    started: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
     takenOver: prepare<null, [number, string, number]>(
       "UPDATE unfinished SET begun_at_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
     ),
@@ -51,7 +51,7 @@ export function statements(database: Database) {
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, body, origin, digest, model, server
+         begun_at_ms runningSinceMs, deaths, body, origin, digest, model, server
        FROM unfinished WHERE seq > ? AND seq <= ?
          AND instr(?, substr(id, 1, 1) || ' ' || server || ',') ORDER BY seq LIMIT 1`,
     ),

@@ -178,7 +178,7 @@ export class Webhooks implements Deliverer {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     this.#waiting.delete(id);
-    this.#givenUp(waiting, EXPIRED);
+    this.#giveUp(waiting, EXPIRED);
     this.remove(waiting);
   }
 
@@ -215,7 +215,7 @@ export class Webhooks implements Deliverer {
         break;
       }
       if (sent?.result !== "failed") {
-        this.#givenUp(waiting, sent === undefined ? EXPIRED : "it answered 410");
+        this.#giveUp(waiting, sent === undefined ? EXPIRED : "it answered 410");
         break;
       }
       metrics.webhook("failed");
@@ -237,7 +237,7 @@ export class Webhooks implements Deliverer {
     return this.#waiting.get(waiting.id) === waiting;
   }
 
-  #givenUp({ id, webhook }: Waiting, why: string): void {
+  #giveUp({ id, webhook }: Waiting, why: string): void {
     this.#options.metrics.webhook("given_up");
     warn(id, "given_up", new URL(webhook.url), why);
   }

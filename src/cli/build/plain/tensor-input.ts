@@ -72,10 +72,10 @@ export interface FixedBatch {
   readonly file: string;
   readonly rows: number;
   /** Whether --input gives the batch size. Otherwise the file fixes it. */
-  readonly isGiven: boolean;
+  readonly isChosen: boolean;
 }
 
-export function fixedBatchText({ file, rows, isGiven }: FixedBatch): string {
-  const given = isGiven ? ", or name it in --input" : "";
+export function fixedBatchText({ file, rows, isChosen }: FixedBatch): string {
+  const given = isChosen ? ", or name it in --input" : "";
   return `The batch of ${file} is fixed at ${rows}: leave the first size free where you export it${given}`;
 }

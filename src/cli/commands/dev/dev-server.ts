@@ -107,7 +107,7 @@ export class DevServer {
   }
 
   async #reload(): Promise<void> {
-    const begun = performance.now();
+    const started = performance.now();
     const facts = await this.#declare();
     for (const folder of facts.elsewhere) this.#changes.add(folder, { recursive: false });
     const before = this.#served;
@@ -124,7 +124,7 @@ export class DevServer {
     if (this.#server === undefined) await this.#startServer(found);
     else await switchBuild(this.#server);
     this.#served = facts;
-    const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
+    const took = `${((performance.now() - started) / 1000).toFixed(2)} s`;
     if (before === undefined) log.info(`Watching ${this.#source.dir} (${took})`);
     else {
       const keeps = before.engineKey === facts.engineKey;

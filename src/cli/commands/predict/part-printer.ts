@@ -8,7 +8,7 @@ import { type Encoded, wholeText } from "../../../pipeline/output-encoder.ts";
 import { shorten } from "./output-files.ts";
 
 export class PartPrinter implements PartsReceiver, Disposable {
-  /** Whether a text has begun a line that is not ended yet. */
+  /** Whether a text has started a line that is not ended yet. */
   #isLineOpen = false;
 
   add(_index: number, text: Encoded): void {
