@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { float32, float64, int32, type Tensor } from "../src/author/tensor.ts";
+import { float32, float64, int32, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
 import { Batcher } from "../src/engine/batching/batcher.ts";
 import type { BatchItem } from "../src/engine/batching/batching.ts";
 import { itemCheck } from "../src/engine/item-check.ts";
@@ -60,7 +60,7 @@ const zeros = (...shape: number[]): Tensor => ({
   data: new Float32Array(shape.reduce((a, b) => a * b, 1)),
 });
 
-function guards(source: Partial<GuardSource>, declared = ["x"]): SessionGuards {
+function guards(source: Partial<GuardSource>, declared: TensorSpecs = { x: float32("width") }): SessionGuards {
   return new SessionGuards(programGuards({ inputs: [], ranges: {}, code: [], ...source }), declared);
 }
 
@@ -72,12 +72,15 @@ test("sizes that are multiples of a common size must agree", () => {
     { name: "x", sizes: [symbol("rows"), multiple(2)] },
     { name: "y", sizes: [symbol("rows"), multiple(3)] },
   ];
-  const checked = guards({ inputs, ranges: { s0: { min_val: 2, max_val: 8 } } }, ["x", "y"]);
+  const checked = guards(
+    { inputs, ranges: { s0: { min_val: 2, max_val: 8 } } },
+    { x: float32("width"), y: float32(9) },
+  );
   expect(checked.rowsFor([[zeros(4), zeros(6)]])).toBe(1);
   expect(() => checked.rowsFor([[zeros(4), zeros(9)]])).toThrow(
-    "y: size 1 does not fit x: size 1 (x is [1, 4], y is [1, 9] with the batch first)",
+    "dimension 1 of the tensor y is 9, which does not fit: x: width is 4",
   );
-  expect(() => checked.rowsFor([[zeros(18), zeros(27)]])).toThrow("x: size 1 must be at most 16");
+  expect(() => checked.rowsFor([[zeros(18), zeros(27)]])).toThrow("x: width must be at most 16, received 18");
   const rows = programGuards({
     inputs: [{ name: "x", sizes: [multiple(2)] }],
     ranges: { s0: { max_val: 8 } },
@@ -86,9 +89,33 @@ test("sizes that are multiples of a common size must agree", () => {
   expect(rows.mostRows).toBe(16);
 });
 
+test("a size is refused in the words of the declaration, whatever the declared order", () => {
+  const inputs = [
+    { name: "image", sizes: [symbol("rows"), symbol("s1"), symbol("s2"), { as_int: 3 }] },
+    { name: "mask", sizes: [symbol("rows"), symbol("s1")] },
+  ];
+  const ranges = { s1: { min_val: 9 }, s2: { max_val: 640 } };
+  const refusal = (declared: TensorSpecs, ...tensors: Tensor[]) => {
+    const checked = guards({ inputs, ranges }, declared);
+    return () => checked.rowsFor([tensors]);
+  };
+  const named = { mask: float32("lines"), image: float32("height", pad("width", 0), "channels") };
+  for (const [mask, image, message] of [
+    [zeros(5), zeros(5, 9, 3), "image: height must be at least 9, received 5"],
+    [zeros(9), zeros(9, 700, 3), "image: width must be at most 640, received 700"],
+    [zeros(9), zeros(9, 9, 1), "image: channels must be 3, received 1"],
+    [zeros(8), zeros(9, 9, 3), "mask: lines must be 9, received 8; image: height is 9"],
+  ] as const) {
+    expect(refusal(named, mask, image)).toThrow(message);
+  }
+  expect(refusal({}, zeros(5, 9, 3), zeros(5))).toThrow(
+    "dimension 1 of the tensor image must be at least 9, received 5",
+  );
+});
+
 test("an input of another dtype than the program asserts is refused", () => {
   const checked = guards({ inputs: [{ name: "x", sizes: [symbol("rows"), symbol("s1")], dtype: 7 }] });
-  expect(() => checked.rowsFor([[zeros(4)]])).toThrow("x: wrong dtype (x is [1, 4] with the batch first)");
+  expect(() => checked.rowsFor([[zeros(4)]])).toThrow("x: dtype must be float64, received float32");
 });
 
 test("guards about rows find the next size that they accept, at most 64 rows larger", () => {
@@ -102,13 +129,18 @@ test("guards about rows find the next size that they accept, at most 64 rows lar
 
 test("a batch is checked with the sizes of its longest items, in the order of the program's inputs", () => {
   const inputs = ["a", "b"].map((name) => ({ name, sizes: [symbol("rows"), symbol(name)] }));
-  const checked = guards({ inputs, code: ["L['a'].size()[1]*L['b'].size()[1] <= 8"] }, ["b", "a"]);
+  const checked = guards(
+    { inputs, code: ["L['a'].size()[1]*L['b'].size()[1] <= 8"] },
+    { b: float32("y"), a: float32(pad("x", 0)) },
+  );
   const items = [
     [zeros(1), zeros(8)],
     [zeros(2), zeros(4)],
   ];
   for (const item of items) expect(checked.rowsFor([item])).toBe(1);
-  expect(() => checked.rowsFor(items)).toThrow("fails (a is [2, 8], b is [2, 2] with the batch first)");
+  expect(() => checked.rowsFor(items)).toThrow(
+    "the guard a.x*b.y <= 8 fails (a is [2, 8], b is [2, 2] with the batch first)",
+  );
 });
 
 test("an item that breaks a guard fails before it is queued, and the other items share one batch", async () => {
@@ -135,9 +167,7 @@ test("an item that breaks a guard fails before it is queued, and the other items
     },
   );
   batcher.submit(item(7));
-  expect(() => batcher.submit(item(3))).toThrow(
-    "x: size 1 must be at least 4 (x is [1, 3, 4], mask is [1, 3] with the batch first)",
-  );
+  expect(() => batcher.submit(item(3))).toThrow("x: length must be at least 4, received 3");
   batcher.submit(item(7));
   await promise;
   expect(sizes).toEqual([2]);

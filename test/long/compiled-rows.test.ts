@@ -57,7 +57,7 @@ test("a program with arguments that are no tensors runs compiled; a size beyond 
   const [doubled, mean] = await session.run([item([3], [1, 2])]);
   expect([doubled?.data, mean?.data]).toEqual([Float32Array.of(6), Float32Array.of(1.5)]);
   expect(await failure(session.run([item(Array(21).fill(0), [5, 6])]))).toBe(
-    "run_failed: x: size 1 must be at most 20 (x is [1, 21], y is [1, 2] with the batch first)",
+    "run_failed: x: width must be at most 20, received 21",
   );
 }, 300_000);
 

@@ -72,7 +72,7 @@ export class NativeSession {
       // Sessions that share weights read no file, so the path is empty.
       await using file = await openNativeFile(share === undefined ? path : "");
       const [kind = ""] = device.split(":");
-      const declared = inputs && { inputs: Object.keys(inputs), outputs: Object.keys(outputs ?? {}) };
+      const declared = inputs && { inputs, outputs: outputs ?? {} };
       const runnable =
         share === undefined ? new WeightsFile(file.path, basename(path)).runnable(kind, declared) : share.#runnable;
       const handle = await addon.open({

@@ -42,14 +42,21 @@ export interface ProgramGuards {
 export interface Condition {
   /** @throws Error for sizes of which the condition cannot be computed */
   readonly holds: (shapes: Shapes) => boolean;
-  readonly message: string;
+  /** The message for shapes that the condition refuses. */
+  readonly message: (shapes: Shapes, nameOf: DimensionName) => string;
+}
+
+/** Declared name of a dimension of an input, where the batch is dimension 0; undefined if it has none. */
+export type DimensionName = (input: number, dimension: number) => string | undefined;
+
+interface InputSize {
+  readonly size: Computation;
+  /** The dimension in words. */
+  readonly where: (nameOf: DimensionName) => string;
 }
 
 /** A size of an input that is computed from one symbol. */
-interface HiddenSize extends LinearSize {
-  readonly size: Computation;
-  readonly where: string;
-}
+type HiddenSize = InputSize & LinearSize;
 
 /**
  * Compiles the guards of a program. PyTorch's `ExportedProgram.module()` has the same checks: fixed sizes, equal sizes,
@@ -59,26 +66,36 @@ interface HiddenSize extends LinearSize {
 export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {
   const conditions: Condition[] = [];
   const rows: number[] = [];
-  const sources = new Map<string, { readonly size: Computation; readonly where: string }>();
+  const sources = new Map<string, InputSize>();
   const hidden: HiddenSize[] = [];
   for (const [i, { name, sizes }] of inputs.entries()) {
     for (const [place, stated] of sizes.entries()) {
       const size = sizeAt(i, place);
-      const where = `${name}: size ${place}`;
+      const where = (nameOf: DimensionName) => {
+        const named = nameOf(i, place);
+        return named === undefined ? `dimension ${place} of the tensor ${name}` : `${name}: ${named}`;
+      };
+      const demand = (what: string, holds: (given: number) => boolean): Condition => ({
+        holds: (shapes) => holds(size(shapes)),
+        message: (shapes, nameOf) => `${where(nameOf)} must be ${what}, received ${size(shapes)}`,
+      });
       if ("as_int" in stated) {
         const { as_int: only } = stated;
-        conditions.push({ holds: (shapes) => size(shapes) === only, message: `${where} must be ${only}` });
+        conditions.push(demand(`${only}`, (given) => given === only));
         if (place === 0) rows.push(only);
         continue;
       }
       const { expr_str: expression } = stated.as_expr;
       const same = sources.get(expression);
       if (same !== undefined) {
-        const message = `${where} must be that of ${same.where}`;
-        conditions.push({ holds: (shapes) => size(shapes) === same.size(shapes), message });
+        conditions.push({
+          holds: (shapes) => size(shapes) === same.size(shapes),
+          message: (shapes, nameOf) =>
+            `${where(nameOf)} must be ${same.size(shapes)}, received ${size(shapes)}; ${same.where(nameOf)} is ${same.size(shapes)}`,
+        });
         continue;
       }
-      sources.set(expression, { size, where: `${name}(${place})` });
+      sources.set(expression, { size, where });
       const linear = linearSize(expression);
       if (linear === undefined) continue;
       const { symbol, factor, offset } = linear;
@@ -87,10 +104,8 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
       const least = min == null ? 0 : factor * Number(min) + offset;
       const most = max == null ? Number.POSITIVE_INFINITY : factor * Number(max) + offset;
       // Tracing notes a least size of 2 for every dynamic dimension, but PyTorch does not check it.
-      if (least > 2)
-        conditions.push({ holds: (shapes) => size(shapes) >= least, message: `${where} must be at least ${least}` });
-      if (Number.isSafeInteger(most))
-        conditions.push({ holds: (shapes) => size(shapes) <= most, message: `${where} must be at most ${most}` });
+      if (least > 2) conditions.push(demand(`at least ${least}`, (given) => given >= least));
+      if (Number.isSafeInteger(most)) conditions.push(demand(`at most ${most}`, (given) => given <= most));
       if (place === 0) rows.push(most);
     }
   }
@@ -115,7 +130,15 @@ function multiples(sizes: readonly HiddenSize[]): Condition[] {
     if (first === undefined || sizes.indexOf(first) === i) return [];
     const holds = (shapes: Shapes) =>
       (first.size(shapes) - first.offset) * each.factor === (each.size(shapes) - each.offset) * first.factor;
-    return [{ holds, message: `${each.where} does not fit ${first.where}` }];
+    const said = ({ size, where }: InputSize, shapes: Shapes, nameOf: DimensionName) =>
+      `${where(nameOf)} is ${size(shapes)}`;
+    return [
+      {
+        holds,
+        message: (shapes, nameOf) =>
+          `${said(each, shapes, nameOf)}, which does not fit: ${said(first, shapes, nameOf)}`,
+      },
+    ];
   });
 }
 
@@ -123,10 +146,23 @@ function condition(guard: string, names: readonly string[]): Condition {
   const shown = guard.replaceAll(/L\['(\w+)'\]/g, "$1").replaceAll(/\s+/g, " ");
   try {
     const compute = guardExpression(guard, (path) => placeOf(path, names));
-    return { holds: (shapes) => compute(shapes) !== 0, message: `the guard ${shown} fails` };
+    return {
+      holds: (shapes) => compute(shapes) !== 0,
+      message: (shapes, nameOf) => {
+        const named = shown.replaceAll(/(\w+)\.size\(\)\[(\d+)\]/g, (whole, name: string, dimension: string) => {
+          const found = nameOf(names.indexOf(name), Number(dimension));
+          return found === undefined ? whole : `${name}.${found}`;
+        });
+        return `the guard ${named} fails (${shapesText(names, shapes)})`;
+      },
+    };
   } catch (error) {
     throw new Error(`it has a guard that sconce does not understand: ${shown}`, { cause: error });
   }
+}
+
+export function shapesText(names: readonly string[], shapes: Shapes): string {
+  return `${shapes.map((shape, i) => `${names[i]} is [${shape.join(", ")}]`).join(", ")} with the batch first`;
 }
 
 /** The place of the tensor at a path in the inputs of the Python call; undefined if there is none. */

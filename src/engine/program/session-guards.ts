@@ -1,7 +1,7 @@
 /** The guards of a session's weights, for batches whose tensors have the order of the declared inputs. */
-import type { Tensor } from "../../author/tensor.ts";
+import type { Tensor, TensorSpec, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
-import type { ProgramGuards } from "./program-guards.ts";
+import { type ProgramGuards, shapesText } from "./program-guards.ts";
 
 /** A tensor with the batch as first size. */
 export type Sized = Pick<Tensor, "dtype" | "shape">;
@@ -13,14 +13,17 @@ export class SessionGuards {
   readonly #guards: ProgramGuards;
   /** For each input of the program: the place of the declared input. */
   readonly #places: readonly number[];
+  readonly #declared: readonly TensorSpec[];
 
   /**
-   * @param declared names of the tensors in the order of a batch; none for a session that only supports `call`
+   * @param declared the tensors in the order of a batch; none for a session that only supports `call`
    * @throws SconceError `weights_invalid` if the program takes more inputs than are declared
    */
-  constructor(guards: ProgramGuards, declared: readonly string[]) {
+  constructor(guards: ProgramGuards, declared: TensorSpecs) {
+    const names = Object.keys(declared);
     this.#guards = guards;
-    this.#places = declared.length === 0 ? [...guards.inputs.keys()] : places(guards.inputs, declared);
+    this.#declared = Object.values(declared);
+    this.#places = names.length === 0 ? [...guards.inputs.keys()] : places(guards.inputs, names);
   }
 
   /**
@@ -40,15 +43,14 @@ export class SessionGuards {
       for (const { shape } of given) shape[0] = more;
       if (this.#failure(given) === undefined) return more;
     }
-    for (const { shape } of given) shape[0] = rows;
-    throw this.#refusal(failed, given);
+    throw new SconceError("run_failed", failed);
   }
 
   /** Checks the arguments of a call of `forward`. @throws SconceError `run_failed` with the guard and the sizes */
   require(given: readonly Sized[]): void {
     if (given.length !== this.#places.length) return;
     const failed = this.#failure(given);
-    if (failed !== undefined) throw this.#refusal(failed, given);
+    if (failed !== undefined) throw new SconceError("run_failed", failed);
   }
 
   /** Message of the first guard that refuses the tensors. @param given the tensors in the order of the program */
@@ -57,23 +59,25 @@ export class SessionGuards {
     const shapes: (readonly number[])[] = [];
     for (let i = 0; i < given.length; i++) {
       const { dtype, shape } = given[i] ?? { shape: [] };
-      if (dtypes[i] !== undefined && dtypes[i] !== dtype) return `${inputs[i]}: wrong dtype`;
+      if (dtypes[i] !== undefined && dtypes[i] !== dtype)
+        return `${inputs[i]}: dtype must be ${dtypes[i]}, received ${dtype}`;
       shapes.push(shape);
     }
     try {
       for (let i = 0; i < conditions.length; i++) {
-        if (conditions[i]?.holds(shapes) === false) return conditions[i]?.message;
+        const condition = conditions[i];
+        if (condition?.holds(shapes) === false) return condition.message(shapes, this.#nameOf);
       }
       return undefined;
     } catch {
-      return "a guard of the program cannot be computed for these sizes";
+      return `a guard of the program cannot be computed for these sizes (${shapesText(inputs, shapes)})`;
     }
   }
 
-  #refusal(failed: string, given: readonly Sized[]): SconceError {
-    const sizes = given.map(({ shape }, i) => `${this.#guards.inputs[i]} is [${shape.join(", ")}]`).join(", ");
-    return new SconceError("run_failed", `${failed} (${sizes} with the batch first)`);
-  }
+  readonly #nameOf = (input: number, dimension: number): string | undefined => {
+    const dim = this.#declared[this.#places[input] ?? -1]?.dims[dimension - 1];
+    return typeof dim === "object" ? dim.name : typeof dim === "string" ? dim : undefined;
+  };
 }
 
 /** The sizes of a tensor in a batch that is padded to its longest items. */

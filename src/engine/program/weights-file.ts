@@ -5,6 +5,7 @@
 import { statSync } from "node:fs";
 import { basename } from "node:path";
 import { z } from "zod";
+import type { TensorSpecs } from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { Archive } from "./archive.ts";
 import { type PackageNames, type PackageOrder, packageNames, packageOrder } from "./call-spec.ts";
@@ -48,10 +49,10 @@ export interface Runnable {
   readonly keepsState?: boolean;
 }
 
-/** Names of the declared tensors, in the order of a batch. */
-export interface DeclaredNames {
-  readonly inputs: readonly string[];
-  readonly outputs: readonly string[];
+/** The declared tensors, in the order of a batch. */
+interface Declared {
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
 }
 
 const programFile = /^[^/]+\/models\/model\.json$/;
@@ -178,13 +179,13 @@ export class WeightsFile {
 
   /**
    * Reads how libtorch runs the file on a kind of device.
-   * @param names the declared tensors; undefined for a session that only supports `call`
+   * @param declared undefined for a session that only supports `call`
    * @throws SconceError `weights_invalid` if the file is not weights, or needs another device or processor
    */
-  runnable(kind: string, names: DeclaredNames | undefined): Runnable {
+  runnable(kind: string, declared: Declared | undefined): Runnable {
     const { fault } = this;
     if (fault !== undefined) throw new SconceError("weights_invalid", `weights "${this.#name}": ${fault}`);
-    const guarded = (guards: ProgramGuards | undefined) => guards && new SessionGuards(guards, names?.inputs ?? []);
+    const guarded = (guards: ProgramGuards | undefined) => guards && new SessionGuards(guards, declared?.inputs ?? {});
     const program = this.program();
     if (program !== undefined) return { program, guards: guarded(program.guards), mostRows: program.guards.mostRows };
     if (!this.#isPackage) return { mostRows: Infinity };
@@ -192,7 +193,10 @@ export class WeightsFile {
     const { minRows, mostRows, keepsState } = packageFacts(source);
     const guards = this.#packageGuards();
     this.#requireMachine(kind);
-    const order = names === undefined ? { inputs: [], outputs: [] } : packageOrder(source, names);
+    const order =
+      declared === undefined
+        ? { inputs: [], outputs: [] }
+        : packageOrder(source, { inputs: Object.keys(declared.inputs), outputs: Object.keys(declared.outputs) });
     return {
       compiled: { minRows, ...order },
       guards: guarded(guards),
