@@ -13,7 +13,7 @@ function fill(admission: Admission, bytes = 0): number {
     } catch {
       return count;
     }
-    admission.started(1, bytes);
+    admission.add(1, bytes);
   }
 }
 

@@ -246,7 +246,7 @@ test("while the queue stands, an input does not begin whose time limit ends befo
   const ends: [limitMs: number, end: string][] = [];
   for (const limitMs of [500, 5000]) {
     const receiver = {
-      started: () => ends.push([limitMs, "begun"]),
+      processing: () => ends.push([limitMs, "begun"]),
       succeeded() {},
       failed() {},
       expired: () => ends.push([limitMs, "expired"]),

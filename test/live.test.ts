@@ -17,7 +17,7 @@ function started(count = 1) {
     flow: { run() {}, end: (list: ItemList) => list.end() },
     encoder: { encode: (output: unknown) => JSON.stringify(output) },
     metrics: { took() {} },
-    started() {},
+    processing() {},
     expired() {},
   };
   const work = new ItemWork(live, inputs, context, {});

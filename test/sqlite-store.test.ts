@@ -96,7 +96,7 @@ describe("an unfinished prediction", () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
     await Promise.all([main.accept(requestOf("a1")), main.accept(requestOf("a2", { kind: "demo", count: 3 }))]);
-    main.started("a2");
+    main.processing("a2");
     await main.flush();
     expect(await member.read("a1")).toMatchObject({ startedAtMs: undefined, outcome: undefined, itemsDone: 0 });
     expect(await member.read("a2")).toMatchObject({ kind: "demo", count: 3, startedAtMs: expect.any(Number) });
@@ -115,9 +115,9 @@ describe("an unfinished prediction", () => {
     };
     await deaths(async (store) => {
       for (const id of ["a3", "a1", "a2"]) await store.accept(requestOf(id));
-      store.started("a1");
+      store.processing("a1");
     });
-    expect(await deaths((store) => store.started("a1"))).toEqual(['a3 0 ["a3"]', 'a1 1 ["a1"]', 'a2 0 ["a2"]']);
+    expect(await deaths((store) => store.processing("a1"))).toEqual(['a3 0 ["a3"]', 'a1 1 ["a1"]', 'a2 0 ["a2"]']);
     expect(await deaths((store) => store.finish(endOf("a1"), true))).toEqual([
       'a3 0 ["a3"]',
       'a1 2 ["a1"]',
@@ -132,7 +132,7 @@ describe("an unfinished prediction", () => {
       await using store = await open(dir);
       if (isWritten) await store.accept(requestOf("a1"));
       else expect(await leftOf(store)).toMatchObject([{ id: "a1", deaths: 0 }]);
-      store.started("a1");
+      store.processing("a1");
       if (isWritten) await store.flush();
       await store.release(["a1"]);
     }
@@ -185,7 +185,7 @@ test("many changes of one turn of the event loop are all stored", async () => {
   const store = await open(dir);
   const kept = Array.from({ length: 5000 }, (_, index) => store.accept(requestOf(`a${index}`)));
   for (let index = 0; index < 500; index++) {
-    store.started(`a${index}`);
+    store.processing(`a${index}`);
     if (index % 2 === 0) store.finish(endOf(`a${index}`), true);
   }
   await Promise.all(kept);

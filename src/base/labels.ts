@@ -111,7 +111,7 @@ export type RestartCause = (typeof restartCauses)[number];
 export const unreadyReasons = [
   // The model is being set up.
   "starting",
-  // The HTTP process has ended and starts again.
+  // The front has ended and starts again.
   "restarting",
   // The engine process, which runs batches, has ended and starts again.
   "engine",

@@ -4,12 +4,12 @@ import type { Refusal, Route } from "../base/labels.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A metric with its series. HTTP processes send their gauges to each other in this form, as JSON. */
+/** A metric with its series. fronts send their gauges to each other in this form, as JSON. */
 export const familySchema = z.object({
   name: z.string(),
   help: z.string(),
   type: z.enum(["counter", "gauge", "histogram"]),
-  /** How equal series of several HTTP processes are merged. */
+  /** How equal series of several fronts are merged. */
   aggregator: z.enum(["sum", "max", "first"]),
   values: z
     .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))

@@ -43,7 +43,7 @@ export class RequestContext implements Origin, Client {
   metrics: Pick<RequestMetrics, "answered"> | undefined = undefined;
   /** The connections of the port; undefined for a forwarded request. */
   connections: Connections | undefined = undefined;
-  /** Whether another HTTP process of this server forwarded the request. */
+  /** Whether another front of this server forwarded the request. */
   isForwarded = false;
   /** Whether the request came through --admin-port. */
   isAdmin = false;

@@ -320,7 +320,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #prepare(list: ItemList, index: number): void {
     try {
-      list.started();
+      list.processing();
       const input = list.input(index);
       const place = list.place(index);
       const tensors = list.isScoped

@@ -31,7 +31,7 @@ export interface OutputReceiver {
    */
   readonly textForm?: TextForm | undefined;
   /** Called for each input, before its `preprocess` runs. */
-  started?(): void;
+  processing?(): void;
   /** Called for each input that leaves the engine's queue for a batch, and when a failed batch runs again. */
   dispatched?(): void;
   /**
@@ -176,8 +176,8 @@ export class ItemList implements InRing<ItemList> {
     return this.#receiver.textForm;
   }
 
-  started(): void {
-    this.#receiver.started?.();
+  processing(): void {
+    this.#receiver.processing?.();
   }
 
   dispatched(): void {

@@ -57,7 +57,7 @@ export class Admission {
   }
 
   /** Counts a prediction as unfinished until `ended`. */
-  started(items: number, bytes: number): void {
+  add(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
     this.#own.items += items;
@@ -65,7 +65,7 @@ export class Admission {
   }
 
   ended(items: number, bytes: number): void {
-    this.started(-items, -bytes);
+    this.add(-items, -bytes);
   }
 
   /**

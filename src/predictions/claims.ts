@@ -30,7 +30,7 @@ export interface ClaimsOptions {
 }
 
 export interface ClaimEvents {
-  readonly onStart: () => void;
+  readonly onClaimed: () => void;
   readonly onFull: () => void;
 }
 
@@ -80,7 +80,7 @@ export class Claims {
 
   /**
    * Claims requests and runs them, until no request is left or `stop` is called.
-   * @param events.onStart called for each request
+   * @param events.onClaimed called for each request
    * @param events.onFull called when a full disk interrupts the claims
    */
   run(isTaken: (source: RequestSource) => boolean, events: ClaimEvents): Promise<void> {
@@ -106,7 +106,7 @@ export class Claims {
     this.#wake();
     await this.#claiming;
     if (store.shared !== undefined) {
-      const waiting = [...live].filter(({ hasStarted }) => !hasStarted).map(({ id }) => id);
+      const waiting = [...live].filter(({ isProcessing }) => !isProcessing).map(({ id }) => id);
       await this.#release([...this.#loading.keys(), ...waiting]);
     }
     await until(() => live.size === 0, maxMs);
@@ -118,7 +118,7 @@ export class Claims {
     else await this.#release([...live].map(({ id }) => id));
   }
 
-  async #run(isTaken: (source: RequestSource) => boolean, { onStart, onFull }: ClaimEvents): Promise<void> {
+  async #run(isTaken: (source: RequestSource) => boolean, { onClaimed, onFull }: ClaimEvents): Promise<void> {
     const { store, load } = this.#options;
     const isActive = () => this.#isActive;
     const claimed = store.claim({
@@ -139,7 +139,7 @@ export class Claims {
       const started = this.#begin(each);
       // The bodies of a large database must not all be in memory. A shared queue gives as many as there is room for.
       if (store.shared === undefined) await started;
-      onStart();
+      onClaimed();
     }
   }
 
@@ -184,7 +184,7 @@ export class Claims {
       const message = `Given up: ${deaths} processes ended, or were cut off, while they ran this; it is not run again`;
       return void fail(message, "engine");
     }
-    build.started();
+    build.enter();
     try {
       const body = storedBody(request);
       const { inputs } = await build.parts.bodies.decode(typeof body === "string" ? body : [body], count, (added) =>

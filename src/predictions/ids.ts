@@ -1,6 +1,6 @@
-/** Ids of predictions: a character for the HTTP process, the second of creation, 96 random bits against guessing. */
+/** Ids of predictions: a character for the front, the second of creation, 96 random bits against guessing. */
 
-/** First characters of ids: HTTP process N, at most 59, uses the one at index N. Ids of clients begin with any. */
+/** First characters of ids: front N, at most 59, uses the one at index N. Ids of clients begin with any. */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** Random bytes of an id. */
 const BYTES = 12;
@@ -15,15 +15,15 @@ let used = 0;
 let second = -1;
 let secondText = "";
 
-/** The first character of the ids that the HTTP process with this index creates. */
+/** The first character of the ids that the front with this index creates. */
 export function ownerOf(index: number): string {
   return owners[index] ?? "0";
 }
 
 /**
- * Index of the HTTP process that has the prediction. If a restarted server has fewer processes, larger indices wrap
+ * Index of the front that has the prediction. If a restarted server has fewer processes, larger indices wrap
  * around.
- * @param fronts number of HTTP processes
+ * @param fronts number of fronts
  * @returns undefined for a malformed id
  */
 export function frontOf(id: string, fronts: number): number | undefined {

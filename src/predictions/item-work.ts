@@ -22,7 +22,7 @@ export interface ItemWorkContext {
   /** Converts outputs to JSON text. */
   readonly encoder: Pick<OutputEncoder, "encode">;
   readonly metrics: Pick<PredictionMetrics, "took">;
-  started(live: LivePrediction): void;
+  processing(live: LivePrediction): void;
   expired(live: LivePrediction): void;
   /**
    * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
@@ -60,8 +60,8 @@ export class ItemWork implements OutputReceiver, Work {
     this.#context.flow.run(this.list);
   }
 
-  started(): void {
-    if (!this.#live.hasStarted) this.#context.started(this.#live);
+  processing(): void {
+    if (!this.#live.isProcessing) this.#context.processing(this.#live);
   }
 
   expired(): void {

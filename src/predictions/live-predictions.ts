@@ -119,7 +119,7 @@ export class LivePredictions {
       metrics,
       onFault,
       onLog,
-      started: (live) => this.#started(live),
+      processing: (live) => this.#processing(live),
       expired: (live) => this.#expire(live),
     };
   }
@@ -158,7 +158,7 @@ export class LivePredictions {
     const context = build === this.#build ? this.#itemWork : this.#workOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
       throw new Error("this process runs no predictions");
-    build.started();
+    build.enter();
     const live = new LivePrediction({
       request,
       build,
@@ -170,9 +170,10 @@ export class LivePredictions {
       maxResultBytes: limits.maxResultBytes,
       onEnd: this.#onEnd,
     });
-    live.isStored = beginning.deadlineMs !== undefined;
+    const isClaimed = beginning.deadlineMs !== undefined;
+    live.isStored = isClaimed;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
-    this.admission.started(live.count, bytes);
+    this.admission.add(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
     const { tracing } = this.#options;
     live.span = tracing?.prediction({
@@ -194,7 +195,11 @@ export class LivePredictions {
     return live;
   }
 
-  /** Stores the request and its webhook. @throws SconceError `predictions_unwritable` */
+  /**
+   * Stores the request and its webhook, unless they are stored or the prediction has ended: a client that waits and is
+   * answered at the end causes no write. An outcome goes to the file only if the request is stored.
+   * @throws SconceError `predictions_unwritable`
+   */
   async store(live: LivePrediction): Promise<void> {
     const { request, webhook } = live;
     if (!live.mustStore) return;
@@ -206,7 +211,7 @@ export class LivePredictions {
         request !== undefined
           ? store.accept({ ...request, body: storedBody(request) })
           : webhook && webhooks?.store(live.id, webhook);
-      if (live.hasStarted && !live.isOver && !this.#isAbandoned) store.started(live.id);
+      if (live.isProcessing && !live.isOver && !this.#isAbandoned) store.processing(live.id);
       await storing;
     } catch (error) {
       live.isStored = false;
@@ -252,7 +257,7 @@ export class LivePredictions {
   #runDemo(live: LivePrediction, inputs: InputList, run: Pick<DemoWorkOptions, "flow" | "pipeline">): void {
     const { limits, onFault } = this.#options;
     const { maxLogBytes } = limits;
-    const onStart = () => this.#started(live);
+    const onStart = () => this.#processing(live);
     workOnDemo(live, inputs, { ...run, onStart, maxLogBytes }).catch((error: unknown) => {
       if (live.isOver) return;
       const coded = codedError(error);
@@ -261,9 +266,9 @@ export class LivePredictions {
     });
   }
 
-  #started(live: LivePrediction): void {
-    live.hasStarted = true;
-    if (live.isStored && !this.#isAbandoned) this.#options.store.started(live.id);
+  #processing(live: LivePrediction): void {
+    live.isProcessing = true;
+    if (live.isStored && !this.#isAbandoned) this.#options.store.processing(live.id);
   }
 
   #setTimer(atMs: number): void {

@@ -72,7 +72,7 @@ export class LivePrediction extends Observed {
   /** Whether the request was given to the store. */
   isStored = false;
   /** Whether the model's code has started on an input. */
-  hasStarted = false;
+  isProcessing = false;
   itemsSucceeded = 0;
   /** Whether the end is not recorded, because the client got an error or another process runs the prediction. */
   isWithdrawn = false;

@@ -47,7 +47,7 @@ export class MemoryStore implements Store {
 
   async *claim(): AsyncGenerator<Claimed> {}
 
-  started(): void {}
+  processing(): void {}
 
   release(): Promise<void> {
     return Promise.resolve();

@@ -205,7 +205,7 @@ export class Predictions {
     let [resumed, isFull] = [0, false];
     const full = Promise.withResolvers<void>();
     const claims = this.#claims.run(isOurs, {
-      onStart: () => {
+      onClaimed: () => {
         resumed += 1;
       },
       onFull: () => {
@@ -273,7 +273,7 @@ export class Predictions {
       const decoding = build.parts.bodies.decode(body, build.parts.maxInputs[kind], (added) => charge.mustGrow(added));
       if (!(decoding instanceof Promise)) return this.#begin(request, { ...decoding, build, beganMs });
       // The build that decodes the inputs also runs them, even if another build replaces it meanwhile.
-      build.started();
+      build.enter();
       return decoding
         .then((decoded) => this.#begin(request, { ...decoded, build, beganMs }))
         .finally(() => build.ended())

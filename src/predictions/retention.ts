@@ -1,4 +1,4 @@
-/** The limits of ended predictions, the same for all stores. Beyond them a store evicts the oldest, which clients can then no longer read. */
+/** The limits of ended predictions, the same for all stores; `--retain-age` is an option of server/work-options.ts. Beyond them a store evicts the oldest, which clients can then no longer read. */
 
 export interface RetentionLimits {
   readonly maxCount: number;

@@ -31,7 +31,7 @@ export class RunningBuild {
   }
 
   /** Counts a prediction, from the decoding of its body on. */
-  started(): void {
+  enter(): void {
     this.#running += 1;
   }
 

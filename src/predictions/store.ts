@@ -33,7 +33,7 @@ export interface Store {
    */
   claim(claimer: Claimer): AsyncIterable<Claimed>;
   /** Records that the model's code runs for a stored request. If the process dies meanwhile, a death is counted. */
-  started(id: string): void;
+  processing(id: string): void;
   /** Gives unfinished requests of this process back. Another process may claim them, and no death is counted. */
   release(ids: readonly string[]): Promise<void>;
   /**
@@ -157,7 +157,7 @@ export interface Claimed extends Omit<PredictionRequest, "body"> {
 
 /** Where unfinished requests come from. */
 export interface RequestSource {
-  /** First character of the ids, which stands for the HTTP process that accepted the requests. */
+  /** First character of the ids, which stands for the front that accepted the requests. */
   readonly owner: string;
   /** Whether this server accepted the requests. Another server with the same store may still run its requests. */
   readonly isOwnServer: boolean;

@@ -14,7 +14,6 @@ import { counterNames, type FromFront, type FrontStart, fromFront, opening, type
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ModelTable } from "./model-table.ts";
-import { heldAfterMs } from "./serve-limits.ts";
 
 /** A load or unload of a model, or a reload. */
 export type FrontRequest = Exclude<FromFront, { readonly done: true }>;
@@ -106,7 +105,8 @@ export class Fronts {
           guilty,
           isCauseKnown,
         }),
-        batchTimeoutMs: heldAfterMs(config),
+        // A hook that computes for --hook-timeout, 10 s, blocks its front: the watchdog ends the process.
+        stuckAfterMs: 1000 * config.hookTimeout,
         onReady: () => {
           wasReady = true;
         },

@@ -63,7 +63,7 @@ export class ModelEngine implements Loadable {
         return this.#start(socket);
       },
       env: libtorchEnv(hasOthers),
-      batchTimeoutMs: stuckAfterMs({ ...config, ...served.options }),
+      stuckAfterMs: stuckAfterMs({ ...config, ...served.options }),
       onReady: () => {
         this.socket = socket;
         onChange();

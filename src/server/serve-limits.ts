@@ -49,8 +49,3 @@ export const RETRY_LOAD_S = 10;
 export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
 }
-
-/** Milliseconds after which a front that does not answer is killed. */
-export function heldAfterMs({ hookTimeout }: Pick<ServeConfig, "hookTimeout">): number {
-  return 1000 * hookTimeout;
-}

@@ -19,7 +19,7 @@ async function work(lane: number): Promise<void> {
     await store.accept(requestOf(id, { body }));
     process.stdout.write(`created ${id}\n`);
     if (index % 5 === 4) continue;
-    store.started(id);
+    store.processing(id);
     if (index % 3 === 2) continue;
     store.finish(index % 11 === 6 ? largeEndOf(id, 100_000) : endOf(id), true);
     process.stdout.write(`ended ${id}\n`);

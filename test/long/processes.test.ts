@@ -188,7 +188,7 @@ test("a program that cannot be started is not started again", async () => {
 
 test("a process that is stuck in a loop is ended", async () => {
   using _logged = lines();
-  await using process = supervise({ batchTimeoutMs: 200 });
+  await using process = supervise({ stuckAfterMs: 200 });
   await process.supervised.start();
   await process.ready();
   process.tell({ loop: true });

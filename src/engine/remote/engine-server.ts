@@ -1,6 +1,6 @@
 /**
- * The server in the engine process. HTTP processes ("fronts") send it items through a Unix socket, and get the outputs.
- * Batches mix items of all HTTP processes.
+ * The server in the engine process. fronts ("fronts") send it items through a Unix socket, and get the outputs.
+ * Batches mix items of all fronts.
  */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
@@ -35,7 +35,7 @@ export interface EngineServerOptions extends BatchingOptions {
   readonly outputs: TensorSpecs;
   /** Declared tensors of partial outputs. Default: `outputs`. */
   readonly parts?: TensorSpecs;
-  /** Properties of the engine that each HTTP process gets, besides batch size and instances. */
+  /** Properties of the engine that each front gets, besides batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
   /** Called when a lack of device memory limits the batches of a shape for a time. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
@@ -52,7 +52,7 @@ interface Front {
   readonly reader: FrameReader;
   /** Items without a result, by their number. */
   readonly items: OpenMap<number, RemoteItem>;
-  /** Memory shared with the HTTP process for large tensors; undefined without it. */
+  /** Memory shared with the front for large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
   isClosed: boolean;
 }
@@ -66,7 +66,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   readonly #partFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
-  /** Size and times of the last batch, until they are sent to an HTTP process. */
+  /** Size and times of the last batch, until they are sent to a front. */
   #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
@@ -93,7 +93,7 @@ export class EngineServer {
     });
   }
 
-  /** Accepts connections of HTTP processes. Call this after warm-up. */
+  /** Accepts connections of fronts. Call this after warm-up. */
   listen(path: string): void {
     this.#listener = Bun.listen({
       unix: path,
@@ -134,7 +134,7 @@ export class EngineServer {
     front.outbox.flush();
   }
 
-  /** Removes the waiting items of an HTTP process, and drops the results of its running items. */
+  /** Removes the waiting items of a front, and drops the results of its running items. */
   #disconnected(socket: Socket): void {
     const front = this.#fronts.get(socket);
     if (front === undefined) return;
@@ -204,7 +204,7 @@ export class EngineServer {
     if (removed.length > 0) send(front, this.#blocks.numbers(frameKinds.canceled, numbersOf(removed)));
   }
 
-  /** Tells the HTTP processes which items left the queue. Writes at once, because the batch may crash this process. */
+  /** Tells the fronts which items left the queue. Writes at once, because the batch may crash this process. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
@@ -225,7 +225,7 @@ export class EngineServer {
     }
   }
 
-  /** Sends an HTTP process the times of a step in which no item ended, for metrics. */
+  /** Sends a front the times of a step in which no item ended, for metrics. */
   #observed(): void {
     const observation = this.#observation;
     const [front] = this.#fronts.values();
@@ -252,7 +252,7 @@ export class EngineServer {
   }
 
   /**
-   * Ends this process, so that another one starts. The HTTP processes send it the items of the failed batch, which then
+   * Ends this process, so that another one starts. The fronts send it the items of the failed batch, which then
    * run one by one. Only the item that caused the error fails.
    */
   #endProcess({ message }: SconceError): never {
@@ -272,7 +272,7 @@ function numbersOf(items: readonly RemoteItem[], places?: readonly number[]): nu
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
-/** For each connected HTTP process with items in the batch: the indexes of its items. Undefined means all items. */
+/** For each connected front with items in the batch: the indexes of its items. Undefined means all items. */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
   const first = items[0]?.front;
   if (first === undefined) return [];

@@ -1,5 +1,5 @@
 /**
- * The protocol between HTTP processes ("fronts") and the engine process: frames on a Unix stream socket, in the byte
+ * The protocol between fronts ("fronts") and the engine process: frames on a Unix stream socket, in the byte
  * order of the machine. `FrameBlocks` and `Outbox` write frames, `FrameReader` reads them.
  *
  * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have
@@ -62,7 +62,7 @@ export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): numbe
   return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
 }
 
-/** Properties of the engine after warm-up. An HTTP process gets them when it connects. */
+/** Properties of the engine after warm-up. A front gets them when it connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
   /** Count of instances on all devices together. */

@@ -1,5 +1,5 @@
 /**
- * Memory that an HTTP process shares with the engine process. A large tensor is copied into it once, and does not pass
+ * Memory that a front shares with the engine process. A large tensor is copied into it once, and does not pass
  * through the socket.
  */
 import { closeSync, ftruncateSync } from "node:fs";

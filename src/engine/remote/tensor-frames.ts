@@ -150,14 +150,14 @@ const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
 
-/** Outputs of one batch for the items of one HTTP process. */
+/** Outputs of one batch for the items of one front. */
 export interface RowsOfFront {
   /** Item numbers, in the order of the rows. */
   readonly numbers: readonly number[];
-  /** Indexes of the HTTP process's items in the batch; undefined for all items. */
+  /** Indexes of the front's items in the batch; undefined for all items. */
   readonly places: readonly number[] | undefined;
   readonly outputs: readonly Tensor[];
-  /** Size and times of the batch. Only one HTTP process gets them, so that metrics count each batch once. */
+  /** Size and times of the batch. Only one front gets them, so that metrics count each batch once. */
   readonly observation: BatchRun | undefined;
 }
 

@@ -3,7 +3,7 @@ import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
 /**
- * Number of counters of a key in each HTTP process: index of the rate window, predictions started in this window,
+ * Number of counters of a key in each front: index of the rate window, predictions started in this window,
  * unfinished predictions.
  */
 export const NUMBERS_PER_KEY = 3;
@@ -13,7 +13,7 @@ const windows: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_6
 /** Characters of the hash of a key's name, at the end of the ids of its predictions, in base64url: 36 bits. */
 const TAG_LENGTH = 6;
 
-/** Counters of all keys in shared memory: a row for each HTTP process. */
+/** Counters of all keys in shared memory: a row for each front. */
 export interface KeyCounts {
   readonly rows: readonly Float64Array[];
   /** Index of the only row that this process writes. */

@@ -26,7 +26,7 @@ export interface SupervisedOptions {
   readonly program?: readonly string[];
   readonly env?: ChildOptions["env"];
   /** Longest run of a batch, and longest wait for an answer, in milliseconds. Without it there is no watchdog. */
-  readonly batchTimeoutMs?: number | undefined;
+  readonly stuckAfterMs?: number | undefined;
   /** Called each time the process becomes ready. */
   onReady?(info: unknown): void;
   /** Called with each message. For a question, the result is the answer. */
@@ -127,7 +127,7 @@ export class Supervised {
   }
 
   #spawn(): void {
-    const { role, title, start, program, env, batchTimeoutMs } = this.#options;
+    const { role, title, start, program, env, stuckAfterMs } = this.#options;
     let child: Child;
     try {
       child = new Child({
@@ -147,10 +147,10 @@ export class Supervised {
     const running: Running = {
       child,
       watchdog:
-        batchTimeoutMs === undefined
+        stuckAfterMs === undefined
           ? undefined
           : new Watchdog({
-              limitMs: batchTimeoutMs,
+              limitMs: stuckAfterMs,
               ask: async () => {
                 const runningForMs = await this.#questions.ask(undefined, (question) => child.send(question));
                 if (typeof runningForMs === "number") running.watchdog?.answered(runningForMs);

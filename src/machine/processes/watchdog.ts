@@ -1,4 +1,4 @@
-/** Detects a stuck child process: its oldest batch does not end, or it does not answer. */
+/** Detects a stuck child process: the oldest batch of an engine does not end, or a process does not answer, such as a front that a hook blocks. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;

@@ -38,7 +38,7 @@ const FREE_FOR_OUTPUTS = 1 / 16;
 /** Charged bytes for a byte of an output: two for the UTF-16 string, and one for the copy that is being sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
-/** Charged bytes for a byte of a tensor: the HTTP process's copy for a second run, the engine's copy, and the batch. */
+/** Charged bytes for a byte of a tensor: the front's copy for a second run, the engine's copy, and the batch. */
 export const HELD_PER_TENSOR_BYTE = 3;
 
 type Counter = Pick<SharedCounter, "sum" | "add">;

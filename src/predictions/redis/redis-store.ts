@@ -121,7 +121,7 @@ export class RedisStore implements Store, SharedStore {
     return this.#leases.claim(claimer);
   }
 
-  started(): void {}
+  processing(): void {}
 
   release(ids: readonly string[]): Promise<void> {
     return this.#leases.release(ids);

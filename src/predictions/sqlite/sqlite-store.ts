@@ -115,15 +115,16 @@ export class SqliteStore implements Store {
     return { createdAtMs };
   }
 
-  started(id: string): void {
-    this.#writer.started(id, this.#wallClock());
+  processing(id: string): void {
+    this.#writer.processing(id, this.#wallClock());
   }
 
   release(ids: readonly string[]): Promise<void> {
-    for (const id of ids) this.#writer.started(id, null);
+    for (const id of ids) this.#writer.processing(id, null);
     return Promise.resolve();
   }
 
+  /** Only outcomes of stored requests go to the file: `LivePredictions.store` has the rule. */
   finish(record: EndedRecord, isStored: boolean): void {
     if (isStored) this.#writer.end(record);
     else this.#answered.finish(record);

@@ -96,7 +96,7 @@ export class SqliteWriter {
    * Records that the prediction runs.
    * @param runningSinceMs milliseconds since 1970; null if it stops because the process exits
    */
-  started(id: string, runningSinceMs: number | null): void {
+  processing(id: string, runningSinceMs: number | null): void {
     this.#add(rowOf(id, { runningSinceMs }));
   }
 
