@@ -53,7 +53,7 @@ at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double thresho
   return order.index_select(0, at::tensor(kept, at::kLong).to(order.device()));
 }
 
-/** One axis of a region: the bins' weights of the elements from `first` on. The rows of `weights` are bins. */
+/** Weights of one axis of a region: a row for each bin, a column for each element from the index `first` on. */
 struct Axis {
   int64_t first;
   at::Tensor weights;

@@ -147,7 +147,7 @@ function modelFinder({
 
   /** Finds no name for a request without a valid API key, so that the answer does not tell which names exist. */
   function findWithoutKey(path: string, context: RequestContext): void {
-    // The page and the documentation ask for the key. They contain no facts about a model, so those of any model will do.
+    // The page and the documentation ask for the key. Both contain no facts about a model, so any model can answer.
     const [, open] = /^\/models\/.+(\/(?:demo|docs)(?:\/assets\/.*)?)$/.exec(path) ?? [];
     if (open === undefined) return;
     context.path = open;
@@ -201,7 +201,7 @@ function addGuards(app: Hono, options: AppOptions): void {
     const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
     app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  // One middleware for all guards: each further middleware costs every request some promises.
+  // All guards share a middleware, because each middleware costs every request some promises.
   app.use((c, next) => {
     for (const check of guards) check(c);
     return next();

@@ -23,7 +23,7 @@ export interface EventStreamOptions {
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
   readonly isLoading?: (() => boolean) | undefined;
-  /** Gets the status of the prediction. Its connection has no idle timeout until the prediction ends. */
+  /** Gets the status of the prediction. The client's connection has no idle timeout until the prediction ends. */
   readonly context: RequestContext;
   /** Called once if the client disconnects before the last event. */
   readonly onLeave: () => void;

@@ -11,7 +11,7 @@ import { ProblemError } from "./problem.ts";
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
-/** Most characters of a part that are parsed to find out whether they are JSON. */
+/** Maximum characters of a text that `isJson` parses. */
 const MAX_PARSED = 1024;
 
 type Value = Part["value"];
@@ -94,7 +94,7 @@ function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
-/** Whether the text is JSON. Returns true for a long text without parsing it: ten thousand of them would block the event loop. */
+/** Whether the text is JSON. Returns true for a long text without a parse: to parse ten thousand long texts would block the event loop. */
 function isJson(text: string): boolean {
   if (text.length > MAX_PARSED) return true;
   try {

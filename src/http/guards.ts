@@ -154,7 +154,7 @@ const separatePorts: Check = (c) => {
   throw new ProblemError({ code: "not_found", detail });
 };
 
-/** Paths that are answered while the server starts: health checks, static files, and for browsers the page. */
+/** Paths with an answer while the server starts: health checks and static files. */
 const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
 
 /** Refuses requests until their model is ready, or the server if they name no model. The page itself waits for the model. */

@@ -4,7 +4,7 @@ import type { Refusal, Route } from "../base/labels.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A metric with its series. fronts send their gauges to each other in this form, as JSON. */
+/** A metric with its series. Fronts send their gauges to each other in this form, as JSON. */
 export const familySchema = z.object({
   name: z.string(),
   help: z.string(),

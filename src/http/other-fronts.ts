@@ -19,7 +19,7 @@ export interface OtherFrontsOptions {
 const metricsPath = "/front/metrics";
 /** Milliseconds that a request for metrics waits for the other fronts. */
 const METRICS_MS = 1000;
-/** Header of answers to other fronts: the status of the prediction, for the access log. It is removed before clients get the answer. */
+/** Header with the prediction's status, for the access log of the front that forwarded the request. Clients do not get this header. */
 export const STATUS_HEADER = "X-Sconce-Prediction-Status";
 
 /** Errors which show that the front of a socket has exited. Too many open files, for example, do not show it. */
@@ -34,7 +34,7 @@ export class OtherFronts {
 
   /**
    * Forwards a request for a prediction to the front that has the prediction.
-   * @returns undefined if this front must answer: it has the prediction, or the other front has exited and the request has no body
+   * @returns undefined if this front has the prediction, or if the other front has exited and the request has no body: this front must then answer
    * @throws SconceError `not_ready` if the other front cannot be reached
    */
   async forward(id: string, context: RequestContext): Promise<Response | undefined> {

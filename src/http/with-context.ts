@@ -6,7 +6,7 @@ import type { Fetch } from "./listener.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type Connections, RequestContext, urlOf } from "./request.ts";
 
-/** Paths of health probes, which orchestrators request every few seconds. Such requests get no span, and a log line only at the level `trace`. */
+/** Paths of health probes, which orchestrators request every few seconds. Probes get no span, and a log line only at the level `trace`. */
 const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 export interface ContextOptions {

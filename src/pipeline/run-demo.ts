@@ -39,8 +39,8 @@ const outside = AsyncLocalStorage.snapshot();
 
 /**
  * Runs a demo. Without a `demo` function, the inputs run as a prediction, and the outputs are also the demo outputs.
- * @returns outputs and demo outputs as JSON texts, one for each input
- * @throws SconceError of a file, of a failed input, `output_invalid`, or with the message of the demo's error
+ * @returns outputs and demo outputs, each as a JSON text for each input
+ * @throws SconceError `output_invalid`; the error of a file or of a failed input; the demo's error with its message
  */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
   const { flow, pipeline, signal, take, onOutput, parts, write } = options;

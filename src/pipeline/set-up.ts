@@ -74,8 +74,8 @@ export async function setUp(options: SetUpOptions): Promise<RunningModel> {
 }
 
 /**
- * Opens the weights and runs the model's `setup` at the same time, prepares the example, compares its outputs with
- * those of the build if given, and warms the model up.
+ * Opens the weights and runs the model's `setup` at the same time. Then compares the example's outputs with the outputs
+ * at build, if the model has them, and warms up the model.
  * @throws SconceError when the model's code, weights or example contradict the declaration
  */
 export async function warmModel(options: SetUpOptions): Promise<WarmModel> {

@@ -16,7 +16,7 @@ import type { PredictionMetrics } from "./metrics.ts";
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** What all predictions of a build share. Closures for each prediction would cost time and memory. */
+/** The parts that all predictions of a build share. Closures for each prediction would cost time and memory. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "end">;
   /** Converts outputs to JSON text. */

@@ -83,7 +83,7 @@ export class LivePredictions {
   readonly unread = new OpenMap<string, true>(hashOf);
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
-  /** One timer for the time limits of all predictions, set for the earliest. */
+  /** Timer for the earliest time limit of all predictions. */
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
   /** How the current build runs inputs. */

@@ -32,7 +32,7 @@ export interface LiveOptions {
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
-/** Bytes of outputs that are accepted even when memory is full, so that accepted predictions can end. */
+/** Bytes of a prediction's outputs that the server accepts without free memory, so that accepted predictions can end. */
 const ALWAYS_BYTES = 4096;
 
 /** Counts the unfinished predictions of an API key. */
@@ -47,7 +47,7 @@ export interface Work {
   failure(errorMessage: string): Text;
   /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** Removes waiting inputs from the queue, and frees their memory and that of the outputs. */
+  /** Removes waiting inputs from the queue, and frees the memory of inputs and outputs. */
   release(): void;
 }
 
@@ -169,8 +169,8 @@ export class LivePrediction extends Observed {
   }
 
   /**
-   * Counts an output, or a piece of an output that the model yields early. Ends the prediction if it exceeds the limit
-   * of one prediction or --max-memory.
+   * Counts an output, or a piece of an output that the model yields early. Ends the prediction if its outputs exceed
+   * the limit of a prediction or --max-memory.
    * @param own charge of the pieces; by default the bytes are charged until the prediction ends
    * @returns whether the prediction takes the output
    */
@@ -251,7 +251,7 @@ export class LivePrediction extends Observed {
     this.changed();
   }
 
-  /** Bytes that this prediction holds. If they are all that is held, `hasRoom` finds room for any output. */
+  /** Bytes that this prediction holds. If nothing else holds memory, `hasRoom` accepts any output. */
   get #heldBytes(): number {
     const outputs = (this.#outputCharge?.bytes ?? 0) + (this.parts?.charge.bytes ?? 0);
     return outputs + this.charge.bytes + (this.items?.heldBytes ?? 0);

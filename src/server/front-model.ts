@@ -123,8 +123,8 @@ export class FrontModel implements ServedName, AsyncDisposable {
   }
 
   /**
-   * Answers requests, once the server has loaded the model. Before, continues predictions of an earlier process, and
-   * begins to take predictions from the queue in Redis.
+   * Waits until the server has loaded the model. Continues predictions of an earlier process, and begins to take
+   * predictions from the queue in Redis. Then answers requests.
    * @param hasClaim whether no other server runs the predictions of the store; false with --take-over
    */
   async start(hasClaim: boolean): Promise<void> {
@@ -142,7 +142,7 @@ export class FrontModel implements ServedName, AsyncDisposable {
     return this.#resume(({ isOwnServer }) => !isOwnServer, false);
   }
 
-  /** Opens another build beside the one that answers. @throws SconceError an error of its set-up */
+  /** Opens the next build, while the present build answers. @throws SconceError an error of its set-up */
   async openNext(served: ServedBuild): Promise<void> {
     if (this.opened === undefined) throw new Error("the model cannot be served; restart the server");
     await this.closeNext();

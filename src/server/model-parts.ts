@@ -96,7 +96,7 @@ async function storeOf(
   return new RedisStore({ config, url, name, repository: version.repository, memory, metrics });
 }
 
-/** Codes of faults that clients cause. Their log lines have the level debug; all other failures are warnings. */
+/** Codes of faults that clients cause. The log has these faults at the level debug, and all other faults as warnings. */
 const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "file_refused",
   "file_unavailable",

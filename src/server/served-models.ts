@@ -1,4 +1,4 @@
-/** The models of a front, by name. They follow the supervisor's table of builds. */
+/** The models of a front, by name, as in the supervisor's table of builds. */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Outage } from "../http/routes/health.ts";
@@ -51,10 +51,10 @@ export class ServedModels implements ServedNames {
   }
 
   /**
-   * Opens the models. Each answers as soon as it is loaded.
-   * @param opened gets the models, and closes them when it is disposed
+   * Opens the models. A model answers as soon as it is loaded.
+   * @param opened closes the models when it is disposed
    * @param onSetUp called when the code of all models has run its set-up
-   * @throws the fault of the first model if all models have one, and no earlier process was ready
+   * @throws the fault of the first model, if all models have faults and no earlier process was ready
    */
   async open(opened: AsyncDisposableStack, onSetUp: () => void): Promise<void> {
     const { wasReady, snapshot } = this.#shared.start;

@@ -1,6 +1,6 @@
 /**
- * Compares the outputs of weights with the original exported program, run by PyTorch: for the example, other values and
- * other sizes, or for the calls that the model's own code makes.
+ * Compares the outputs of a weights file with PyTorch's outputs of the exported program. The inputs are the example,
+ * other values and other sizes, or the calls of the model's own code.
  */
 
 import type { ModelFacts } from "../../author/define.ts";
@@ -13,7 +13,7 @@ import type { SizedItem } from "./weights-facts.ts";
 
 /** The sums of comparisons with PyTorch. */
 export class ComparedReference {
-  /** Number of batches or calls that the weights ran. One that only PyTorch refused counts, and is a difference. */
+  /** Number of batches or calls that the weights ran. If only PyTorch refuses a batch, the batch counts as a difference. */
   compared = 0;
   /** Number of batches that both the weights and PyTorch refused. */
   refused = 0;
@@ -56,7 +56,7 @@ interface Comparing {
   readonly maxBatchSize: number;
   /** The smallest batch that PyTorch runs. Copies of the last item fill up smaller batches, as in serving. */
   readonly leastRows?: number;
-  /** Whether values beyond those of the example are possible. */
+  /** Whether the schema allows any number in an input, so that trials may use values outside the example's range. */
   readonly isFree?: boolean;
 }
 

@@ -11,8 +11,8 @@ import { nearTies } from "./trial.ts";
 
 /**
  * Runs the example and encodes its outputs. With one thread and without packed layers, every build on a machine gives
- * equal bytes. Counts the elements that differ from the trial, which ran with packed layers, as a server does, and from
- * runs with nearly equal inputs.
+ * equal bytes. Counts the elements that differ from the trial, because the trial packs layers as a server does. Counts
+ * also the elements that differ from runs with nearly equal inputs.
  * @returns undefined if the encoded outputs are too large to store
  */
 export async function goldenOf({ model, pathOf }: SourceModel, run: ExampleRun): Promise<Uint8Array | undefined> {

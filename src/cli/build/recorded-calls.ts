@@ -4,7 +4,7 @@ import type { Tensor } from "../../author/tensor.ts";
 import type { NamedCall } from "./compared-reference.ts";
 import { isTensor } from "./plain/probe.ts";
 
-/** Calls of each weights file that are kept. */
+/** Maximum calls of a weights file to record. */
 const MOST_CALLS = 8;
 
 type Sessions = Readonly<Record<string, ModelSession>>;

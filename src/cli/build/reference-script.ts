@@ -1,12 +1,12 @@
 /**
  * Python script that runs calls with PyTorch, and compares the given outputs with PyTorch's.
  *
- * A difference that exceeds rounding is measured against PyTorch itself: `variants` runs the same call without oneDNN, in
- * a batch twice as large, in float64, and with noise before each choice. A choice turns floats into integers or bools,
- * as `argmax`, `topk` and comparisons do, or rounds; the noise has the size of the rounding that the other runs show. An
- * output differs if more than twice as many elements, or elements more than four times as far, differ than between runs
- * of PyTorch. Integers may differ only where these runs differ, except for an eighth. `aligned` repeats this test with
- * each row (second dimension) beside its nearest row, so that rows in another order must still be the same rows.
+ * If a difference exceeds rounding, `variants` runs the same call in PyTorch in other ways: without oneDNN, in a batch
+ * twice as large, in float64, and with noise before each choice. A choice rounds floats, or turns floats into integers
+ * or bools, as `argmax`, `topk` and comparisons do. The noise is as large as the rounding in the other runs. An output
+ * differs if more than twice as many elements differ as between these runs, or if elements differ more than four times
+ * as far. Integers may differ where these runs differ, and in an eighth as many other places. `aligned` repeats this
+ * test with each row (second dimension) beside its nearest row, so that the order of rows does not count.
  */
 export const referenceScript = `import json, sys, time, warnings
 warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ import { referenceScript } from "./reference-script.ts";
 
 type Named = Readonly<Record<string, Tensor>>;
 
-/** One call of a program. Names that the program lacks stand for the places of its inputs and outputs. */
+/** A call of a program. If the program has no such names, the order gives the inputs and outputs. */
 export interface ReferenceCall {
   /** Inputs with the batch dimension. */
   readonly inputs: Named;

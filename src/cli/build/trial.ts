@@ -26,7 +26,7 @@ export interface Trial {
   readonly maxBatchSize: number | undefined;
   /** Whether the weights run on the CPU. On a GPU, an item that is too long for the weights breaks all later runs. */
   readonly isOnCpu: boolean;
-  /** Whether values beyond those of the example are possible. */
+  /** Whether the schema allows any number in an input, so that trials may use values outside the example's range. */
   readonly isFree: boolean;
 }
 
@@ -114,12 +114,13 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
   return Promise.all(trying);
 }
 
-/** Runs with nearly equal inputs that show near ties. */
+/** Number of runs with nearly equal inputs. */
 const TIE_RUNS = 4;
 
 /**
- * The elements of each output that rounding decides, as `argmax` and `topk` do between nearly equal values: the most that
- * differ from `alone` if the item's floats change by a hundred-thousandth. None for an item of integers.
+ * Counts the elements of each output that rounding decides, as for `argmax` and `topk` of nearly equal values. Changes
+ * the item's floats by a hundred-thousandth.
+ * @returns for each output the largest count of elements that differ from `alone`; zeros for an item of integers
  */
 export async function nearTies(runner: Runner, item: readonly Tensor[], alone: readonly Tensor[]): Promise<number[]> {
   const counts = alone.map(() => 0);

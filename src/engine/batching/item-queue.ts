@@ -34,7 +34,7 @@ export class ItemQueue<T extends BatchItem> {
   readonly #groups = new Map<string, ShapeGroup<T>>();
   /** Parts of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
   #parts: (readonly T[])[] = [];
-  /** Batches that run while nothing else runs. They start before all other items. */
+  /** Batches that start before all other items, and run while nothing else runs. */
   #alone: (readonly T[])[] = [];
   #wasPart = false;
   /** Count of all waiting items. */
@@ -178,7 +178,7 @@ export class ItemQueue<T extends BatchItem> {
 const STEPS_PER_OCTAVE = 12;
 /** Adjacent steps that may share a batch: half an octave. */
 const MAX_SPAN = 6;
-/** Added to each length: an item's fixed cost, in elements. It makes differences between short lengths small. */
+/** Fixed cost of an item in elements, added to each length so that items of short lengths share batches. */
 const BASE_LENGTH = 16;
 
 /**

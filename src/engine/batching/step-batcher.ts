@@ -35,8 +35,8 @@ interface Slot<T> {
 /**
  * A runner has at most `maxBatchSize` items. Waiting items join before each step, the oldest first.
  * - A step that fails runs again in halves, until the bad item fails alone.
- * - An item that lacks memory beside others lowers the number of places of a runner, and begins again when one is free.
- *   It fails only if it runs alone.
+ * - An item that lacks memory beside others lowers the number of places of a runner, and begins again in a free place.
+ *   An item that lacks memory alone fails.
  * - An item that may have crashed an engine process has all runners to itself.
  */
 export class StepBatcher<T extends BatchItem> implements Batching<T> {

@@ -1,5 +1,5 @@
 /**
- * The server in the engine process. fronts ("fronts") send it items through a Unix socket, and get the outputs.
+ * The server in the engine process. Fronts send it items through a Unix socket, and get the outputs.
  * Batches mix items of all fronts.
  */
 import type { Socket, UnixSocketListener } from "bun";

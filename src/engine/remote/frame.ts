@@ -1,5 +1,5 @@
 /**
- * The protocol between fronts ("fronts") and the engine process: frames on a Unix stream socket, in the byte
+ * The protocol between fronts and the engine process: frames on a Unix stream socket, in the byte
  * order of the machine. `FrameBlocks` and `Outbox` write frames, `FrameReader` reads them.
  *
  * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have
@@ -274,7 +274,7 @@ interface Range {
 }
 
 /**
- * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that
+ * Bytes that wait to be written to a socket. A write has all frames of a turn of the event loop, after the bytes that
  * did not fit into the socket before.
  */
 export class Outbox {

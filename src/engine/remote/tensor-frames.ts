@@ -92,7 +92,7 @@ export class ItemFrames {
     return frame;
   }
 
-  /** Reads an item. Its tensors are views of the frame or of shared memory. */
+  /** Reads an item. The tensors are views of the frame or of shared memory. */
   read(memory: FrameMemory, at: number, shared?: ArrayBuffer): CheckedItem {
     const inFrame = at + this.#headBytes;
     const isShared = ((memory.words[at / 4 + 1] ?? 0) & IS_SHARED) !== 0;

@@ -30,7 +30,7 @@ interface Form {
 }
 
 /**
- * Reads a body that is JSON, or begins with JSON.
+ * Reads a body of JSON, with binary data behind the JSON if `headerLength` is set.
  * @param read converts the value in the turn of the event loop that parses it
  * @throws ProblemError 400, 408 or 413; SconceError `body_invalid`, `queue_full`; errors of `read`
  */

@@ -113,7 +113,7 @@ function unusable(folder: string, why: string, cause?: unknown): SconceError {
   return new SconceError("cache_unusable", `libraries cannot be kept: ${folder} ${why}; ${fix}`, { cause });
 }
 
-/** Whether programs in the folder cannot be run, as on a file system that is mounted noexec. */
+/** Whether the folder is on a file system mounted noexec, where no program starts. */
 function isNoexec(folder: string): boolean {
   using probe = temporaryFolder(folder, ".unpacking-");
   const script = join(probe.path, "probe");

@@ -45,14 +45,14 @@ export function interleaved(addresses: readonly string[]): string[] {
 
 interface Lookup {
   readonly addresses: Promise<readonly string[]>;
-  /** Count of callers that wait for the addresses. */
+  /** Number of waiting callers. */
   callers: number;
 }
 
 export class NameResolver {
   readonly #ask: (name: string) => Promise<readonly string[]>;
   readonly #gate: Gate;
-  /** Look-ups that wait or run, by name. All callers of a name share one look-up. */
+  /** Unfinished look-ups by name. All callers of a name share one look-up. */
   readonly #lookups = new Map<string, Lookup>();
 
   constructor({ ask = askCares, maxLookups = MAX_LOOKUPS } = {}) {

@@ -28,8 +28,8 @@ const systemLibraries =
 
 /**
  * Finds the addon and its libraries.
- * @param folder of another libtorch of the release for which the addon was compiled
- * @throws SconceError `usage` outside Linux, `native_unavailable` when the addon is not built or a library is missing
+ * @param folder another libtorch, of the release for which the addon was compiled
+ * @throws SconceError `usage` outside Linux; `native_unavailable` if the addon is not built, or a library is missing
  */
 export async function libraryFiles(folder?: string): Promise<LibraryFiles> {
   if (process.platform !== "linux") {

@@ -32,8 +32,8 @@ export class FollowedPrediction extends Observed implements Followed {
   /** Time of the last read, in milliseconds of `performance.now()`; infinite until the prediction is in the queue. */
   #polledMs = Number.POSITIVE_INFINITY;
   /**
-   * Whether an event stream reads the events. It stops when memory is short or Redis lacks an event. Event streams then get
-   * the other outputs at the end.
+   * Whether this front reads the events for an event stream. `stopped`: memory is short or Redis lacks an event, so that
+   * event streams get the other outputs at the end.
    */
   #events: "unread" | "read" | "stopped" = "unread";
   #lastPage = "-";

@@ -4,11 +4,11 @@
  *
  * All keys of a model's repository are in one slot of a Cluster:
  *
- * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, `webhook`, and `largeMembers` of `large` bytes in place of `members`. An unfinished
- *   prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an event stream),
- *   `eventBytes`, and a large `body`
- * - `work:QUEUE`: a stream with one entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The consumer group
- *   `workers` reads it. Its consumers are the workers, and their pending entries are the leases
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. If the outputs are large, `largeMembers` of `large` bytes replace
+ *   `members`. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an
+ *   event stream) and `eventBytes`. A large `body` is here, too
+ * - `work:QUEUE`: a stream with an entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The workers are the
+ *   consumers of its group `workers`, and a pending entry is a lease
  * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers
  * - `deadlines`: a sorted set of unfinished predictions
  * - `due`: a sorted set of undelivered webhooks of ended predictions, by the end of the lease of the node that sends the webhook. A member has the id and

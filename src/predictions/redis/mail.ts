@@ -5,11 +5,11 @@ import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
 import { entriesOf, textOf } from "./replies.ts";
 
 /**
- * - `ended`: the record of an ended prediction
- * - `read`: the id of an ended prediction, which the reader must read
- * - `canceled`: the id of a prediction that this node runs, and that a client has canceled
- * - `events`: the id of a prediction with new events, which the reader must read
- * - `watched`: the id of a prediction that this node runs, and whose events an event stream reads
+ * Notifications. `ended` has the record of an ended prediction, the others have an id.
+ * - `read`: the prediction has ended. This node reads the record.
+ * - `canceled`: a client has canceled the prediction, which this node runs.
+ * - `events`: the prediction has new events. This node reads the events.
+ * - `watched`: an event stream reads the events of the prediction, which this node runs.
  */
 const letters = ["ended", "read", "canceled", "events", "watched"] as const;
 export type Letter = (typeof letters)[number];

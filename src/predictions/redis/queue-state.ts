@@ -8,7 +8,7 @@ import { isConnecting, isFull, isGroupMissing } from "./redis-link.ts";
 import { entryOf, listOf, numberOf, textOf } from "./replies.ts";
 
 const TICK_MS = 1000;
-/** A worker that is silent for this many milliseconds, and for a lease, has ended. */
+/** Milliseconds of silence, in addition to a lease, after which a worker counts as ended. */
 const SILENT_MS = 5000;
 /** Maximum predictions that one poll ends because their time limit has passed. */
 const MAX_LATE = 100;

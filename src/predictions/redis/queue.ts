@@ -53,7 +53,7 @@ export interface LeaseReport {
   };
 }
 
-/** What Redis knows of a lease. `lost`: the prediction has ended, or another node has claimed it. */
+/** State of a lease in Redis. `lost`: the prediction has ended, or another node has claimed it. */
 export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
@@ -65,7 +65,7 @@ const RETENTION_MS = { least: 10_000, most: 1e12 };
 const GRACE_MS = 1500;
 /** Largest outcome in a notification, in bytes. Nodes read a larger outcome. */
 const MAX_LETTER_BYTES = 65_536;
-/** A worker without leases that is silent for this many milliseconds has ended. */
+/** Milliseconds of silence after which a worker without leases counts as ended. */
 const IDLE_MS = 60_000;
 /** Maximum pages of events in one answer, and their usual size at most. */
 const MAX_PAGES = 16;
@@ -132,7 +132,7 @@ export class Queue {
 
   /**
    * Reads pages of events of a running prediction.
-   * @param after id of the last page that was read, or "-"
+   * @param after id of the last page of the earlier read, or "-" to read from the start
    * @returns the pages with their ids, and whether there may be more
    */
   async readEvents(id: string, after: string): Promise<{ pages: (EventPage & { id: string })[]; isMore: boolean }> {
@@ -277,7 +277,7 @@ export class Queue {
   /**
    * Ends a prediction of any queue of the repository as failed, and notifies the waiting nodes.
    * @param isForced whether to end it even if a worker runs it
-   * @returns the worker as `nodes` if it must end the prediction
+   * @returns in `nodes` the worker that must end the prediction, if one runs it
    */
   async #fail(id: string, message: string, isForced: boolean): Promise<Ending> {
     const { keys, link, mail } = this;

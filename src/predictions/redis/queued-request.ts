@@ -39,7 +39,7 @@ export function requestText({ origin, webhook, ...request }: QueuedRequest): str
   } satisfies z.infer<typeof schema>);
 }
 
-/** @param deliveries number of workers that have claimed the entry */
+/** @param deliveries number of claims of the entry, the present claim included */
 export function claimedOf({ fields }: StreamEntry, deliveries: number): ClaimedEntry {
   const [request, createdAtMs, deaths, body] = fields.filter((_, i) => i % 2 === 1);
   const { origin, webhook, ...facts } = schema.parse(JSON.parse(textOf(request)));

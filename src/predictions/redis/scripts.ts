@@ -23,10 +23,11 @@ end
 `;
 
 /**
- * Adds predictions to a queue. `KEYS`: work, totals, deadlines, `p:ID` of each prediction. Arguments: maximum items, maximum bytes, name of the queue; for
- * each prediction id, kind, count, bytes, time limit, waiting node, digest, watched, webhook, request, body. A digest means that a client chose the id,
- * which must be new.
- * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, -3 if the id exists
+ * Adds predictions to a queue.
+ * - `KEYS`: work, totals, deadlines; for each prediction `p:ID`
+ * - Arguments: maximum items, maximum bytes, name of the queue; for each prediction the variables `id` to `body` of the loop. A digest means that a client
+ *   chose the id, which must be new
+ * @returns number of unfinished inputs, the time; for each prediction 0 if added, -1 for too many items, -2 for too many bytes, -3 if the id exists
  */
 export const acceptScript = new LuaScript(`${clock}
 local work, totals, deadlines = KEYS[1], KEYS[2], KEYS[3]
@@ -61,10 +62,11 @@ return answer
 `);
 
 /**
- * Stores outcomes; the first one of a prediction stands. `KEYS`: work, totals, deadlines, due, `p:ID` of each prediction. Arguments: retention time, lease
- * of this node's webhooks, `worker` for outcomes of a worker, `unclaimed` to end only predictions that no worker runs, or `any`; for each prediction the
- * number of further arguments, then names and values of fields.
- * @returns the time; for each prediction 1 and its waiting nodes if it was ended, 2 and its worker if the worker must end it, or 0
+ * Stores outcomes. The first outcome of a prediction stands.
+ * - `KEYS`: work, totals, deadlines, due; for each prediction `p:ID`
+ * - Arguments: retention time, lease of this node's webhooks, which predictions to end; for each prediction the number of further arguments, then names and
+ *   values of fields. Predictions to end: `worker` for the caller's, `unclaimed` if no worker runs the prediction, or `any`
+ * @returns the time; for each prediction 1 and the waiting nodes if this call ended it, 2 and the worker if the worker must end it, or 0
  */
 export const finishScript = new LuaScript(`${clock}${holder}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -135,9 +137,10 @@ return 0
 `);
 
 /**
- * Renews leases, and stores the progress of predictions. `KEYS`: work; `p:ID` and `e:ID` of each prediction. Arguments: this node; for each prediction the
- * number of further arguments: none, or the time of the start or "", inputs done, bytes of the logs that Redis has, the logs after them, and perhaps
- * names and values of a page of events.
+ * Renews leases, and stores the progress of predictions.
+ * - `KEYS`: work; for each prediction `p:ID` and `e:ID`
+ * - Arguments: this node; for each prediction the number of further arguments, then its progress, if any
+ * - Progress: time of the start or "", inputs done, bytes of the logs in Redis, later logs; then, with new events, names and values of a page
  * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, or its waiting nodes
  */
 export const renewScript = new LuaScript(`${clock}${holder}

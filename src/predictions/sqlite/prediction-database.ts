@@ -243,8 +243,8 @@ export class PredictionDatabase {
   }
 
   /**
-   * Removes the oldest outcomes that are beyond the limits of retention, and subtracts them from the totals.
-   * @returns whether there were any
+   * Removes the oldest outcomes beyond the limits of retention, at most `limit`, and subtracts the outcomes from the totals.
+   * @returns whether it removed any
    */
   #sweep(totals: Totals, { nowMs, limit }: { readonly nowMs: number; readonly limit: number }): boolean {
     const isOver = ({ endedMs }: Oldest) => isOverLimits(this.#options, { ...totals, ageMs: nowMs - endedMs });

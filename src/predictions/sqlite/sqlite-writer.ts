@@ -22,7 +22,7 @@ const MAX_BYTES = 8 * 2 ** 20;
 /** Larger bodies and outcomes go to the thread in pieces, beside the JSON of the changes. */
 const MAX_INLINE_LENGTH = 64 * 1024;
 
-/** A row that waits for its commit. */
+/** A row to commit. */
 interface Change {
   readonly row: Row;
   /** Characters or bytes of the body or the outcome. */
@@ -30,7 +30,7 @@ interface Change {
   /** A body or an outcome that goes to the thread in pieces. */
   readonly large?: LargeText | undefined;
   readonly end?: EndedRecord;
-  /** The caller that waits for the commit. */
+  /** Settles after the commit. */
   readonly waiting?: PromiseWithResolvers<void>;
 }
 
@@ -47,7 +47,7 @@ export class SqliteWriter {
   readonly #charge: Charge | undefined;
   /** Retained predictions in the database, as the thread has reported last. */
   totals: Totals = { count: 0, bytes: 0 };
-  /** Changes that wait for a commit, oldest first. */
+  /** Changes of the next commits, oldest first. */
   #queue: Change[] = [];
   /** Outcomes that are not written yet, by id. */
   readonly #ends = new OpenMap<string, Change>(hashOf);

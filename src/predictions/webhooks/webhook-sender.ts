@@ -42,11 +42,11 @@ const TIMEOUT_MS = 15_000;
 /** Maximum messages that are sent to one host at the same time. */
 const MAX_OF_HOST = 4;
 /**
- * Maximum messages that are sent at the same time to hosts that answered the last message, and to other hosts. Silent
+ * Maximum messages in flight to hosts that answered the last message. Other hosts have as many slots, so that silent
  * hosts cannot take the slots of hosts that answer.
  */
 const MAX_AT_ONCE = 64;
-/** Maximum hosts that are remembered. The least recently used host is forgotten first. */
+/** Maximum hosts in memory. The least recently used host is dropped first. */
 const MAX_HOSTS = 10_000;
 /** Maximum bytes of an answer to read, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;

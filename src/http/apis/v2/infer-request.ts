@@ -1,4 +1,4 @@
-/** Parses an inference request of the Open Inference Protocol. Its body is JSON, or JSON followed by binary tensors. */
+/** Parses an inference request of the Open Inference Protocol: JSON, or JSON followed by binary tensors. */
 import { z } from "zod";
 import { refuseTooMany } from "../../../pipeline/inputs/input-decoder.ts";
 import { checked } from "../message.ts";
@@ -27,7 +27,7 @@ const requestSchema = z.looseObject({
       shape: z.array(z.int().min(0)).min(1),
       datatype: z.string(),
       parameters,
-      // z.array() would copy the elements.
+      // Unlike z.array(), this check does not copy the elements.
       data: z.custom<readonly unknown[]>((value) => Array.isArray(value), "expected a list").nullish(),
     }),
   ),

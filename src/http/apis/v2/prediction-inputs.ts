@@ -17,7 +17,7 @@ const FIELD_BYTES = 128;
 const GROWTH = 6;
 
 export interface PreparedInputs extends InputValues {
-  /** Whether a check of the values by the schema would hold the event loop. They then become JSON text, which is checked in many turns. */
+  /** Whether the schema's check of the values would block the event loop. Large values become JSON text, which is checked in many turns. */
   readonly isLarge: boolean;
   /** Upper bound of the bytes of the inputs, as values or as JSON text. */
   readonly maxBytes: number;

@@ -63,7 +63,7 @@ export function NumberControl({ schema, label, attributes, ...given }: ControlPr
   );
 }
 
-/** A text area for JSON. It edits arrays of numbers, which may come from a file, and values that no other control can edit. */
+/** A text area for JSON: arrays of numbers, which may come from a file, and values that no other control can edit. */
 export function JsonControl({ label, attributes, ...given }: ControlProps) {
   const [problem, setProblem] = useState("");
   const text = useText(given, (text) => {

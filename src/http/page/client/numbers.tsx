@@ -62,7 +62,7 @@ function rangeOf(values: readonly number[]): readonly [least: number, most: numb
   return [values.reduce((a, b) => Math.min(a, b), 0), values.reduce((a, b) => Math.max(a, b), 0)];
 }
 
-/** Maximum number of lines in a plot. Of a longer list, it shows every second number, or every third, and so on. */
+/** Maximum number of lines in a plot. For a longer list, the plot has every second number, or every third, and so on. */
 const MAX_LINES = 1200;
 
 export function Plot({ values, label }: { readonly values: readonly number[]; readonly label: string }) {

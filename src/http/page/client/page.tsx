@@ -20,7 +20,7 @@ const MAX_TEXT = 60;
 
 function Page({ model, examples }: PageProps) {
   const [value, setValue] = useState(() => initialOf(model.input, examples[0]));
-  /** Number of examples that were chosen: each fills a new form. */
+  /** Number of clicks on an example. Each click makes a new form. */
   const [chosen, setChosen] = useState(0);
   const [state, setState] = useState(idle);
   const [unavailable, setUnavailable] = useState<string>();

@@ -18,7 +18,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const outputs: readonly (Json | undefined)[] = whole ?? partial;
   const count = Math.max(outputs.length, grown.length);
   const [text, kind] = statusOf(state);
-  // The form has one input. A run that was opened by its link may have more.
+  // The form has one input. A run opened by its link may have more.
   const nameOf = (index: number) => (input === undefined ? `Input ${index + 1}: ` : "");
   const problems = errors?.map(({ index, message }) => nameOf(index) + message);
   const problem =
@@ -44,7 +44,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         const [output, part] = [outputs[i] ?? (whole && null), grown[i]];
         if (output === undefined && part === undefined) return null;
         const picture = firstText(input, isPicture);
-        // Of the demo output, shows only members that differ from the same members of the output.
+        // The page shows only members of the demo output that differ from the output's.
         const more = output !== undefined && changed(demo[i], output);
         return (
           <article key={i} class="item stack close">

@@ -14,7 +14,7 @@ export interface Run {
   readonly demo_outputs?: readonly Json[];
   /** Outputs so far, also after a failure; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
-  /** For each input, its parts so far, joined to one value. They come from the event stream, not from the server's JSON. */
+  /** For each input, the parts so far, joined to one value. Parts come from the event stream, not from the JSON of the run. */
   readonly grown?: readonly (Json | undefined)[];
   readonly error_message?: string;
   /** The inputs that failed. `pointer` is a JSON pointer to the faulty field, if it is known. */
@@ -55,7 +55,7 @@ export class Runner {
   }
 
   start(input: Value): void {
-    // With the key, a repeated request starts no second run. crypto.randomUUID() is missing on pages that came over plain HTTP from another machine.
+    // With the key, a repeated request starts no second run. Pages loaded over plain HTTP from another machine have no crypto.randomUUID().
     const key = [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36).padStart(7, "0"));
     const headers = { "Content-Type": "application/json", "Idempotency-Key": key.join("-") };
     this.#follow("demo", { method: "POST", headers, body: JSON.stringify([input]) }, input);
