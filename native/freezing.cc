@@ -160,7 +160,7 @@ class Freezer {
     });
   }
 
-  /** Inserts a constant. Null for a value that cannot be constant, such as an object. */
+  /** The graph's constant for a value, inserted by the first call. Null for a value that cannot be constant, such as an object. */
   torch::jit::Value* constant_of(const Place& place, const c10::IValue& value) {
     const auto found = constants_.find(place);
     if (found != constants_.end()) return found->second;

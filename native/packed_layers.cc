@@ -33,7 +33,7 @@ constexpr const char* LAYOUT = "mkldnn::_get_mkldnn_serialized_md";
 /** Linear layers are packed for batches of this many rows. Batches of other sizes run equally fast. */
 constexpr int64_t PACKED_FOR_ROWS = 16;
 
-/** Most input sizes whose layout a convolution remembers. */
+/** Maximum input sizes whose layout a convolution remembers. */
 constexpr size_t MOST_SIZES = 256;
 
 at::Tensor call(const c10::OperatorHandle& function, torch::jit::Stack arguments) {
@@ -111,7 +111,7 @@ at::Tensor PackedLinear::run_plain(const at::Tensor& input, const at::Tensor& we
     case Product::linear: return at::linear(input, weight, bias_);
     case Product::matmul: return at::matmul(input, weight.t());
     case Product::mm: break;
-    // Product and sum are separate, as TorchScript computes them.
+    // TorchScript computes product and sum separately. One operator for both would round differently.
     case Product::addmm: return at::mm(input, weight.t()).add(*bias_);
   }
   return at::mm(input, weight.t());

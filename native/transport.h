@@ -18,7 +18,7 @@ namespace sconce {
 class Transport {
  public:
   virtual ~Transport() = default;
-  /** Most jobs that may be on the device at a time. */
+  /** Maximum jobs that may be on the device at a time. */
   virtual size_t depth() const = 0;
   /**
    * Returns the batch's inputs on the device. The host memory of the inputs belongs to the job until the job is

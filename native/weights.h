@@ -35,7 +35,7 @@ struct WeightsOptions {
    * True if only `call` is used, not `run`. Then names are not checked, and all methods of a TorchScript module stay.
    */
   bool callable = false;
-  /** Most batches that run at once on these weights. Further batches wait. */
+  /** Maximum batches that run at once on these weights. Further batches wait. */
   size_t instances = 1;
   /** Set if the file is an AOTInductor package. */
   std::optional<CompiledCall> compiled;

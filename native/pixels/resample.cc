@@ -233,7 +233,7 @@ class Resampler {
   std::vector<int32_t> wide_;
   std::vector<int32_t> sums_;
   std::vector<uint8_t> added_;
-  /** A row after the horizontal step, if the vertical step comes first. */
+  /** A row after both steps, if the vertical step comes first. */
   std::vector<int32_t> stretched_;
   std::vector<uint8_t> result_;
 };

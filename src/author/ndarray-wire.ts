@@ -27,7 +27,7 @@ export interface ReadArray<D extends DType> {
   readonly faults: readonly ArrayFault[];
 }
 
-/** Most faults reported for one array, so that the error response stays small. */
+/** Maximum faults reported for one array, so that the error response stays small. */
 const MAX_FAULTS = 1000;
 /**
  * Limit on the product of the free sizes of an array without elements. A large size costs no bytes in the request, but

@@ -23,7 +23,7 @@ const exifMark = Buffer.from("Exif\0\0", "latin1");
 const xmpMark = Buffer.from("http://ns.adobe.com/xap/1.0/\0", "latin1");
 /** Maximum length of compressed metadata, in bytes. Pillow has the same limit. */
 const MAX_TEXT = 2 ** 20;
-/** Most places in XMP at which the orientation is looked for. */
+/** Maximum places in XMP at which to look for the orientation. */
 const MAX_PLACES = 100;
 
 /** @param jpeg the file's header, if it is a JPEG @throws TooManyRecords */

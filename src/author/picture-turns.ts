@@ -12,7 +12,7 @@ import { Gate } from "../base/collections/gate.ts";
 import { LoopWork } from "../base/loop-work.ts";
 
 /**
- * Most pictures in progress at once. A picture is in progress until its code has a turn of the event loop. With two
+ * Maximum pictures in progress at once. A picture is in progress until its code has a turn of the event loop. With two
  * pictures for each core, the throughput of small pictures was a fifth lower.
  */
 const MAX_RUNNING = 8 * availableParallelism();

@@ -18,11 +18,11 @@ export interface Target {
   readonly sourceWidth: number;
   readonly sourceHeight: number;
   readonly orientation: Orientation;
-  /** Of the frame of an animation. */
+  /** Undefined if the file is no animation. */
   readonly canvas: Canvas | undefined;
   readonly scaledWidth: number;
   readonly scaledHeight: number;
-  /** Index in `filters`. */
+  /** Resampling filter: an index in `filters`. */
   readonly filter: number;
   readonly width: number;
   readonly height: number;

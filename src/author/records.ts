@@ -1,6 +1,6 @@
 /** Limits the headers (chunks, segments) that a reader of files visits. */
 
-/** Most headers before a file's content. A file of millions of empty headers would block the event loop. */
+/** Maximum headers before a file's content. A file of millions of empty headers would block the event loop. */
 export const MAX_RECORDS = 65_536;
 
 /** Thrown for a file with more headers than `MAX_RECORDS`. */

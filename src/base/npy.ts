@@ -11,7 +11,7 @@ const MAGIC = [0x934e554d, 0x5059] as const;
 const LENGTH_AT = 8;
 /** NumPy's limit of dimensions. */
 const MAX_DIMENSIONS = 64;
-/** Most bytes of a header that NumPy's `load` reads. */
+/** Maximum bytes of a header that NumPy's `load` reads. */
 const MAX_HEADER_BYTES = 10_000;
 /** Lists allowed beyond 4 per element: a file of 100 bytes with the shape (10 ** 9, 0) would become a billion lists. */
 const MAX_SPARE_LISTS = 2 ** 20;

@@ -44,7 +44,7 @@ export interface BatchObserver {
 }
 
 export interface Engine<T extends Item = Item> {
-  /** Most items in a batch. Warm-up halves the requested size until a batch fits into the device's memory. */
+  /** Maximum items in a batch. Warm-up halves the requested size until a batch fits into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
   /** Process id of the newest engine process; undefined before the first one, and for an engine in this process. */

@@ -2,7 +2,7 @@
 import { codedError, oneLine, SconceError } from "../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
-/** Most characters of a quoted libtorch message, which may list every backend. */
+/** Maximum characters of a quoted libtorch message, which may list every backend. */
 const MAX_SHOWN = 300;
 
 /**

@@ -49,7 +49,7 @@ export interface Runner {
    * @throws SconceError `run_failed` for sizes that the weights refuse in every batch
    */
   checkItem?(tensors: readonly Tensor[]): void;
-  /** Most rows in a batch that the weights accept; undefined if unknown. */
+  /** Maximum rows in a batch that the weights accept; undefined if unknown. */
   readonly mostRows?: number;
   /** Count of layers whose weights were rearranged for the processor; undefined if unknown. */
   readonly packedLayers?: number;

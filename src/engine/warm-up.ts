@@ -17,7 +17,7 @@ const LONG_FORWARD_MS = 50;
 const WARM_UP_BUDGET_MS = 1500;
 /** Runs of each batch size. On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
-/** Most runs of a short batch: the shortest of many runs varies least. */
+/** Maximum runs of a short batch: the shortest of many runs varies least. */
 const SHORT_RUNS = 33;
 /** After `RUNS` runs of a batch size, more runs follow only until all together took this many milliseconds. */
 const SHORT_RUNS_MS = 40;

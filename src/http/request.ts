@@ -79,7 +79,7 @@ export class RequestContext implements Origin, Client {
     this.tracestate = headers.get("tracestate") ?? undefined;
   }
 
-  /** The id of the client's own prediction: adds the suffix of its API key, so that clients cannot read predictions of other keys. */
+  /** Adds the suffix of the API key to an id that the client chose, so that clients cannot read predictions of other keys. */
   ownId(id: string): string {
     return this.key?.ownId(id) ?? id;
   }

@@ -20,7 +20,7 @@ const NEWEST_WEIGHT = 1 / 16;
 const MAX_FAILED_SHARE = 1 / 4;
 /** A smaller share of failed items is forgotten when the client has no unfinished prediction. */
 const MIN_FAILED_SHARE = 1 / 256;
-/** Most turns that an address owes, or has to its credit. */
+/** Maximum turns that an address owes (`MAX_OWED`), or has saved (`MAX_SAVED`). */
 const MAX_OWED = 256;
 const MAX_SAVED = 8;
 

@@ -41,8 +41,8 @@ interface Fetching {
 
 const maxUrlLength = 8192;
 /**
- * Most bytes that are charged before a file of unknown length is read. With a charge for each chunk, files could wait
- * for each other.
+ * Maximum bytes charged before the read of a file of unknown length. With a charge for each chunk, files could wait for
+ * each other.
  */
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 

@@ -10,7 +10,7 @@ import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "./memory/memory-accoun
 /** Limit for `preprocess` promises that are pending at the same time. */
 const MAX_PREPARING = 512;
 
-/** Most items in the engine's queue: two batches, or one if a batch takes longer than `LONG_BATCH_MS`. */
+/** Maximum items in the engine's queue: two batches, or one if a batch takes longer than `LONG_BATCH_MS`. */
 const READY_BATCHES = 2;
 const LONG_BATCH_MS = 50;
 const MIN_READY = 8;
@@ -73,7 +73,7 @@ export class FlowCredits {
     return this.running || this.#used;
   }
 
-  /** Most items of all fronts that may wait in the engine's queue. */
+  /** Maximum items of all fronts that may wait in the engine's queue. */
   get maxReady(): number {
     const batchItems = this.#options.batchItems();
     if (this.batchMs > LONG_BATCH_MS) return batchItems;

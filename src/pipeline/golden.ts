@@ -22,7 +22,7 @@ export interface Golden extends ExampleRun {
   readonly differing: readonly number[];
 }
 
-/** Most bytes of an encoded example in a package. A larger one is left out. */
+/** Maximum bytes of an encoded example in a package. A larger one is left out. */
 export const MAX_GOLDEN_BYTES = 32 * 2 ** 20;
 
 const tensorSchema = z.object({

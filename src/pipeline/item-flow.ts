@@ -34,11 +34,11 @@ export interface ItemFlowLimits {
 
 const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32 };
 
-/** Most milliseconds spent on beginning inputs in one turn of the event loop: a batch may have ended meanwhile. */
+/** Maximum milliseconds of one turn of the event loop for the start of inputs, because results of a batch may wait. */
 const MAX_HOLD_MS = 2;
 /**
- * Most inputs of one prediction that fetch files, or have a pending `preprocess` promise. If all hang, other
- * predictions continue.
+ * Maximum inputs of one prediction that fetch files or have a pending `preprocess` promise, so that other predictions
+ * continue if all these inputs hang.
  */
 const MAX_SLOW_OF_ONE = 32;
 /** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
@@ -252,7 +252,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.#rate.isBusy && nowMs + this.#rate.waitMs(this.#batchItems, nowMs) > deadlineMs;
   }
 
-  /** Calls `#begin` in the next turn of the event loop. */
   #goOnLater(): void {
     this.#willGoOn = true;
     setImmediate(() => {
@@ -383,7 +382,7 @@ function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching === 0 || fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }
 
-/** Most pending `preprocess` promises of a prediction. A client with a larger share may have more. */
+/** Maximum pending `preprocess` promises of a prediction. A client with a larger share may have more. */
 function maxSlowOf({ client }: ItemList): number {
   return MAX_SLOW_OF_ONE * Math.min(MAX_SLOW_SHARE, client?.address.share ?? 1);
 }

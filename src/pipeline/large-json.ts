@@ -5,7 +5,7 @@ import { withFiles } from "../author/withheld-files.ts";
 import { isObject } from "../base/json.ts";
 import { Turn } from "../base/turn.ts";
 
-/** Most numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
+/** Maximum numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
 const MAX_AT_ONCE = 8192;
 const CHARACTERS_PER_NUMBER = 128;
 /** From this many values, waiting or being converted, the queue counts as full. */
@@ -14,7 +14,7 @@ const MAX_WAITING = 4;
 const MAX_DEPTH = 8;
 /** Least length of a piece, in characters. */
 const PIECE_LENGTH = 128 * 1024;
-/** Most milliseconds of conversion in one turn of the event loop, so that small requests stay quick. */
+/** Maximum milliseconds of conversion in one turn of the event loop, so that small requests stay quick. */
 const MAX_HOLD_MS = 1;
 
 /** Converts values to JSON text, one at a time and in many turns of the event loop. */

@@ -11,7 +11,7 @@ import { withoutUnions } from "../base/schemas/zod-issues.ts";
 import { MAX_FAULTS } from "./inputs/input-decoder.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 
-/** Most faults that an error names. A large array can have a fault for each element. */
+/** Maximum faults that an error names. A large array can have a fault for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
 /** How the JSON text of an output shows arrays. */

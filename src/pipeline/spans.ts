@@ -18,7 +18,7 @@ import type { Stage } from "../base/labels.ts";
 
 /** Only this many inputs of a prediction get spans for their stages: a prediction may have thousands of inputs. */
 const MAX_TRACED_INPUTS = 16;
-/** Most links of a batch's span: the default limit of OpenTelemetry. */
+/** Maximum links of a batch's span: the default limit of OpenTelemetry. */
 const MAX_LINKS = 128;
 
 /** Identifies a span of any process by the fields of W3C Trace Context. */

@@ -55,8 +55,8 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
 }
 
 /**
- * A function that appends to the logs of a demo, up to a limit of bytes.
- * @returns whether the logs accept more text
+ * Creates a function that appends to the logs of a demo, up to a limit of bytes. The function returns whether the logs
+ * accept more text.
  */
 function boundedLog(live: LivePrediction, maxBytes: number): (text: string) => boolean {
   let freeBytes = maxBytes;

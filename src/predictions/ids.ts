@@ -1,6 +1,6 @@
 /** Ids of predictions: a character for the front, the second of creation, 96 random bits against guessing. */
 
-/** First characters of ids: front N, at most 59, uses the one at index N. Ids of clients begin with any. */
+/** First characters of ids: front N, at most 59, uses the character at index N. Ids that clients choose begin with any character. */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** Random bytes of an id. */
 const BYTES = 12;

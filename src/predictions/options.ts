@@ -3,7 +3,7 @@
 export interface RetentionOptions {
   /** Seconds that a finished prediction stays readable. */
   readonly retainAge: number;
-  /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
+  /** Maximum finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
   readonly retainBytes: number;
 }

@@ -1,4 +1,7 @@
-/** The limits of ended predictions, the same for all stores; `--retain-age` is an option of server/work-options.ts. Beyond them a store evicts the oldest, which clients can then no longer read. */
+/**
+ * The limits of ended predictions in all stores; `--retain-age` is an option of server/work-options.ts. Beyond a limit, a
+ * store evicts the oldest prediction, and clients can no longer read it.
+ */
 
 export interface RetentionLimits {
   readonly maxCount: number;
@@ -8,7 +11,7 @@ export interface RetentionLimits {
   readonly maxBytes: number;
 }
 
-/** Bytes counted for a record besides its texts. In memory a record takes about 340 bytes. */
+/** Bytes that the limit counts for a record in addition to its texts. A record in memory takes about 340 bytes. */
 export const RECORD_BYTES = 704;
 
 /**

@@ -64,24 +64,24 @@ interface FixedLimits {
   readonly linger: number;
   /** Seconds for which a hook may block its front. Then the process ends, and the input of the hook fails. */
   readonly hookTimeout: number;
-  /** Most accepted inputs that have not ended. */
+  /** Maximum unfinished inputs. */
   readonly maxQueuedItems: number;
-  /** Most body bytes of predictions that have not ended. */
+  /** Maximum bytes of the bodies of unfinished predictions. */
   readonly maxQueuedBytes: number;
-  /** Most bytes of the outputs of one prediction. */
+  /** Maximum bytes of the outputs of one prediction. */
   readonly maxResultBytes: number;
-  /** Most inputs of one prediction of a model that does not declare `maxInputs`. */
+  /** Maximum inputs of one prediction of a model that does not declare `maxInputs`. */
   readonly maxInputs: number;
-  /** Most bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes. */
+  /** Maximum bytes of finished predictions that stay readable; a prediction counts its results and 704 bytes. */
   readonly retainBytes: number;
-  /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
+  /** Maximum finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
-  /** Most bytes of tensors that wait for a batch. */
+  /** Maximum bytes of tensors in the queue for a batch. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;
   /** Seconds that the download of one input file may take. */
   readonly fetchTimeout: number;
-  /** Most bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
+  /** Maximum bytes of the logs of a demo prediction (POST /demo), which the model's page creates. */
   readonly maxLogBytes: number;
 }
 

@@ -36,7 +36,7 @@ export interface FrontsOptions {
 /** No time limit in practice, in milliseconds, for processes that stop. A second signal ends all processes at once. */
 const FOREVER_MS = 2 ** 31 - 1;
 
-/** Most inputs that fail without another call, because they blocked a front. */
+/** Maximum inputs on the list of inputs that blocked a front. A hook is not called again for a listed input. */
 const MAX_GUILTY = 1000;
 
 export class Fronts {

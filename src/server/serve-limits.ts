@@ -28,7 +28,7 @@ export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
 }
 
-/** Most inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
+/** Maximum inputs of a demo prediction (POST /demo), which the model's page creates: more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
 export function maxInputsOf(

@@ -37,7 +37,7 @@ export interface Samples {
 interface Wanted {
   readonly rate: number;
   readonly channels: number;
-  /** Most samples of one channel before resampling. */
+  /** Maximum samples of one channel before resampling. */
   readonly maxLength: number;
   /** Whether the file may have more samples than `maxLength`. */
   readonly isEstimate: boolean;
@@ -50,7 +50,7 @@ export interface WavEncoding {
 
 const sampleOptions = optionsOf({ rate: anything, channels: anything });
 const wavOptions = optionsOf({ encoding: oneOf(encodings) });
-/** The result of `samples()` fits, which also has a length. */
+/** Accepts the result of `samples()`, too, which has a `length`. */
 const rawSamples = optionsOf({
   data: z.instanceof(Float32Array, { error: "give a Float32Array" }),
   rate: anything,
@@ -129,7 +129,7 @@ export class Audio extends ModelFile {
   }
 
   /**
-   * Most samples of one channel that the file and the field's `maxSeconds` allow. @throws SconceError `file_too_large`
+   * Maximum samples of one channel that the file and the field's `maxSeconds` allow. @throws SconceError `file_too_large`
    */
   #maxLength({ rate, length }: PcmSource): number {
     const { maxSeconds } = this.limits;

@@ -43,7 +43,7 @@ const DECODER_BYTES = 16 * 2 ** 20;
 const PART_BYTES = 1024;
 /** Samples of one channel for a byte of a file, as in speech of 16 kbit/s at 48 kHz. */
 const LIKELY_SAMPLES = 32;
-/** Most bytes before the first samples, such as a picture of an album. */
+/** Maximum bytes before the first samples, such as a picture of an album. */
 const MAX_HEAD_BYTES = 8 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 
@@ -123,7 +123,7 @@ function* partsOf(bytes: Uint8Array): Generator<Uint8Array> {
   }
 }
 
-/** The samples of a part, undefined without samples. @throws DamagedAudio if the decoder fails */
+/** Decodes a part. @returns undefined if the part has no samples @throws DamagedAudio if the decoder fails */
 async function checked(
   decode: () => DecodedAudio | undefined | Promise<DecodedAudio | undefined>,
 ): Promise<DecodedAudio | undefined> {

@@ -3,7 +3,7 @@ import { addByte, crc } from "./crc.ts";
 
 /** Position of the number of samples: 4 bits, and 32 bits in the next bytes. */
 const TOTAL = 21;
-/** Most bytes in which the last frame and the bytes behind it are looked for. */
+/** Maximum bytes at the end of the file in which to look for the last frame. */
 const MAX_TAIL_BYTES = 2 ** 18;
 /** Bytes of a tag of ID3v1. */
 const ID3V1 = 128;

@@ -59,7 +59,7 @@ export class Resampler {
     return turn.waitedMs;
   }
 
-  /** Most weights of one filter. */
+  /** Maximum weights of one filter. */
   get #taps(): number {
     return Math.floor(2 * this.#reach) + 1;
   }

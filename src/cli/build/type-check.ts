@@ -14,7 +14,7 @@ import { sourcesFolder } from "../../package/executable/sources.ts";
 import { restoreTypes } from "../commands/init/types-link.ts";
 import type { Finding } from "./finding.ts";
 
-/** Most type errors that become findings. */
+/** Maximum type errors that become findings. */
 const MAX_ERRORS = 10;
 
 export interface TypeCheck {

@@ -35,14 +35,14 @@ export function modelPositional({ reference }: ModelSource): Positional {
   };
 }
 
-/** What a command line or a file names as a model. */
+/** The kinds of a MODEL argument. */
 type GivenModel =
   | { readonly kind: "unnamed" }
   | { readonly kind: "stored" | "remote"; readonly reference: string }
   | { readonly kind: "store" | "folder" | "weights"; readonly path: string };
 
 /**
- * Decides what a text names. The only place that does, so that all commands mean the same by it.
+ * Finds the kind of a MODEL argument. All commands call this function, so a text names the same model in each.
  * @throws SconceError `usage` for a path without a model, and for a text with two meanings
  */
 function givenModel(given: string | undefined): GivenModel {

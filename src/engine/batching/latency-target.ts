@@ -23,7 +23,7 @@ export class LatencyTarget {
     for (const [size, batchMs] of measured) if (batchMs <= this.#maxBatchMs) this.#limit = Math.max(this.#limit, size);
   }
 
-  /** Most items in the next batch. */
+  /** Maximum items in the next batch. */
   get limit(): number {
     return this.#limit;
   }

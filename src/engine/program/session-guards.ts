@@ -6,7 +6,7 @@ import { type ProgramGuards, shapesText } from "./program-guards.ts";
 /** A tensor with the batch as first size. */
 export type Sized = Pick<Tensor, "dtype" | "shape">;
 
-/** Most rows that padding may add to a batch. */
+/** Maximum rows that padding may add to a batch. */
 const MOST_ADDED_ROWS = 64;
 
 export class SessionGuards {

@@ -267,7 +267,7 @@ function send({ outbox }: Front, frame: Frame): void {
   outbox.flushSoon();
 }
 
-/** Numbers of the items at the indexes `places`; of all items if `places` is undefined. */
+/** Numbers of the items at the indexes `places`. Undefined `places` means all items. */
 function numbersOf(items: readonly RemoteItem[], places?: readonly number[]): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }

@@ -23,7 +23,7 @@ export interface Message<T> extends Omit<ReadBody, "body"> {
 }
 
 interface Form {
-  /** Most values, as `sizeOfJson` counts them. */
+  /** Maximum values, as `sizeOfJson` counts them. */
   readonly maxCost?: number;
   /** Number of bytes of the JSON, as a header says. Binary data follows the JSON. Null if the whole body is JSON. */
   readonly headerLength?: string | null;

@@ -57,7 +57,7 @@ export function idOf({ idName, path }: Family): z.ZodRawShape {
   return { [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) };
 }
 
-/** The operations of one kind of prediction, as functions of the facts about the model. */
+/** Describes the routes of one kind of prediction. Each description is a function of the facts about the model. */
 export function operationsOf(family: Family) {
   const { kind, idName, name, tag, noun } = family;
   const record = ({ schemas }: Facts, description: string, headers: z.ZodRawShape = {}) => ({

@@ -16,9 +16,9 @@ export interface SharedCountersOptions<N extends string> {
   readonly rows: number;
 }
 
-/** A counter that has one number for each process. */
+/** A counter with a number for each process. */
 export interface SharedCounter {
-  /** The number of this process only. */
+  /** The number of this process. */
   readonly own: number;
   /** Sum over all processes. Memory is read without a lock, so recent additions may be missing. */
   sum(): number;

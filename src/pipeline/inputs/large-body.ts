@@ -16,7 +16,7 @@ import { COST_RULE, type ListPart, MAX_COST, partsOfList, sizeOfJson } from "./j
 /** Minimum bytes of a group of elements that is checked together, in a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
 const SPACE = 0x20;
-/** Most bytes of one input, which the event loop reads at once: 1 to 1.3 ms a MiB. A file of 27 MiB fits as a data URI. */
+/** Maximum bytes of one input, which the event loop reads at once: 1 to 1.3 ms a MiB. A file of 27 MiB fits as a data URI. */
 const MAX_INPUT_BYTES = 36 * 2 ** 20;
 /** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. */
 const MAX_WHOLE_BYTES = 2 ** 20;

@@ -128,12 +128,12 @@ export class MemoryAccount implements Account {
     };
   }
 
-  /** Most bytes for all files of one input. This many bytes fit whenever no other files are in memory. */
+  /** Maximum bytes for all files of one input. Files of this size fit if no other files are in memory. */
   get maxFileBytes(): number {
     return (FILES * this.maxBytes) / this.#processes;
   }
 
-  /** Most bytes for the outputs of one prediction. More are refused even if nothing else is in memory. */
+  /** Maximum bytes for the outputs of one prediction. Larger outputs are refused even if memory is empty. */
   get maxOutputBytes(): number {
     return (fullAt.outputs * this.maxBytes) / HELD_PER_OUTPUT_BYTE;
   }

@@ -11,7 +11,7 @@ import { readMessage } from "../message.ts";
 import { runInputs } from "../waited-predictions.ts";
 import { ModelTool, type RpcError } from "./model-tool.ts";
 
-/** Most values of a message: the protocol's package checks each message again, which doubles its time. */
+/** Maximum values of a message: the protocol's package checks each message again, which doubles its time. */
 const MAX_MESSAGE_COST = MAX_COST / 4;
 
 const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];

@@ -12,7 +12,7 @@ const MAX_NAME = 64;
 /** The start of a base64 data URI with a picture or a sound. */
 const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
 
-/** An error of a call that is no result of the tool. */
+/** Error in JSON-RPC, in place of a result of the tool. */
 export interface RpcError {
   readonly code: number;
   readonly message: string;

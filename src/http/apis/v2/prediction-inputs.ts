@@ -13,7 +13,7 @@ import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
 /** Bytes counted for each field of each row besides its value. */
 const FIELD_BYTES = 128;
-/** Most bytes of an input, as values or as JSON, for a byte of its tensor: a control character of a text has six in JSON. */
+/** Maximum bytes of an input, as values or as JSON, for a byte of its tensor: a control character of a text has six in JSON. */
 const GROWTH = 6;
 
 export interface PreparedInputs extends InputValues {

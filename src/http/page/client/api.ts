@@ -69,7 +69,7 @@ export async function cancelRun(id: string): Promise<void> {
   await request(`demo/${id}/cancel`, { method: "POST" }, quietly);
 }
 
-/** Sends a request, and repeats it until the server is available. Asks the user for an API key if the server wants one, or another one. @throws Refusal */
+/** Sends a request, and repeats it until the server is available. Asks the user for an API key if the server refuses the request without one, or with the present key. @throws Refusal */
 async function request(path: string, init: RequestInit, { signal, onUnavailable }: Persistence): Promise<Response> {
   for (let delayMs = 500; ; delayMs = Math.min(1.5 * delayMs, 3000)) {
     const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
