@@ -39,12 +39,12 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      control-groups files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once
+      control-groups files/durable files/file-stamp files/location files/lock files/made-once
       files/temporary-folder libtorch/cache-folder libtorch/external-libtorch libtorch/find-addon libtorch/glibc
       libtorch/cpu-libtorch libtorch/library-cache libtorch/libtorch-build libtorch/linked-libraries
       libtorch/native-location libtorch/pack libtorch/sha256 network/address-guard network/bounded-body network/guarded-requests
       network/loopback network/name-resolver network/redirects processes/child processes/event-loop-lag processes/link
-      processes/port-lock processes/program processes/program-name processes/run-folder processes/shared-counters
+      processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/supervised processor service-manager`,
     maxLines: 2940,
   },

@@ -1,6 +1,6 @@
 /**
- * Finds npm packages whose native code a bundle cannot contain. Such packages list one optional dependency per
- * platform.
+ * Finds npm packages in the code of a model whose native part a bundle cannot contain. Such packages list one optional
+ * dependency per platform.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

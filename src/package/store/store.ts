@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
-import { diskFault, isFull, requireSpace } from "../../machine/files/disk-fault.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
 import { Blobs, digestOf } from "./blobs.ts";
+import { diskFault, isFull, requireSpace } from "./disk-fault.ts";
 import { referencedDigests } from "./garbage.ts";
 import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
 import { findEntry, findUnnamed } from "./lookup.ts";

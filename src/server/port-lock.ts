@@ -5,8 +5,8 @@
 import { lstatSync, mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { codeOf } from "../../base/errors.ts";
-import { lockWhenFree, tryLock } from "../files/lock.ts";
+import { codeOf } from "../base/errors.ts";
+import { lockWhenFree, tryLock } from "../machine/files/lock.ts";
 
 export interface Place {
   readonly host: string;
