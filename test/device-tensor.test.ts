@@ -6,16 +6,17 @@ import type { NativeSession } from "../src/engine/native/binding.ts";
 import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
-import { deviceTensors } from "./helpers/exports.ts";
+import { appendingProgram, deviceTensors } from "./helpers/exports.ts";
 import { failure } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
 import { sessions } from "./helpers/sessions.ts";
 
-let path: string;
+let [path, program] = ["", ""];
 beforeAll(async () => {
   path = await deviceTensors();
+  program = await appendingProgram();
 }, 600_000);
 const open = sessions();
 const session = fixture(() => open({ path }));
@@ -51,6 +52,22 @@ describe("a result of a session", () => {
     const given = await tensorOf("forward", floats(1, 2));
     await other.call("bump", [given]);
     expect(await given.read()).toEqual(Float32Array.of(3, 4));
+  });
+
+  test("of an exported program goes into the next call without a copy", async () => {
+    const exported = await open({ path: program });
+    const append = async (value: number, cache: Tensor) => {
+      const row = tensor(Float32Array.of(value, value, value), [1, 3]);
+      const [sums, grown] = (await exported.call("forward", [row, cache])) as [NativeTensor, NativeTensor];
+      return { sums: [...(await sums.read())], grown };
+    };
+    const { grown: first } = await append(1, tensor(new Float32Array(6), [1, 2, 3]));
+    // Writes into the cache where it is: the next step would not see it through a copy.
+    await session.call("bump", [first]);
+    const { sums, grown: second } = await append(5, first);
+    expect(sums).toEqual([3, 3, 6, 15]);
+    // JavaScript has read no cache.
+    expect([first.isTemporary, second.isTemporary]).toEqual([true, true]);
   });
 
   test("goes into lists of tensors, beside tensors of JavaScript", async () => {

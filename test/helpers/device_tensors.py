@@ -2,7 +2,7 @@
 
     python3 device_tensors.py FOLDER
 
-writes FOLDER/device-tensors.pt.
+writes FOLDER/device-tensors.pt, and FOLDER/append.pt2, an exported program with a cache.
 """
 
 import os
@@ -45,5 +45,18 @@ class Methods(nn.Module):
         return torch.ones(count)
 
 
+class Append(nn.Module):
+    """Appends a row to the cache of each item, as a decoder does with keys and values."""
+
+    def forward(self, row: Tensor, cache: Tensor) -> Tuple[Tensor, Tensor]:
+        grown = torch.cat([cache, row.unsqueeze(1)], 1)
+        return grown.sum(2), grown
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
 torch.jit.script(Methods()).save(f"{sys.argv[1]}/device-tensors.pt")
+items, length = torch.export.Dim("items", min=1, max=64), torch.export.Dim("length", max=100_000)
+program = torch.export.export(
+    Append().eval(), (torch.zeros(2, 3), torch.zeros(2, 4, 3)), dynamic_shapes=({0: items}, {0: items, 1: length})
+)
+torch.export.save(program, f"{sys.argv[1]}/append.pt2")

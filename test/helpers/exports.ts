@@ -35,6 +35,9 @@ export const visionWeights = () => exported("vision");
 /** A module whose methods show whether its tensors are copied. */
 export const deviceTensors = async () => join(await exported("device-tensors", "device_tensors"), "device-tensors.pt");
 
+/** An exported program that appends a row to the cache of each item. */
+export const appendingProgram = async () => join(await exported("device-tensors", "device_tensors"), "append.pt2");
+
 /** Runs the writer's methods on the meta device. Rejects if an operator has tensors on several devices. */
 export function writerDevices(): Promise<string> {
   const weights = join(import.meta.dir, "../../examples/writer/writer.pt");
