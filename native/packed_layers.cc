@@ -111,7 +111,7 @@ at::Tensor PackedLinear::run_plain(const at::Tensor& input, const at::Tensor& we
     case Product::linear: return at::linear(input, weight, bias_);
     case Product::matmul: return at::matmul(input, weight.t());
     case Product::mm: break;
-    // TorchScript computes product and sum separately. One operator for both would round differently.
+    // TorchScript computes product and sum separately. A fused operator rounds differently.
     case Product::addmm: return at::mm(input, weight.t()).add(*bias_);
   }
   return at::mm(input, weight.t());

@@ -41,7 +41,7 @@ std::vector<int64_t> kept_boxes(const at::Tensor& sorted, double threshold) {
   return kept;
 }
 
-/** Indices of the boxes (x1, y1, x2, y2) that overlap no box of a higher score by more than the threshold, best first. */
+/** Indices of the boxes to keep, best first. A box (x1, y1, x2, y2) is dropped if it overlaps a better kept box by more than the threshold. */
 at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double threshold) {
   TORCH_CHECK(boxes.dim() == 2 && boxes.size(1) == 4, "nms: boxes must be [N, 4], received ", boxes.sizes());
   TORCH_CHECK(scores.dim() == 1 && scores.size(0) == boxes.size(0), "nms: scores must be [", boxes.size(0), "], received ",

@@ -9,7 +9,7 @@ import { hashOf } from "../base/id-hash.ts";
 import { Address, Client, type Sender } from "./client.ts";
 import type { ItemList } from "./item-list.ts";
 
-/** Maximum clients in memory that have failures, but no prediction. */
+/** Maximum clients with failures, but without a prediction, in memory. */
 const MAX_KEPT = 10_000;
 /** Weight of the newest item in the mean cost of an item. */
 const NEWEST_WEIGHT = 1 / 64;

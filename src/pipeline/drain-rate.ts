@@ -17,7 +17,7 @@ export class DrainRate {
   /** Whether the server has been busy since the last items began. Shorter times count only until the rate is known. */
   #isWhole = false;
 
-  /** `inService` returns the count of items that have started and not ended. */
+  /** @param inService returns the number of started, unfinished items */
   constructor(inService: () => number) {
     this.#inService = inService;
   }

@@ -1,6 +1,6 @@
 /**
- * Limits the inputs that have started and have no output yet, by count and bytes. The fronts of a server divide the limits:
- * each front may use its part, and what the others leave.
+ * Limits the started inputs without an output, by count and bytes. The fronts of a server divide the limits. Each front
+ * may use its part, and the unused parts of other fronts.
  */
 
 import type { ItemList, ListItem } from "./item-list.ts";

@@ -196,8 +196,8 @@ export class LivePredictions {
   }
 
   /**
-   * Stores the request and its webhook, unless they are stored or the prediction has ended: a client that waits and is
-   * answered at the end causes no write. An outcome goes to the file only if the request is stored.
+   * Stores the request and its webhook, unless the store has both or the prediction has ended. So a client that waits for
+   * the outcome causes no write. The store gets an outcome only if it has the request.
    * @throws SconceError `predictions_unwritable`
    */
   async store(live: LivePrediction): Promise<void> {

@@ -58,9 +58,9 @@ function checkKind(store: string, file: string, isOneOfSeveral: boolean): void {
 
 /**
  * Opens the store of predictions.
- * @param path the SQLite database; undefined for a store in memory
+ * @param path path of the SQLite database; undefined for a store in memory
  * @param role `main` or `successor` for the process that locks the database for the whole server
- * @param options.memory limits retained predictions; undefined for the process that only supervises others
+ * @param options.memory limits retained predictions; undefined in the supervisor
  * @param options.signal ends the wait for the lock of the server that --take-over replaces
  * @throws SconceError `predictions_unusable`
  */

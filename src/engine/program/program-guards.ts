@@ -55,7 +55,7 @@ interface InputSize {
   readonly where: (nameOf: DimensionName) => string;
 }
 
-/** A size of an input that is computed from one symbol. */
+/** A size of an input, as a linear function of one symbol. */
 type HiddenSize = InputSize & LinearSize;
 
 /**

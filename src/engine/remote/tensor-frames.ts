@@ -132,7 +132,7 @@ function readShape(dims: readonly Dim[], words: Uint32Array, begin: number, size
   });
 }
 
-/** One word of a frame has two numbers: batch size + this factor × index of the batch's cause. */
+/** A word of a frame has two numbers: batch size + `CAUSE_UNIT` × index of the batch's cause. */
 const CAUSE_UNIT = 2 ** 24;
 
 interface RowsPlan {
