@@ -1,4 +1,4 @@
-/** Forwards requests between the fronts of a server, each of which listens on a Unix socket. A prediction belongs to one front, and each front answers requests for every prediction. */
+/** Forwards HTTP requests between the fronts of a server, each of which listens on a Unix socket: a prediction belongs to one front, and each front answers requests for every prediction. */
 import { rmSync } from "node:fs";
 import { z } from "zod";
 import { codeOf, SconceError } from "../base/errors.ts";

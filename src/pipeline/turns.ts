@@ -12,7 +12,7 @@ import type { ItemList } from "./item-list.ts";
 export interface TurnsOptions {
   /** Largest batch size, times the number of runners. */
   readonly batchItems: () => number;
-  /** Expected milliseconds until `items` items have current; 0 for an unknown rate. */
+  /** Expected milliseconds until `items` items have started; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
@@ -39,7 +39,7 @@ export class Turns {
   #lostShare = 0;
   /** Count of turns while the newest predictions begin first. */
   #turns = 0;
-  /** A prediction with several inputs that has current while the newest predictions begin first. */
+  /** A prediction with several inputs that has started while the newest predictions begin first. */
   #current: ItemList | undefined;
   #failedAtMs = -Infinity;
   /** Whether the senders of new predictions matter, since an item has failed lately. */
