@@ -175,10 +175,10 @@ const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
 
-/** Settings of a flag that is on by default; `--no-NAME` turns it off. */
+/** Settings of a flag with the default `true`; `--no-NAME` turns it off. */
 export const flagOn = { default: true, parse: flag };
 
-/** Settings of a flag that is off by default. */
+/** Settings of a flag with the default `false`. */
 export const flagOff = { default: false, parse: flag };
 
 export const filePath = { valueHint: "file", parse: z.string().min(1, "must be a file") } as const;

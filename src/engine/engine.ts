@@ -20,7 +20,7 @@ export interface Item {
 export interface EngineListener<T extends Item = Item> {
   /** The items leave the queue, and their batch starts. */
   dispatched(items: readonly T[]): void;
-  /** The model yielded partial outputs of the item. They are repeated from the first if a failed batch runs again. */
+  /** The model yielded partial outputs of the item. If a failed batch runs again, all its partial outputs come again. */
   part?(item: T, rows: Rows): void;
   /**
    * The item has its outputs.

@@ -7,7 +7,7 @@ export interface ExportMistake {
   readonly name: string;
   /** Matches libtorch's or the addon's message for this mistake; undefined if no message is typical. */
   readonly seen?: RegExp;
-  /** The cause, for a message that does not say it. */
+  /** The cause, if the message does not name it. */
   readonly cause?: string;
   /** @returns a line of Python that fixes the mistake @param inputs names of the model's inputs */
   python(inputs: readonly string[]): string;

@@ -2,8 +2,8 @@
 
 /**
  * Makes glibc keep freed memory for the next forward pass. By default it returns large blocks to the kernel. Page
- * faults then take a fifth of the time of a convolutional network. Only the main arena can keep blocks of 64 MiB, hence
- * one arena.
+ * faults then take a fifth of the time of a convolutional network. Only the main arena can keep blocks of 64 MiB, so
+ * there is one arena.
  */
 export const keptMemory: Readonly<Record<string, string>> = {
   GLIBC_TUNABLES: [`mmap_threshold=${2 ** 30}`, `trim_threshold=${2 ** 40}`, "arena_max=1"]

@@ -154,7 +154,7 @@ async function readChunks(
       await new Promise((resolve) => setImmediate(resolve));
     }
   } catch (error) {
-    // Not awaited: the cancellation would settle only after the client sends more, and would delay the error answer.
+    // There is no `await` here: the cancellation would settle only after the client sends more, and would delay the error answer.
     reader?.cancel().catch(() => {});
     throw error;
   }

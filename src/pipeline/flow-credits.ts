@@ -107,7 +107,7 @@ export class FlowCredits {
 
   #hasBytes(): boolean {
     const { memory, onRoom, maxReadyBytes } = this.#options;
-    // Before the first item its size is unknown, so the count is limited.
+    // The size of an item is unknown before the first one, so the limit is a count.
     if (this.#expectedBytes === undefined && this.#preparing >= this.maxReady) return false;
     const coming = this.#preparing * (this.#expectedBytes ?? 0);
     if (this.#isFull("bytes", this.ready.bytes + coming, maxReadyBytes)) return false;

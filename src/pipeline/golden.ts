@@ -92,7 +92,7 @@ export async function compareGolden(
   }
 }
 
-/** A small part of integers may always differ, because another processor decides near ties otherwise, as of `argmax`. */
+/** The number of elements that may differ. A hundredth of the integers may always differ, because near ties, as in `argmax`, depend on the processor. */
 function allowedCount(expected: Tensor | undefined, differing: number): number {
   const isChoice = expected !== undefined && tolerances[expected.dtype] === 0;
   return Math.max(2 * differing, isChoice ? Math.floor(expected.data.length / 100) : 0);

@@ -8,7 +8,7 @@ const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
 /** Longest time in milliseconds during which the event loop can run nothing else. */
 const MAX_HOLD_MS = 5;
-/** Products of samples and filter weights that are computed before a look at the clock: a few milliseconds of work. */
+/** Products of samples and filter weights between two looks at the clock: a few milliseconds of work. */
 const TAPS_AT_ONCE = 65_536;
 
 export interface Rates {

@@ -17,7 +17,7 @@ export interface BatchTimes {
   readonly peakBytes: number | undefined;
 }
 
-/** Largest batch size that is measured in addition to the given sizes. */
+/** Largest batch size to measure in addition to the given sizes. */
 const MOST_PROPOSED = 64;
 /** Measuring stops before the first size whose forward pass would take longer than these milliseconds. */
 const PROPOSED_MS = 1000;

@@ -220,7 +220,7 @@ class Stages {
     }
   }
 
-  /** Compares the outputs of the weights with those of their exported program in PyTorch. */
+  /** Compares the outputs of the weights with the outputs of the exported program in PyTorch. */
   async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model } = this.#source;
     if (model.predict !== undefined) return this.#withCalls();

@@ -50,7 +50,7 @@ export interface TriedOutput {
     | undefined;
 }
 
-/** Runs the trials, and compares each output with that of the same item alone. @throws SconceError if a run fails */
+/** Runs the trials, and compares each output with the output of the same item alone. @throws SconceError if a run fails */
 export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOutput[]> {
   const { tensors, items, maxBatchSize, isOnCpu } = trial;
   const { inputs, outputs } = tensors;

@@ -12,7 +12,7 @@ import { type Command, type Commands, type ListedCommand, peekOptions, usage, va
 import { commandHelp, helpWidth, programHelp } from "./help.ts";
 
 export interface Program {
-  /** The program as users type it. */
+  /** Name of the program, as users type it. */
   readonly name: string;
   description(): string | Promise<string>;
   readonly commands: Commands;

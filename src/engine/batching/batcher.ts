@@ -203,7 +203,7 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
     const largest = isOutOfMemory ? this.#largestBeside(batch) : undefined;
     const cannotHalve = batch.length === 1 || hasCode(cause, "session_closed") || hasCode(cause, "canceled");
     const isFinal = largest === undefined && cannotHalve;
-    // Nobody waits for the other items any more, so they do not run again.
+    // The clients of the other items have left, so these items do not run again.
     const needed = isFinal ? [] : batch.filter((item) => this.#listener.isNeeded(item));
     if (isOutOfMemory && !isFinal) {
       this.#shrinkBelow(largest ?? batch);

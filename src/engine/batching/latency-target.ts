@@ -3,12 +3,12 @@
  * 2017).
  */
 
-/** Factor of the limit after a batch that took too long. */
+/** Factor that lowers the limit after a slow batch. */
 const DECREASE = 0.9;
 
 /**
- * An item that just misses a batch waits for the end of that batch, and then for its own. So a batch may take half of
- * the target. The limit grows by one item after each full batch in time.
+ * An item that just misses a batch waits for the end of this batch, and then for the next batch. So a batch may take
+ * half of the target. The limit grows by one item after each full batch in time.
  */
 export class LatencyTarget {
   readonly #maxBatchMs: number;

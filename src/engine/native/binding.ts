@@ -28,8 +28,8 @@ export interface SessionOptions {
   /** Shares the weights of this open session, but runs on another thread. `path` is then not read. */
   readonly share?: NativeSession;
   /**
-   * Milliseconds to keep unused batch memory (default 10,000). It is freed once no batch has needed half of it for this
-   * long.
+   * Milliseconds to keep unused batch memory (default 10,000). If no batch needs half of the memory for this
+   * long, the session frees it.
    */
   readonly keepMs?: number;
   /**

@@ -49,7 +49,7 @@ export function packageOrder(
 
 /** The names in a package's specs; none if the source has no readable specs. */
 export interface PackageNames {
-  /** Inputs that are given by name. They come after those that are given by order. */
+  /** Keyword inputs, which follow the positional inputs. */
   readonly inputs: readonly string[];
   /** Outputs, if the package returns a dict or a named tuple. */
   readonly outputs: readonly string[];
@@ -82,7 +82,7 @@ function leavesOf({ type, children_spec: children }: Container): number {
   return type === null ? 1 : children.reduce((sum, child) => sum + leavesOf(child), 0);
 }
 
-/** Names of the inputs that are given by name. */
+/** Names of the keyword inputs. */
 function namesOf(named: Container): string[] {
   const names = keysOf(named);
   const nested = named.children_spec.findIndex(({ type }) => type !== null);

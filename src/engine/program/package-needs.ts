@@ -37,7 +37,7 @@ const machines: Readonly<Record<string, string>> = { AMD64: "x86_64", arm64: "aa
 const PRODUCER = "GNU C";
 const MAX_PRODUCER_BYTES = 8192;
 
-/** What PyTorch states about the machine that compiled a package. */
+/** PyTorch's description of the machine that compiled a package. */
 interface StatedNeeds {
   readonly machine: string;
   readonly device: string;

@@ -121,8 +121,8 @@ export class PendingItems<T extends Item> {
   }
 
   /**
-   * Handles the end of the engine process. All items wait again. Items that were in a batch, or pending at `MAX_LOSSES`
-   * such ends, will run alone.
+   * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
+   * `MAX_LOSSES` ends of the process, will run alone.
    * @returns the items that ran alone; they are removed
    */
   lost(): Pending<T>[] {

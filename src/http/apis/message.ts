@@ -17,7 +17,7 @@ export interface MessageOptions {
   readonly config: Pick<HttpOptions, "maxBodyBytes">;
 }
 
-/** A message, and the memory that is counted for it. */
+/** A message, with the charge for its memory. */
 export interface Message<T> extends Omit<ReadBody, "body"> {
   readonly value: T;
 }

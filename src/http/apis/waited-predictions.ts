@@ -10,7 +10,7 @@ import { announcedBytes, type ReadBody } from "../body-reader.ts";
 import { contextOf } from "../request.ts";
 import type { ServedModel } from "../served-model.ts";
 
-/** The inputs of a request, and the memory that is counted for them. */
+/** The inputs of a request, with the charge for their memory. */
 export interface WaitedRequest extends Omit<ReadBody, "body"> {
   /** The inputs as a JSON list, or as values. */
   readonly inputs: string | InputValues;

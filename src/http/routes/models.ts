@@ -72,7 +72,7 @@ export function addRepositoryRoutes(app: Hono, { names, config, hasKeys }: Repos
   app.post("/v2/repository/models/:path{.+}", async (c, next) => {
     const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
     if (move !== "load" && move !== "unload") return next();
-    // Nobody may load and unload models at a port for everybody.
+    // At a public port without keys, no client may load or unload models.
     if (config.adminPort === undefined && !hasKeys) {
       throw missing("models are loaded and unloaded at the admin port (--admin-port), or with an API key (--api-keys)");
     }

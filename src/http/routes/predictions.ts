@@ -58,7 +58,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     let made: PredictionRecord | undefined;
     let watched: Watched | undefined;
     const onLeave = () => {
-      // Nobody can read the prediction: its client has disconnected, and no other client knows the id.
+      // No client can read the prediction: its client has disconnected, and no other client knows the id.
       if (!isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, memory, isLoading, context, onLeave });
@@ -104,7 +104,7 @@ export function predictionRoutes(options: PredictionRoutes): Route[] {
     return answer(family, record, { memory, context, location, waitMs, mustWait });
   };
 
-  /** Forwards a request for a prediction to the front that has it, or answers it here. */
+  /** Forwards a request for a prediction to the front that has the prediction, or answers the request here. */
   const here = async (
     c: Context,
     id: string,

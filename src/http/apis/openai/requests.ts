@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type ProblemCode, ProblemError } from "../../problem.ts";
 
 interface FaultOptions {
-  /** Name of the request's member that is wrong. */
+  /** Name of the faulty member of the request. */
   readonly param?: string;
   /** Code of the problem details, which decides the HTTP status. */
   readonly problem?: ProblemCode;

@@ -28,7 +28,7 @@ export function ChooseFile({ label, accept, onChoose, children }: ChooseFileProp
   );
 }
 
-/** Takes files that are dropped or pasted anywhere on the page. A file that is pasted outside all fields goes to the first file field. */
+/** Accepts dropped and pasted files anywhere on the page. A file pasted outside all fields goes to the first file field. */
 export function takeDroppedFiles(): void {
   const take = (event: DragEvent | ClipboardEvent) => {
     const { type, target } = event;

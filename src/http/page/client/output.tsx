@@ -14,11 +14,11 @@ interface OutputProps {
   readonly picture?: string | undefined;
 }
 
-/** Maximum numbers of a list that are shown as bars. Longer lists are shown as a plot. */
+/** Maximum numbers of a bar chart. A longer list becomes a plot. */
 const MAX_BARS = 24;
-/** Maximum items that are shown of a list with files. */
+/** Maximum items to show of a list with files. */
 const MAX_ITEMS = 100;
-/** Maximum characters of a text that is shown large, and of JSON. */
+/** Maximum characters of a text in large letters, and of JSON. */
 const [MAX_STAT, MAX_JSON] = [40, 100_000];
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {
