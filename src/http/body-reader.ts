@@ -154,7 +154,7 @@ async function readChunks(
       await new Promise((resolve) => setImmediate(resolve));
     }
   } catch (error) {
-    // There is no `await` here: the cancellation would settle only after the client sends more, and would delay the error answer.
+    // The error answer does not wait for the cancellation, which settles only after the client sends more.
     reader?.cancel().catch(() => {});
     throw error;
   }

@@ -39,7 +39,7 @@ export class Turns {
   #lostShare = 0;
   /** Count of turns while the newest predictions begin first. */
   #turns = 0;
-  /** A prediction with several inputs that has started while the newest predictions begin first. */
+  /** While the newest predictions begin first: a started prediction with several inputs. */
   #current: ItemList | undefined;
   #failedAtMs = -Infinity;
   /** Whether the senders of new predictions matter, since an item has failed lately. */
@@ -116,7 +116,7 @@ export class Turns {
     const newest = this.#clients.next(true, isFull);
     const current = this.#current;
     if (current?.ring === undefined || newest === undefined || (isFull && current.client?.isSuspect)) return newest;
-    // A prediction that has started goes first, but every second turn goes to a newer one with fewer inputs left.
+    // The current prediction goes first, but every second turn goes to a newer prediction with fewer remaining inputs.
     const isNewestNext = this.#turns % 2 === 0 && newest.count <= current.count - current.next;
     return isNewestNext ? newest : current;
   }

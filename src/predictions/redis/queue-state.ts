@@ -134,7 +134,7 @@ export class QueueState implements Disposable {
   }
 }
 
-/** Handles an expected error. @returns a function that returns `value` for such an error, and throws any other */
+/** @returns a handler that returns `value` for an expected error, and throws any other error */
 function unless<T>(isExpected: (error: unknown) => boolean, value: T): (error: unknown) => T {
   return (error) => {
     if (isExpected(error)) return value;
