@@ -214,6 +214,12 @@ napi_value TakeTensor(napi_env env, napi_callback_info info) {
   return held_from_js(env, tensor).take(env, Napi::Boolean(env, is_output));
 }
 
+/** unstackTensor(tensor) → its rows along the first dimension, without a copy. */
+napi_value UnstackTensor(napi_env env, napi_callback_info info) {
+  const auto [tensor] = arguments_of<1>(env, info);
+  return held_from_js(env, tensor).unstack(env);
+}
+
 /** freeTensor(tensor): frees the tensor's memory; a second call has no effect. */
 napi_value FreeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor] = arguments_of<1>(env, info);
@@ -307,6 +313,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("call", guarded<Call>);
   add("readTensor", guarded<ReadTensor>);
   add("takeTensor", guarded<TakeTensor>);
+  add("unstackTensor", guarded<UnstackTensor>);
   add("freeTensor", guarded<FreeTensor>);
   add("loadOperators", guarded<LoadOperators>);
   add("keepsState", guarded<KeepsState>);

@@ -1,5 +1,6 @@
 #include "call_value.h"
 
+#include <ATen/ops/stack.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
@@ -47,6 +48,23 @@ c10::IValue tuple_to_ivalue(const Value& value, const c10::TupleType& type, c10:
   return c10::ivalue::Tuple::create(std::move(elements));
 }
 
+/** Stacks the tensors of a list along a new first dimension. */
+at::Tensor stacked(const ValueList& list, c10::Device device, const std::string& where) {
+  std::vector<at::Tensor> rows;
+  for (const auto& item : list) {
+    const std::string place = where + "[" + std::to_string(rows.size()) + "]";
+    const auto* row = std::get_if<at::Tensor>(&item.held);
+    if (row == nullptr) refuse(item, c10::TensorType::get(), place);
+    rows.push_back(row->to(device));
+    if (row->sizes() == rows[0].sizes() && row->scalar_type() == rows[0].scalar_type()) continue;
+    throw CodedError("tensor_invalid", place + ": a list for a tensor needs equal shapes and dtypes, received " +
+                                           tensor_text(rows[0].scalar_type(), rows[0].sizes()) + " and " +
+                                           tensor_text(row->scalar_type(), row->sizes()));
+  }
+  if (rows.empty()) throw CodedError("tensor_invalid", where + ": a list for a tensor needs at least one tensor");
+  return at::stack(rows);
+}
+
 Value list_from(c10::ArrayRef<c10::IValue> elements, const std::string& where) {
   ValueList list;
   list.reserve(elements.size());
@@ -92,7 +110,8 @@ c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::D
   const bool is_list = std::holds_alternative<ValueList>(value.held);
   switch (type->kind()) {
     case c10::TypeKind::TensorType:
-      if (tensor) return tensor->device() == device ? *tensor : tensor->to(device);
+      if (tensor) return tensor->to(device);
+      if (is_list) return stacked(std::get<ValueList>(value.held), device, where);
       break;
     case c10::TypeKind::IntType:
       if (number && is_whole(*number)) return static_cast<int64_t>(*number);

@@ -45,6 +45,17 @@ napi_value HeldTensor::take(napi_env env, bool is_output) {
   return output_to_js(env, host);
 }
 
+napi_value HeldTensor::unstack(napi_env env) const {
+  const c10::InferenceMode inference;
+  auto rows = tensor().unbind();
+  napi_value list;
+  check(napi_create_array_with_length(env, rows.size(), &list));
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    check(napi_set_element(env, list, i, held_to_js(env, std::move(rows[i]), stream_)));
+  }
+  return list;
+}
+
 void HeldTensor::free(napi_env env) noexcept {
   if (!tensor_.defined()) return;
   adjust_memory(env, -static_cast<int64_t>(tensor_.nbytes()));

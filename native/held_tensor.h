@@ -19,6 +19,8 @@ class HeldTensor {
    * of a large CPU tensor without a copy.
    */
   napi_value take(napi_env env, bool is_output);
+  /** The rows along the first dimension, as JS externals that share the memory. */
+  napi_value unstack(napi_env env) const;
   /** Frees the memory. A second call has no effect. */
   void free(napi_env env) noexcept;
 

@@ -70,6 +70,37 @@ describe("a result of a session", () => {
     expect([first.isTemporary, second.isTemporary]).toEqual([true, true]);
   });
 
+  test("has rows that stay on the device, and a list of rows is one tensor of an exported program", async () => {
+    const exported = await open({ path: program });
+    const append = async (values: readonly number[], caches: readonly Tensor[]) => {
+      const rows = tensor(Float32Array.from(values.flatMap((value) => [value, value, value])), [values.length, 3]);
+      const [sums, grown] = (await exported.call("forward", [rows, caches])) as [NativeTensor, NativeTensor];
+      return { sums: [...(await sums.read())], caches: grown.unstack() };
+    };
+    const first = await append([1, 2], [tensor(new Float32Array(6), [2, 3]), tensor(new Float32Array(6), [2, 3])]);
+    await session.call("bump", [first.caches[1] ?? null]);
+    const { sums, caches } = await append([5, 6], first.caches.toReversed());
+    expect(sums).toEqual([3, 3, 9, 15, 0, 0, 3, 18]);
+    for (const row of [...first.caches, ...caches]) expect(row).toMatchObject({ isTemporary: true, device: "cpu" });
+    expect(caches[0]?.data).toEqual(Float32Array.of(1, 1, 1, 1, 1, 1, 3, 3, 3, 5, 5, 5));
+    const unequal = [tensor(new Float32Array(6), [2, 3]), tensor(new Float32Array(9), [3, 3])];
+    expect(await failure(append([1, 2], unequal))).toBe(
+      "tensor_invalid: forward, argument cache[1]: a list for a tensor needs equal shapes and dtypes, received float32(2, 3) and float32(3, 3)",
+    );
+    expect(await failure(exported.call("forward", [tensor(new Float32Array(6), [2, 3]), []]))).toBe(
+      "tensor_invalid: forward, argument cache: a list for a tensor needs at least one tensor",
+    );
+    expect(await failure(append(Array(65).fill(1), Array(65).fill(unequal[0])))).toBe(
+      "run_failed: dimension 0 of the tensor row must be at most 64, received 65",
+    );
+  });
+
+  test("that code has read has rows with the changes", async () => {
+    const result = await tensorOf("transposed", tensor(Float32Array.of(1, 2, 3, 4), [2, 2]));
+    result.data.fill(7);
+    expect<unknown>(result.unstack()).toEqual([floats(7, 7), floats(7, 7)]);
+  });
+
   test("goes into lists of tensors, beside tensors of JavaScript", async () => {
     const given = await tensorOf("forward", floats(1, 2));
     expect(await other.call("stacked", [[given, floats(8, 9), given]])).toEqual(

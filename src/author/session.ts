@@ -4,7 +4,7 @@ import type { ArrayOf, DType, ModelTensor, Tensor } from "./tensor.ts";
 
 /**
  * An argument of `call`. A number becomes `int` or `float`, as the method declares; a bigint becomes `int`; null
- * becomes None.
+ * becomes None. A list of tensors of equal shapes is stacked where the method takes a tensor.
  */
 export type CallArgument = Tensor | number | bigint | boolean | string | null | readonly CallArgument[];
 
@@ -38,6 +38,11 @@ export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
   readonly data: ArrayOf<D>;
   /** The same as `data`, without blocking the process. */
   read(): Promise<ArrayOf<D>>;
+  /**
+   * The rows along the first dimension. The rows stay on the device, share this tensor's memory, and live as long as other
+   * results of `call`. If the elements were read, the rows are tensors of JavaScript.
+   */
+  unstack(): ModelTensor<D>[];
   /** Keeps the tensor beyond the end of `predict` or of a step, until `dispose` or until no code refers to it. */
   keep(): this;
   /** Frees the memory on the device. A second call does nothing. */

@@ -90,6 +90,8 @@ export interface Addon {
    * tensor on the CPU is not copied.
    */
   takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
+  /** Returns the rows of a tensor along its first dimension. They share its memory. */
+  unstackTensor(tensor: HeldTensor): HeldTensor[];
   freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
   setThreads(session: Handle, threads: number): Promise<void>;

@@ -132,13 +132,10 @@ export class NativeSession {
     return withCodedErrors(async () => {
       const [addon, handle] = [this.#addon, this.#handle];
       const given = args.map((arg) => nativeArgument(arg));
-      if (method === "forward" && args.every(isTensor)) this.#runnable.guards?.require(args);
+      const sizes = method === "forward" ? args.flatMap((arg) => sizesOf(arg) ?? []) : [];
+      if (sizes.length === args.length) this.#runnable.guards?.require(sizes);
       const result = await addon.call(handle, method, given);
-      return callResult(result, (given) => {
-        const tensor = new NativeTensor(given, addon, handle);
-        onTensor(tensor);
-        return tensor;
-      });
+      return callResult(result, (given) => new NativeTensor(given, addon, handle, onTensor));
     });
   }
 
@@ -183,6 +180,14 @@ export class NativeSession {
 
 function isTensor(given: CallArgument): given is Extract<CallArgument, Pick<Tensor, "dtype" | "shape">> {
   return typeof given === "object" && given !== null && "dtype" in given && Array.isArray(given.shape);
+}
+
+/** The size of an argument for a tensor: the addon stacks a list of tensors. Undefined for other arguments. */
+function sizesOf(given: CallArgument): Pick<Tensor, "dtype" | "shape"> | undefined {
+  if (isTensor(given)) return given;
+  const list: readonly CallArgument[] = Array.isArray(given) ? given : [];
+  const [first = null] = list;
+  return isTensor(first) ? { dtype: first.dtype, shape: [list.length, ...first.shape] } : undefined;
 }
 
 /** The first rows of an output, in memory that the other rows do not share. */

@@ -1,6 +1,7 @@
 /** Tensors that stay on the device of a session until JavaScript reads their elements. */
 import { isExternal } from "node:util/types";
 import type { CallArgument, CallResult, DeviceTensor } from "../../author/session.ts";
+import { unstack } from "../../author/stack.ts";
 import { type ArrayOf, type DType, describeTensor, ModelTensor, type Tensor } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import { copied } from "../item-check.ts";
@@ -30,14 +31,24 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   #data: ArrayOf<D> | undefined;
   #isKept = false;
 
-  constructor({ dtype, shape, device, held }: ResultTensor<D>, addon: Addon, session: Handle) {
+  readonly #onTensor: (tensor: NativeTensor) => void;
+
+  /** @param onTensor called with the tensor, and with each tensor that `unstack` makes of it */
+  constructor(
+    { dtype, shape, device, held }: ResultTensor<D>,
+    addon: Addon,
+    session: Handle,
+    onTensor: (tensor: NativeTensor) => void,
+  ) {
     this.dtype = dtype;
     this.shape = shape;
     this.#device = device;
     this.#held = held;
     this.#addon = addon;
     this.#session = session;
+    this.#onTensor = onTensor;
     Object.defineProperty(this, "data", NativeTensor.#dataProperty);
+    onTensor(this);
   }
 
   /** Makes `data` an enumerable property of each tensor, so that `{ ...tensor }` has it. */
@@ -70,6 +81,15 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
 
   item(): D extends "bool" ? boolean : number {
     return new ModelTensor(this.dtype, this.shape, this.data).item();
+  }
+
+  unstack(): ModelTensor<D>[] {
+    const { dtype, shape } = this;
+    if (this.#held === undefined || shape.length === 0) return unstack<D>(this);
+    const [addon, session, device, onTensor] = [this.#addon, this.#session, this.#device, this.#onTensor];
+    return addon
+      .unstackTensor(this.#held)
+      .map((held) => new NativeTensor({ dtype, shape: shape.slice(1), device, held }, addon, session, onTensor));
   }
 
   keep(): this {
