@@ -11,7 +11,7 @@ const STEPS_AT_ONCE = 65_536;
 /** The part of a JPEG in front of its first scan. */
 export interface JpegHeader {
   /** Contents of the APP1 segments, which have metadata. */
-  readonly metadata: readonly Buffer[];
+  readonly metadata: readonly Uint8Array[];
   /**
    * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours. Undefined
    * for any other file.

@@ -28,8 +28,7 @@ const MAX_PLACES = 100;
 
 /** @param jpeg the file's header, if it is a JPEG @throws TooManyRecords */
 export function orientationOf(bytes: Uint8Array, jpeg: JpegHeader | undefined): Orientation {
-  const { exif, xmp } =
-    jpeg === undefined ? metadataOf(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)) : ofJpeg(jpeg);
+  const { exif, xmp } = jpeg === undefined ? metadataOf(bufferOf(bytes)) : ofJpeg(jpeg);
   return (exif && exifOrientation(exif)) ?? (xmp && xmpOrientation(xmp)) ?? 1;
 }
 
@@ -41,7 +40,7 @@ function metadataOf(file: Buffer): Metadata {
 function ofJpeg({ metadata }: JpegHeader): Metadata {
   const exif: Buffer[] = [];
   let xmp: Buffer | undefined;
-  for (const content of metadata) {
+  for (const content of metadata.map(bufferOf)) {
     if (begins(content, exifMark)) exif.push(content.subarray(exifMark.length));
     if (begins(content, xmpMark)) xmp = content.subarray(xmpMark.length);
   }
@@ -152,4 +151,8 @@ function checked(value: number): Orientation {
 
 function begins(content: Buffer, mark: Buffer): boolean {
   return content.length >= mark.length && content.compare(mark, 0, mark.length, 0, mark.length) === 0;
+}
+
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
 }
