@@ -74,7 +74,7 @@ test("a larger batch size than the fixed one, and a fixed one that a single item
 
 test("a program that changes its buffers is refused by both, and never compared with PyTorch", async () => {
   const { built, checked } = await tried(join(wrong, "counter.pt2"), "--compare");
-  const message = "when the example runs twice: the weights or preprocess are random";
+  const message = "when the example runs again: the weights or preprocess are random";
   expect(built).toMatchObject({ code: 1, stderr: expect.stringContaining(message) });
   expect(checked.findings).toMatchObject([
     { mistake: "training mode, or random outputs", message: expect.stringContaining(message) },

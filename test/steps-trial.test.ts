@@ -1,7 +1,7 @@
 /** How a build tries a model with `step`, and what `step` may not return. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
-import { type Tensor, tensor } from "../src/author/tensor.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { tryOutputs } from "../src/cli/build/trial.ts";
 import { StepRunner } from "../src/engine/step-runner.ts";
 import { closeEngines, inputs, number, numberOf, opened, outputs, runnerOf } from "./helpers/counting-steps.ts";
@@ -41,6 +41,36 @@ describe("the trial of a batch", () => {
     const [tried] = await tryOutputs(runner, { ...trial, items: [item, item] });
     expect(tried).toMatchObject({ again: 0, together: 0, fault: undefined });
     expect(new Set(given)).toEqual(new Set([3]));
+  });
+
+  test("runs the example beside a longer item, which shows padding that step takes for a part of a state", async () => {
+    const free = { values: float32("length") };
+    const meanOver = (sizeOf: (longest: number, own: number) => number) =>
+      new StepRunner({
+        sessions: {},
+        inputs: free,
+        outputs,
+        parts: outputs,
+        steps: {
+          begin: ({ values }) => [...(values as Tensor<"float32">).data],
+          step: (states) => {
+            const texts = states as number[][];
+            const longest = Math.max(...texts.map(({ length }) => length));
+            const sum = (text: number[]) => text.reduce((total, value) => total + value, 0);
+            return texts.map((text) => ({
+              outputs: { counted: number(sum(text) / sizeOf(longest, text.length)) },
+            }));
+          },
+        },
+      });
+    const item = [tensor(Float32Array.of(1, 2, 3), [3])];
+    const trial = { tensors: { inputs: free, outputs, parts: outputs }, maxBatchSize: 3, isOnCpu: true, isFree: true };
+    const wrong = meanOver((longest) => longest);
+    const [found] = await tryOutputs(wrong, { ...trial, items: [item, item] });
+    expect(found).toMatchObject({ again: 0, together: 0, fault: { kind: "padding" } });
+    const right = meanOver((_, own) => own);
+    const [tried] = await tryOutputs(right, { ...trial, items: [item, item] });
+    expect(tried).toMatchObject({ again: 0, together: 0, padded: 0, fault: undefined });
   });
 
   const endless: Steps = { begin: () => 0, step: (states) => states.map((state) => ({ state })) };

@@ -30,7 +30,7 @@ describe("outputs of an example", () => {
   const refusal = async (...given: Parameters<typeof folderOf>) =>
     failure(runCommand(build, { rawArgs: [await folderOf(...given)] }));
   const random =
-    /^model_invalid: output "y" differs by up to [\d.]+ in \d of \d elements when the example runs twice: .*--allow-random$/;
+    /^model_invalid: output "y" differs by up to [\d.]+ in \d of \d elements when the example runs again: .*--allow-random$/;
   const mixed =
     /^model_invalid: output "y" differs by up to [\d.]+ in \d of \d elements when the example runs in a batch: .*--allow-random$/;
 
@@ -42,6 +42,15 @@ describe("outputs of an example", () => {
     const preprocess =
       "() => ({ x: tensor(Float32Array.of((globalThis.calls = (globalThis.calls ?? 0) + 1) * 100, 1, 2, 3), [4]) })";
     expect(await refusal("deep.pt", { preprocess })).toMatch(random);
+  });
+
+  test("that show an earlier item are refused, even if the example leaves the state that it found", async () => {
+    const predict = `({ x }) => {
+      const kept = globalThis.kept ?? 0.5;
+      globalThis.kept = x.data[1] * 0.5;
+      return { y: tensor(x.data.map((value) => value + kept), x.shape) };
+    }`;
+    expect(await refusal("deep.pt", { predict, batchSize: "1" })).toMatch(random);
   });
 
   test("that postprocess makes random are refused", async () => {

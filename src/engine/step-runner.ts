@@ -74,7 +74,19 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
    * @param parts receives the partial outputs, if the batch has only one item
    * @throws SconceError `run_failed` if an item does not end within the limits
    */
-  run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
+  async run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
+    const outputs = await this.#outputs(items, parts);
+    if (new Set(outputs.map(sizesOf)).size > 1) {
+      throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
+    }
+    return stackedRows(outputs);
+  }
+
+  async runFirst(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+    return stackedRows((await this.#outputs(items)).slice(0, 1));
+  }
+
+  #outputs(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly (readonly Tensor[])[]> {
     return this.inTurn(async () => {
       const { now = () => performance.now() } = this.#options;
       const beganMs = now();
@@ -93,10 +105,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
         });
         this.free(running.map(({ state }) => state));
       }
-      if (new Set(outputs.map(sizesOf)).size > 1) {
-        throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
-      }
-      return stackedRows(outputs);
+      return outputs;
     });
   }
 

@@ -187,7 +187,7 @@ class Stages {
       }
     }
     const [least] = works;
-    const isUnfilled = /: size 0 must be \d+ /.test(messageOf(singleFault));
+    const isUnfilled = /dimension 0 of the tensor \S+ must be \d+/.test(messageOf(singleFault));
     if (isUnfilled && this.#rows.refuse((rows) => `; a single item can't be filled up to a batch of ${rows}`))
       return undefined;
     if (singleFault !== undefined)

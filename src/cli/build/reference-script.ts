@@ -22,7 +22,20 @@ from torch.utils import _pytree as pytree
 SECONDS, NOISY_RUNS, MOST_ROWS, MOST_WORK = 60, 8, 1000, 5e8
 SHARES = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.05, torch.int8: 0.02, torch.uint8: 0.02}
 ROUNDING = {"floor", "ceil", "round", "trunc", "sign", "remainder", "fmod", "floor_divide"}
-program = torch.export.load(path)
+def loaded():
+    """Programs may need types or operators that a package registers when it is imported: ModelOutput, torchvision::nms."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try: return torch.export.load(path)
+        except Exception as error: first, reasons = error, [str(each.message) for each in seen]
+    for name in ("transformers.modeling_outputs", "torchvision", "torchaudio"):
+        try:
+            __import__(name)
+            return torch.export.load(path)
+        except Exception: pass
+    why = " ".join([str(first), *reasons]).split("\\n")
+    print(json.dumps({"missing": "torch.export.load fails in this Python; install the packages whose operators or types the program has, such as torchvision or transformers: " + " ".join(why)[:600]})); sys.exit()
+program = loaded()
 module = program.module()
 torch.set_num_threads(1)
 began = time.monotonic()

@@ -74,6 +74,9 @@ export async function withSource<T>(
     const examples = await Promise.all(declared.examples.map((example) => withFiles(declared, example, dir)));
     for (const example of examples) decodeExample(declared, example);
     const [example] = examples;
+    const { length: count } = Object.keys(declared.weights);
+    if (weights !== undefined && count > 1)
+      throw new SconceError("usage", `--weights replaces one file, but this model has ${count}`);
     const files = filesOf(declared);
     for (const name of files.keys()) requireFile(dir, name);
     await modelStore.prepareLibraries();
@@ -233,12 +236,9 @@ async function pathsIn(
   model: ModelFacts,
   { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
 ): Promise<(name: string) => string> {
-  const own = Object.values(model.weights);
-  if (other !== undefined && own.length > 1) {
-    throw new SconceError("usage", `--weights replaces one file, but this model has ${own.length}`);
-  }
   const paths = new Map<string, string>();
-  for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
+  for (const name of Object.values(model.weights))
+    paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
   return (name) => paths.get(name) ?? join(dir, name);
 }
 

@@ -1,6 +1,6 @@
 /** Makes items for trial runs: the tensors of the example with other values or other sizes. */
 import { elements } from "../../author/elements.ts";
-import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { setAt } from "../../author/tensor-memory.ts";
 import { isObject } from "../../base/json.ts";
 import { FILE_KEYWORD, type JsonSchema } from "../../base/schemas/json-schema.ts";
@@ -24,10 +24,10 @@ export function resized(item: Item, sizeOf: (size: number, input: number, dim: n
   });
 }
 
-/** The item, longer in every padded dimension. */
-export function lengthened(inputs: TensorSpecs, item: Item, grow: (size: number) => number): Item {
+/** The item with sizes that depend on the declared dimensions. */
+export function lengthened(inputs: TensorSpecs, item: Item, grow: (size: number, dim: Dim) => number): Item {
   const dims = Object.values(inputs).map((spec) => spec.dims);
-  return resized(item, (size, input, dim) => (typeof dims[input]?.[dim] === "object" ? grow(size) : size));
+  return resized(item, (size, input, at) => grow(size, dims[input]?.[at] ?? size));
 }
 
 export interface ItemOfValues {

@@ -5,7 +5,7 @@
 
 import type { ModelFacts } from "../../author/define.ts";
 import { elements } from "../../author/elements.ts";
-import { pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
+import { type Dim, pad, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { itemCheck } from "../../engine/item-check.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
@@ -56,7 +56,9 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
   const { inputs, outputs } = tensors;
   const [item, again] = items;
   const alone = await runner.run([item]);
-  const second = await runner.run([again]);
+  const repeated = [await runner.run([again])];
+  await runOthers(runner, trial);
+  repeated.push(await runner.run([again]));
   // A model with `step` may never end for an item of zeros.
   const other = runner.stepper === undefined ? zeroed(item) : item;
   const batch = (maxBatchSize ?? 2) < 3 ? [other, item] : [item, other, item];
@@ -67,8 +69,7 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
     : maxBatchSize > 1
       ? runTogether()
       : undefined);
-  // Items of a model with `step` are not padded.
-  const isPadded = maxBatchSize !== 1 && isOnCpu && runner.stepper === undefined;
+  const isPadded = maxBatchSize !== 1 && isOnCpu;
   const lengths = isPadded ? await besideLonger(runner, trial, alone) : [];
   const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
   const part = rowParting(cutToOwn(outputs));
@@ -87,7 +88,10 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
   const trying = Object.keys(outputs).map(async (name, i): Promise<TriedOutput> => {
     const expected = alone[i];
     const rows = batch.flatMap((each, row) => (each === item ? [rowOf(together?.[i], row)] : []));
-    const random = differenceOf(expected, [rowOf(second[i], 0)]);
+    const random = differenceOf(
+      expected,
+      repeated.map((outputs) => rowOf(outputs[i], 0)),
+    );
     const mixed = differenceOf(expected, rows);
     const filled = rowsOfLengths.flatMap(({ change, item: each, runs, ...cut }) => {
       const difference = differenceOf(cut.alone[name], [cut.beside[name]]);
@@ -96,7 +100,7 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
     const padded = filled.length === 0 ? undefined : Math.max(...filled.map(({ difference }) => difference.largest));
     const tried = { name, again: random.largest, together: together && mixed.largest, padded };
     if (random.count > 0) {
-      const message = `output "${name}" differs ${text(random)} when the example runs twice: the weights or preprocess are random (dropout that tracing kept?), or keep a state`;
+      const message = `output "${name}" differs ${text(random)} when the example runs again: the weights or preprocess are random (dropout that tracing kept?), or keep a state (a buffer that \`forward\` changes?)`;
       return { ...tried, fault: { kind: "random", message } };
     }
     if (!(await isOff(mixed, i))) {
@@ -112,6 +116,21 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
     return { ...tried, fault: { kind: isBatchSoftmax(expected, together?.[i]) ? "batchSoftmax" : "mixed", message } };
   });
   return Promise.all(trying);
+}
+
+/**
+ * Runs items with other values between two runs of the example: weights that keep a part of an item then give the
+ * example other outputs. Weights may refuse these values. Items of a model with `step` might never end.
+ */
+async function runOthers(runner: Runner, { items: [item], isFree }: Trial): Promise<void> {
+  if (runner.stepper !== undefined) return;
+  for (const other of [
+    zeroed(item),
+    ...otherValues(item, isFree)
+      .slice(0, 1)
+      .map((each) => each.item),
+  ])
+    await runner.run([other]).catch(() => undefined);
 }
 
 /** Number of runs with nearly equal inputs. */
@@ -217,6 +236,9 @@ const growths: readonly ((size: number) => number)[] = [
   (size) => size + 1,
 ];
 
+/** Items of a model with `step` share a batch whatever their sizes, and a longer item lets a missing mask show. */
+const stepGrowths: readonly ((size: number) => number)[] = [(size) => 4 * size + 8, (size) => size + 1];
+
 interface BesideLonger {
   /** How the values differ from the values of the example; empty for the example. */
   readonly change: string;
@@ -225,15 +247,22 @@ interface BesideLonger {
   readonly beside: readonly Tensor[];
 }
 
-/** Runs the example, and variants with other values, beside a longer item. */
+/**
+ * Runs the example, and variants with other values, beside a longer item. An item of a model with `step` is longer in
+ * its free sizes, too, because the model fills its states up.
+ */
 async function besideLonger(
   runner: Runner,
   { tensors: { inputs }, items: [item], isFree }: Trial,
   alone: readonly Tensor[],
 ): Promise<BesideLonger[]> {
-  if (!Object.values(inputs).some(({ dims }) => dims.some((dim) => typeof dim === "object"))) return [];
-  for (const grow of growths) {
-    const run = (each: readonly Tensor[]) => runner.run([each, lengthened(inputs, each, grow)]).catch(() => undefined);
+  const grows = (dim: Dim) => typeof dim === "object" || (runner.stepper !== undefined && typeof dim === "string");
+  if (!Object.values(inputs).some(({ dims }) => dims.some(grows))) return [];
+  for (const grow of runner.stepper === undefined ? growths : stepGrowths) {
+    const run = (each: readonly Tensor[]) => {
+      const both = [each, lengthened(inputs, each, (size, dim) => (grows(dim) ? grow(size) : size))];
+      return (runner.runFirst?.(both) ?? runner.run(both)).catch(() => undefined);
+    };
     const beside = await run(item);
     if (beside === undefined) continue;
     const found: BesideLonger[] = [{ change: "", item, alone, beside }];

@@ -20,7 +20,9 @@ export interface PythonTorch {
 export async function pythonWithTorch(): Promise<PythonTorch> {
   const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
   if (!found) return { command: "python3", env: {} };
-  return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
+  // The caller's packages, such as torchvision, come after the torch of the set-up.
+  const paths = [found.path, process.env.PYTHONPATH].filter((path) => path);
+  return { command: found.command, env: paths.length === 0 ? {} : { PYTHONPATH: paths.join(":") } };
 }
 
 /** Why a Python process failed: a line of its standard error, otherwise its signal or exit code. */
