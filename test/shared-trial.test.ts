@@ -20,7 +20,11 @@ beforeAll(async () => {
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
 /** Writes the folder of a model. @param path weights @param dims sizes of the input and the output tensor */
-async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
+async function folderOf(
+  path: string,
+  dims: { input: string; output: string },
+  change: Record<string, string | undefined> = {},
+) {
   const input = basename(path).startsWith("fixed-") ? "input" : "x";
   const output = /fixed-|traced/.test(path) ? "output0" : "y";
   const text = modelText({
@@ -47,7 +51,7 @@ test.each([
   [2, "two", "smaller batches are filled up to 2, and cost as much"],
 ])("a batch fixed at %d: build warns with the Python fix, check finds it once", async (rows, name, cost) => {
   const fixed = { input: "4", output: "4" };
-  const folder = await folderOf(join(wrong, `fixed-${name}.pt2`), fixed);
+  const folder = await folderOf(join(wrong, `fixed-${name}.pt2`), fixed, { batchSize: undefined });
   const message = `The batch of fixed-${name}.pt2 is fixed at ${rows}: leave the first size free where you export it; until then ${cost}`;
   const python = 'torch.export.export(net.eval(), example, dynamic_shapes={"input": {0: torch.export.Dim.DYNAMIC}})';
   const { built, checked } = await tried(folder);
@@ -57,6 +61,10 @@ test.each([
   });
   const finding = { mistake: "fixed batch", effect: "warned", message, python: expect.stringContaining(python) };
   expect(checked).toMatchObject({ code: 1, findings: [finding] });
+  // An author who declares the same batch size knows it.
+  const declared = await tried(await folderOf(join(wrong, `fixed-${name}.pt2`), fixed, { batchSize: String(rows) }));
+  expect(declared.built).toMatchObject({ code: 0, stderr: expect.not.stringContaining("is fixed at") });
+  expect(declared.checked).toMatchObject({ code: 0, findings: [] });
 });
 
 test("a larger batch size than the fixed one, and a fixed one that a single item cannot fill up, are refused once", async () => {

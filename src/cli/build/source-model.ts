@@ -54,6 +54,7 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
    * The declared batch size; otherwise the largest that the weights state, up to 32. It is 1 if the weights state none.
    */
   readonly batchSize: number;
+  readonly declaredBatchSize?: number | undefined;
   /** The declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;
 }
@@ -88,7 +89,19 @@ export async function withSource<T>(
     const model = limit.model(opened({ ...declared, tensors }));
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
-      return await task({ code, sources, model, batchSize, example, examples, files, pathOf, programOf });
+      const declaredBatchSize = declared.settings.batchSize;
+      return await task({
+        code,
+        sources,
+        model,
+        batchSize,
+        declaredBatchSize,
+        example,
+        examples,
+        files,
+        pathOf,
+        programOf,
+      });
     } finally {
       await tearDown(model);
     }

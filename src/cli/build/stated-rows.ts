@@ -7,13 +7,17 @@ import type { SourceModel } from "./source-model.ts";
 import { FREE_LEAST, weightsFacts } from "./weights-facts.ts";
 
 export class StatedRows {
-  readonly #source: Pick<SourceModel, "model" | "pathOf">;
+  readonly #source: Pick<SourceModel, "model" | "pathOf" | "declaredBatchSize">;
   readonly #findings: Findings;
   readonly #chosenRows: number | undefined;
   #fixed: FixedBatch | undefined;
 
   /** @param chosenRows fixed batch size of a weights file; used only if the file does not state it, so from --input */
-  constructor(source: Pick<SourceModel, "model" | "pathOf">, findings: Findings, chosenRows: number | undefined) {
+  constructor(
+    source: Pick<SourceModel, "model" | "pathOf" | "declaredBatchSize">,
+    findings: Findings,
+    chosenRows: number | undefined,
+  ) {
     this.#source = source;
     this.#findings = findings;
     this.#chosenRows = chosenRows;
@@ -44,6 +48,8 @@ export class StatedRows {
   #warnOfFixed(fixed: FixedBatch): void {
     this.#fixed ??= fixed;
     const { rows } = fixed;
+    // Such an author knows the size, as of a detector that takes one picture.
+    if (this.#source.declaredBatchSize === rows) return;
     const cost = rows === 1 ? "items run one at a time" : `smaller batches are filled up to ${rows}, and cost as much`;
     this.#findings.warn(exportMistakes.fixedBatch, `${fixedBatchText(fixed)}; until then ${cost}`);
   }
