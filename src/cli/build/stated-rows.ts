@@ -48,8 +48,8 @@ export class StatedRows {
   #warnOfFixed(fixed: FixedBatch): void {
     this.#fixed ??= fixed;
     const { rows } = fixed;
-    // Such an author knows the size, as of a detector that takes one picture.
-    if (this.#source.declaredBatchSize === rows) return;
+    // The author of a model.ts knows the declared size, as of a detector that takes one picture.
+    if (this.#chosenRows === undefined && this.#source.declaredBatchSize === rows) return;
     const cost = rows === 1 ? "items run one at a time" : `smaller batches are filled up to ${rows}, and cost as much`;
     this.#findings.warn(exportMistakes.fixedBatch, `${fixedBatchText(fixed)}; until then ${cost}`);
   }

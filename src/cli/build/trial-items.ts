@@ -64,6 +64,11 @@ export function otherValues(item: Item, isFree: boolean): readonly ItemOfValues[
   });
 }
 
+/** The item with half of each float. Undefined for an item without floats. */
+export function halved(item: Item): Item | undefined {
+  return varied(item, (value) => value / 2);
+}
+
 /** The item with nearly equal floats, other ones for each seed. Undefined for an item without floats. */
 export function nudged(item: Item, seed: number): Item | undefined {
   const random = randomFrom(seed);

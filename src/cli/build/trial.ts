@@ -13,7 +13,7 @@ import { type Difference, differenceOf, text } from "../../pipeline/difference.t
 import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../pipeline/output-encoder.ts";
 import type { PreparedExample } from "../../pipeline/set-up.ts";
-import { lengthened, nudged, otherValues, zeroed } from "./trial-items.ts";
+import { halved, lengthened, nudged, otherValues, zeroed } from "./trial-items.ts";
 
 /** How far a value may be from 1 and still count as 1, for softmax outputs. */
 const ONE_DIFFERENCE = 0.01;
@@ -122,15 +122,9 @@ export async function tryOutputs(runner: Runner, trial: Trial): Promise<TriedOut
  * Runs items with other values between two runs of the example: weights that keep a part of an item then give the
  * example other outputs. Weights may refuse these values. Items of a model with `step` might never end.
  */
-async function runOthers(runner: Runner, { items: [item], isFree }: Trial): Promise<void> {
+async function runOthers(runner: Runner, { items: [item] }: Trial): Promise<void> {
   if (runner.stepper !== undefined) return;
-  for (const other of [
-    zeroed(item),
-    ...otherValues(item, isFree)
-      .slice(0, 1)
-      .map((each) => each.item),
-  ])
-    await runner.run([other]).catch(() => undefined);
+  for (const other of [zeroed(item), halved(item) ?? item]) await runner.run([other]).catch(() => undefined);
 }
 
 /** Number of runs with nearly equal inputs. */
