@@ -13,7 +13,7 @@ test("a failed batch is halved until the bad item fails alone", async () => {
   await simulation.clock.drain();
   expect(simulation.lost).toEqual([bad?.id ?? -1]);
   expect(simulation.done.length).toBe(7);
-  // One run for the first item and one for the batch of seven; then each of three halvings takes at most two runs.
+  // The first item and the batch of seven take a run each. Each of three halvings then takes at most two runs.
   expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
 });
 

@@ -12,7 +12,7 @@ export function zeroed(item: Item): Item {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
 }
 
-/** The example with changed sizes. Its elements are repeated, because other numbers may be invalid ids. */
+/** The example with changed sizes. The function repeats elements, because other numbers may be invalid ids. */
 export function resized(item: Item, sizeOf: (size: number, input: number, dim: number) => number): Item {
   return item.map(({ dtype, shape, data }, input) => {
     const sizes = shape.map((size, dim) => sizeOf(size, input, dim));
