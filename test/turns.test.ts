@@ -2,7 +2,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Sender } from "../src/pipeline/client.ts";
-import { Clients } from "../src/pipeline/clients.ts";
 import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
 import { ItemList } from "../src/pipeline/item-list.ts";
 import { Turns } from "../src/pipeline/turns.ts";
@@ -251,16 +250,16 @@ test("an API key with share 3 gets three turns for each turn of another client",
 
 /** The queue of clients. `takeNext` gives the next prediction its turn, and removes it after `count` turns. */
 function clients() {
-  const queue = new Clients();
+  const queue = new Turns({ batchItems: () => 4, itemsMs: () => 0 });
   const come = (sender?: Sender) => {
     const list = new ItemList(new ReadyInputs([0]), { succeeded() {}, failed() {} }, { sender });
     queue.enter(list);
     queue.add(list);
     return list;
   };
-  const takeNext = (isNewest = false, isFull = false) => {
-    const list = queue.next(isNewest, isFull);
-    if (list !== undefined) queue.take(list, isNewest);
+  const takeNext = (isFull = false) => {
+    const list = queue.next(isFull);
+    if (list !== undefined) queue.take(list);
     return list;
   };
   return { queue, come, takeNext };
@@ -306,8 +305,8 @@ test("clients whose items often fail are suspect, with new names at their addres
   for (let i = 0; i < 5; i++) queue.charge(bad, 10, true);
   const next = come({ address: "bad", name: "2" });
   expect([good, bad, next].map((list) => list.client?.isSuspect)).toEqual([false, true, true]);
-  expect(Array.from({ length: 3 }, () => takeNext(false, true))).toEqual([good, good, good]);
-  const turns = Array.from({ length: 4 }, () => takeNext(false, false));
+  expect(Array.from({ length: 3 }, () => takeNext(true))).toEqual([good, good, good]);
+  const turns = Array.from({ length: 4 }, () => takeNext());
   expect(turns.filter((list) => list === good).length).toBe(2);
   expect(new Set(turns).size).toBe(3);
   for (let i = 0; i < 25; i++) queue.charge(next, 10, false);
@@ -331,7 +330,7 @@ test("a client whose items have failed stays suspect between its predictions, un
 
 test("each list that is added gets one turn or is deleted, in any order", () => {
   const step = fc.record({
-    does: fc.constantFrom("add", "add", "add", "first", "last", "delete", "fail"),
+    does: fc.constantFrom("add", "add", "add", "take", "pass", "delete", "fail"),
     address: fc.integer({ min: 0, max: 2 }),
     name: fc.integer({ min: 0, max: 2 }),
     isFull: fc.boolean(),
@@ -340,13 +339,18 @@ test("each list that is added gets one turn or is deleted, in any order", () => 
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const { queue, come, takeNext } = clients();
       const waiting = new Set<ItemList>();
+      let nowMs = 0;
       for (const { does, address, name, isFull } of steps) {
         const sender = address === 0 ? undefined : { address: `${address}`, name: `${name}` };
         const [some] = waiting;
         if (does === "add") waiting.add(come(sender));
         else if (does === "fail" && some !== undefined) queue.charge(some, 100, true);
-        else {
-          const list = does === "delete" ? some : takeNext(does === "last", isFull);
+        // After predictions have left without a result, the newest go first.
+        else if (does === "pass") {
+          nowMs += 1000;
+          queue.look(nowMs);
+        } else {
+          const list = does === "delete" ? some : takeNext(isFull);
           // Only suspect clients have to wait.
           if (list === undefined) expect([...waiting].every(({ client }) => client?.isSuspect && isFull)).toBe(true);
           else {

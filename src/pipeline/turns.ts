@@ -1,12 +1,15 @@
 /**
- * Chooses the prediction whose input begins next. Clients take turns, and so do the predictions of a client, one input
- * each.
+ * Chooses the prediction whose input begins next. Addresses take turns, then the clients of an address, then the
+ * predictions of a client. A turn is one input. An address with items that cost more than the mean item pays with later
+ * turns (surplus round robin).
  *
  * Under overload this order would serve every client after it has left. So while the queue stands and clients leave it
  * without an answer, the newest predictions begin first (adaptive LIFO: "Fail at Scale", ACM Queue 2015).
  */
-import type { Sender } from "./client.ts";
-import { Clients } from "./clients.ts";
+import { OpenMap } from "../base/collections/open-map.ts";
+import { type InRing, Ring } from "../base/collections/ring.ts";
+import { hashOf } from "../base/id-hash.ts";
+import { Address, Client, type Sender } from "./client.ts";
 import type { ItemList } from "./item-list.ts";
 
 export interface TurnsOptions {
@@ -28,10 +31,27 @@ const LOST_WEIGHT = 1 / 32;
 const OLDEST_TURN = 16;
 /** Milliseconds after the last failed item of any client for which the senders of predictions matter. */
 const WATCH_MS = 60_000;
+/** Maximum clients with failures, but without a prediction, in memory. */
+const MAX_KEPT = 10_000;
+/** Weight of the newest item in the mean cost of an item. */
+const COST_WEIGHT = 1 / 64;
+/** A more expensive item counts as this multiple of the mean cost: a device that hung once is no client's fault. */
+const MAX_COST = 64;
+
+type ListClient = Client<ItemList>;
 
 export class Turns {
   readonly #options: TurnsOptions;
-  readonly #clients = new Clients();
+  readonly #addresses = new Ring<Address<ItemList>>();
+  readonly #byAddress = new OpenMap<string, Address<ItemList>>(hashOf);
+  readonly #byKey = new OpenMap<string, ListClient>(hashOf);
+  /** The client of all predictions without a known sender. */
+  readonly #unknown: ListClient = new Client("", new Address(""));
+  /** Suspect clients that wait until the batch of other suspect clients has ended. */
+  readonly #parked = new Ring<ListClient>();
+  /** Clients without a prediction whose failures count. The client that came first is first. */
+  readonly #kept = new Ring<ListClient>();
+  #meanMs = 0;
   /** When no prediction waited for the last time. */
   #waitingSinceMs = 0;
   #isNewestFirst = false;
@@ -42,6 +62,8 @@ export class Turns {
   /** While the newest predictions begin first: a started prediction with several inputs. */
   #current: ItemList | undefined;
   #failedAtMs = -Infinity;
+  /** Count of waiting predictions. */
+  size = 0;
   /** Whether the senders of new predictions matter, since an item has failed lately. */
   isWatching = false;
 
@@ -49,51 +71,45 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Count of waiting predictions. */
-  get size(): number {
-    return this.#clients.size;
-  }
-
-  /** Finds the client of a new prediction. */
+  /** Finds or adds the client of a new prediction. */
   enter(list: ItemList): void {
-    this.#clients.enter(list);
-  }
-
-  /** Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. */
-  add(list: ItemList): void {
-    this.#clients.add(list);
-  }
-
-  /** Removes a prediction without giving it a turn. */
-  delete(list: ItemList): void {
-    this.#clients.delete(list);
-  }
-
-  /** Ends the turn of a prediction, which moves to the end. */
-  take(list: ItemList): void {
-    if (list.next === 0) this.#count(false);
-    if (this.#isNewestFirst) {
-      this.#turns += 1;
-      if (this.#current?.ring === undefined && list.count > 1) this.#current = list;
-    }
-    this.#clients.take(list, this.#isNewestFirst);
+    const client = this.#of(list.sender) ?? this.#addClient(list.sender);
+    list.client = client;
+    client.unfinished += 1;
+    this.#kept.delete(client);
   }
 
   /** Removes an ended prediction, and counts it as lost if it has inputs without a result. */
   leave(list: ItemList): void {
     if (!list.isComplete) this.#count(true);
     if (this.#current === list) this.#current = undefined;
-    this.#clients.leave(list);
+    this.delete(list);
+    const { client } = list;
+    if (client === undefined) return;
+    client.unfinished -= 1;
+    if (client.unfinished > 0 || client === this.#unknown) return;
+    if (client.isKept) this.#kept.add(client);
+    else this.#forget(client);
+    if (this.#kept.size > MAX_KEPT && this.#kept.first !== undefined) this.#forget(this.#kept.first);
   }
 
-  #count(isLost: boolean): void {
-    this.#lostShare += LOST_WEIGHT * ((isLost ? 1 : 0) - this.#lostShare);
+  /** Adds a prediction behind the waiting predictions of its client. Does nothing if it waits already. */
+  add(list: ItemList): void {
+    const { client } = list;
+    if (list.ring !== undefined || client === undefined) return;
+    client.add(list);
+    client.address.waiting += 1;
+    this.size += 1;
+    if (client.ring === undefined) this.#join(client);
   }
 
-  /** Charges the client of an item that has ended. @param costMs its part of the time of its batches */
-  charge(list: ItemList, costMs: number, hasFailed: boolean): void {
-    if (hasFailed) this.#failedAtMs = performance.now();
-    this.#clients.charge(list, costMs, hasFailed);
+  /** Removes a prediction without giving it a turn. It may not wait. */
+  delete(list: ItemList): void {
+    const { client } = list;
+    if (client === undefined || !client.delete(list)) return;
+    client.address.waiting -= 1;
+    this.size -= 1;
+    if (client.size === 0) this.#drop(client);
   }
 
   /** Decides whether the newest predictions begin first: the queue stands, and clients leave it. */
@@ -112,8 +128,8 @@ export class Turns {
 
   /** The prediction whose input begins next. @param isFull whether no item of a suspect client may begin */
   next(isFull: boolean): ItemList | undefined {
-    if (!this.#isNewestFirst || this.#turns % OLDEST_TURN === 0) return this.#clients.next(false, isFull);
-    const newest = this.#clients.next(true, isFull);
+    if (!this.#isNewestFirst || this.#turns % OLDEST_TURN === 0) return this.#nextFrom(false, isFull);
+    const newest = this.#nextFrom(true, isFull);
     const current = this.#current;
     if (current?.ring === undefined || newest === undefined || (isFull && current.client?.isSuspect)) return newest;
     // The current prediction goes first, but every second turn goes to a newer prediction with fewer remaining inputs.
@@ -121,8 +137,128 @@ export class Turns {
     return isNewestNext ? newest : current;
   }
 
-  /** Expected count of predictions that begin before a new one. Others leave before they begin. */
-  ahead(sender: Sender | undefined): number {
-    return Math.ceil((1 - this.#lostShare) * this.#clients.ahead(sender));
+  /**
+   * Gives a prediction its turn: the prediction, its client and its address move behind the others. While the newest
+   * begin first, client and address move to the start, because the queue is served from its end.
+   */
+  take(list: ItemList): void {
+    if (list.next === 0) this.#count(false);
+    const { client } = list;
+    if (client === undefined) return;
+    const { address } = client;
+    if (this.#isNewestFirst) {
+      this.#turns += 1;
+      if (this.#current?.ring === undefined && list.count > 1) this.#current = list;
+    } else client.moveToEnd(list);
+    move(address, client, this.#isNewestFirst);
+    address.balance -= 1;
+    if (address.balance > 0) return;
+    // Costs that a client had while no other waited do not count.
+    address.balance = this.#addresses.size === 1 ? address.share : address.balance + address.share;
+    move(this.#addresses, address, this.#isNewestFirst);
   }
+
+  /** Charges a client for an item that has ended. @param costMs its part of the time of its batches */
+  charge({ client }: ItemList, costMs: number, hasFailed: boolean): void {
+    if (hasFailed) this.#failedAtMs = performance.now();
+    if (client === undefined || client === this.#unknown) return;
+    client.ended(hasFailed);
+    if (this.#meanMs > 0) client.pay(Math.min(MAX_COST, costMs / this.#meanMs));
+    this.#meanMs += (this.#meanMs > 0 ? COST_WEIGHT : 1) * (costMs - this.#meanMs);
+  }
+
+  /** Expected count of predictions that begin before a new one of this sender. Others leave before they begin. */
+  ahead(sender: Sender | undefined): number {
+    const client = this.#of(sender);
+    const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
+    const [ofClient, ofAddress] = [client?.size ?? 0, address?.waiting ?? 0];
+    const [clients, addresses] = [address?.size ?? 0, this.#addresses.size];
+    const inAddress = withTurnsOf(clients - (ofClient > 0 ? 1 : 0), ofClient, ofAddress - ofClient);
+    const others = (addresses - (ofAddress > 0 ? 1 : 0)) / (sender?.share ?? 1);
+    return Math.ceil((1 - this.#lostShare) * Math.ceil(withTurnsOf(others, inAddress, this.size - ofAddress)));
+  }
+
+  #count(isLost: boolean): void {
+    this.#lostShare += LOST_WEIGHT * (Number(isLost) - this.#lostShare);
+  }
+
+  /** The prediction whose client has the next turn, from the start or from the end of each queue. */
+  #nextFrom(isNewest: boolean, isFull: boolean): ItemList | undefined {
+    if (!isFull) this.#unpark();
+    for (;;) {
+      const address = isNewest ? this.#addresses.last : this.#addresses.first;
+      if (address === undefined) return undefined;
+      const client = isNewest ? address.last : address.first;
+      if (address.balance <= 0 && this.#addresses.size > 1) {
+        address.balance += address.share;
+        move(this.#addresses, address, isNewest);
+      } else if (client?.isSuspect && isFull) {
+        this.#drop(client);
+        this.#parked.add(client);
+      } else {
+        return isNewest ? client?.last : client?.first;
+      }
+    }
+  }
+
+  #of(sender: Sender | undefined): ListClient | undefined {
+    return sender === undefined ? this.#unknown : this.#byKey.get(keyOf(sender));
+  }
+
+  #addClient(sender: Sender | undefined): ListClient {
+    if (sender === undefined) return this.#unknown;
+    let address = this.#byAddress.get(sender.address);
+    if (address === undefined) {
+      address = new Address(sender.address, sender.share);
+      this.#byAddress.set(address.key, address);
+    }
+    const client = new Client(keyOf(sender), address);
+    address.clients += 1;
+    this.#byKey.set(client.key, client);
+    return client;
+  }
+
+  #forget(client: ListClient): void {
+    const { address } = client;
+    this.#kept.delete(client);
+    this.#byKey.delete(client.key);
+    address.clients -= 1;
+    if (address.clients === 0) this.#byAddress.delete(address.key);
+  }
+
+  #join(client: ListClient): void {
+    client.address.add(client);
+    this.#addresses.add(client.address);
+  }
+
+  /** Removes a client from the queue of its address, or from the parked clients. */
+  #drop(client: ListClient): void {
+    const { address } = client;
+    client.ring?.delete(client);
+    if (address.size === 0) this.#addresses.delete(address);
+  }
+
+  #unpark(): void {
+    for (let client = this.#parked.first; client !== undefined; client = this.#parked.first) {
+      this.#parked.delete(client);
+      this.#join(client);
+    }
+  }
+}
+
+function move<T extends InRing<T>>(ring: Ring<T>, member: T, toStart: boolean): void {
+  if (toStart) ring.moveToStart(member);
+  else ring.moveToEnd(member);
+}
+
+/**
+ * Count of predictions that a round robin serves before a new one: the `own` predictions of its client, and up to
+ * `own+1` of each of the `others`. The others together have `rest` predictions.
+ */
+function withTurnsOf(others: number, own: number, rest: number): number {
+  return own + Math.min(rest, others * (own + 1));
+}
+
+function keyOf({ address, name }: Sender): string {
+  return `${address} ${name}`;
 }
