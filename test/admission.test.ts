@@ -18,12 +18,12 @@ function fill(admission: Admission, bytes = 0): number {
 }
 
 test("one model uses the whole queue", () => {
-  expect(fill(new Admission({ waitMs: flow.waitMs, limits }))).toBe(100);
+  expect(fill(new Admission({ queueMs: flow.waitMs, limits }))).toBe(100);
 });
 
 test("of several models, each leaves a part of the queue to the others; each further model shrinks its share", () => {
   const unfinished = { items: 0, bytes: 0 };
-  const models = [1, 2, 3].map(() => new Admission({ waitMs: flow.waitMs, limits, unfinished, hasOthers: true }));
+  const models = [1, 2, 3].map(() => new Admission({ queueMs: flow.waitMs, limits, unfinished, hasOthers: true }));
   expect(models.map((admission) => fill(admission))).toEqual([50, 25, 13]);
   expect(unfinished.items).toBe(88);
   expect(models.map((admission) => admission.unfinished.items)).toEqual([50, 25, 13]);
@@ -31,6 +31,6 @@ test("of several models, each leaves a part of the queue to the others; each fur
 
 test("the limit for the bytes of bodies is shared by the same rule", () => {
   const unfinished = { items: 0, bytes: 0 };
-  const models = [1, 2].map(() => new Admission({ waitMs: flow.waitMs, limits, unfinished, hasOthers: true }));
+  const models = [1, 2].map(() => new Admission({ queueMs: flow.waitMs, limits, unfinished, hasOthers: true }));
   expect(models.map((admission) => fill(admission, 50))).toEqual([10, 5]);
 });

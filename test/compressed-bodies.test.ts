@@ -1,8 +1,7 @@
 /** Compressed request bodies are decompressed, within limits of size and memory. */
 import { describe, expect, test } from "bun:test";
 import * as zlib from "node:zlib";
-import { readBody } from "../src/http/body-reader.ts";
-import { DECODER_BYTES } from "../src/http/decoded-body.ts";
+import { DECODER_BYTES, readBody } from "../src/http/body-reader.ts";
 import { Uploads } from "../src/http/uploads.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";

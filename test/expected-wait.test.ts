@@ -35,8 +35,8 @@ class Server {
   constructor(batchMs: number) {
     this.batchMs = batchMs;
     this.turns = new Turns({ batchItems: () => BATCH, itemsMs: (items) => this.rate.waitMs(items, this.nowMs) });
-    const waitMs = () => (this.ready < CREDITS ? 0 : this.waitMs);
-    this.admission = new Admission({ waitMs, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
+    const queueMs = () => (this.ready < CREDITS ? 0 : this.waitMs);
+    this.admission = new Admission({ queueMs, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
   }
 
   /** Expected milliseconds until a new prediction begins. */

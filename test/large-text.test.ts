@@ -31,7 +31,7 @@ test("readers of one record get the whole text", async () => {
   const record = endOf("a1", { outcome: { status: "success", members: text } });
   const [family] = families;
   if (family === undefined) throw new Error("no family");
-  const read = () => new Response(streamOf(() => largeRecord(record, family), { memory })).text();
+  const read = () => new Response(streamOf(() => largeRecord(record, family), memory)).text();
   const [first, second] = await Promise.all([read(), read()]);
   expect(first).toContain(members);
   expect(second === first).toBe(true);
@@ -46,7 +46,7 @@ test("one piece is sent per turn of the event loop, however many and however fas
   const memory = new MemoryAccount();
   const text = new LargeText(["a".repeat(5_000_000)]);
   using turns = loopTurns();
-  const readers = [1, 2].map(() => new Response(streamOf(() => text, { memory })).text());
+  const readers = [1, 2].map(() => new Response(streamOf(() => text, memory)).text());
   const lengths = (await Promise.all(readers)).map(({ length }) => length);
   expect(lengths).toEqual([text.length, text.length]);
   expect(turns.count).toBeGreaterThanOrEqual(2 * text.pieces.length);

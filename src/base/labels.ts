@@ -56,7 +56,6 @@ export const refusals = {
   reload: 409,
   size: 413,
   type: 415,
-  range: 416,
   inputs: 422,
   webhook: 422,
   // Refused: the queue has too many inputs (`queue`), too many bytes (`bytes`), or would take longer than the request
@@ -146,7 +145,7 @@ export type Stage = (typeof stages)[number];
 
 /** All HTTP statuses of the server. Any other status is a bug and counts as 500. */
 export const statuses = [
-  200, 202, 204, 206, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 416, 422, 429, 500, 503,
+  200, 202, 204, 302, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
@@ -156,12 +155,12 @@ export const routes = {
   "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/predictions/{id}/events": [200, 204, 404],
-  "/predictions/{id}/outputs": [200, 206, 304, 404, 416],
+  "/predictions/{id}/outputs": [200, 404],
   "/predictions/{id}/cancel": [200, 403, 404],
   "/demo": [200, 400, 403, 408, 413, 415, 422, 429, 503],
   "/demo/{id}": [200, 400, 403, 404, 408, 413, 415, 422, 429, 503],
   "/demo/{id}/events": [200, 204, 404],
-  "/demo/{id}/outputs": [200, 206, 304, 404, 416],
+  "/demo/{id}/outputs": [200, 404],
   "/demo/{id}/cancel": [200, 403, 404],
   "/examples": [200],
   "/docs": [200],

@@ -45,8 +45,6 @@ const exposeHeaders = [
   "Preference-Applied",
   "Allow",
   "Accept-Encoding",
-  "ETag",
-  "Content-Range",
 ];
 /** Seconds that browsers may cache the answer to a CORS preflight. Chromium allows at most two hours. */
 const PREFLIGHT_S = 7200;

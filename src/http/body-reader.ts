@@ -5,10 +5,25 @@ import { type InputDecoder, utf8 } from "../pipeline/inputs/input-decoder.ts";
 import { TURN_BYTES } from "../pipeline/inputs/loop-turns.ts";
 import { type Charge, memoryFull } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
-import { type BodyChunks, DECODER_BYTES, decoderOf } from "./decoded-body.ts";
 import { boundaryOf, inputsOfForm } from "./form-body.ts";
 import { ProblemError } from "./problem.ts";
 import type { Upload, Uploads } from "./uploads.ts";
+
+/** The format of `DecompressionStream` for each Content-Encoding. */
+const formats: ReadonlyMap<string, Bun.CompressionFormat> = new Map([
+  ["gzip", "gzip"],
+  ["x-gzip", "gzip"],
+  ["deflate", "deflate"],
+  ["br", "brotli"],
+  ["zstd", "zstd"],
+]);
+export const contentEncodings = ["gzip", "deflate", "br", "zstd", "identity"] as const;
+
+/**
+ * Memory of a decoder without its input, its output and its window. zstd and Brotli measured 63 kB before the first byte of content. A window has no
+ * more bytes than the content, whose memory is counted.
+ */
+export const DECODER_BYTES = 128 * 1024;
 
 export interface ReadBody {
   readonly body: Body;
@@ -71,11 +86,11 @@ interface Received extends Omit<ReadBody, "body"> {
 
 async function receive(request: Request, limits: BodyLimits): Promise<Received> {
   const { memory, uploads } = limits;
-  const decoder = decoderOf(request.headers.get("content-encoding"));
+  const format = formatOf(request.headers.get("content-encoding"));
   const announced = announcedBytes(request.headers);
   if (announced !== undefined) checkSize(announced, limits);
   // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
-  const length = decoder === undefined ? announced : undefined;
+  const length = format === undefined ? announced : undefined;
   const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw memoryFull();
   const isSmall = length !== undefined && length <= LARGE_BYTES;
@@ -83,7 +98,7 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   try {
     const chunks = isSmall
       ? new Uint8Array(await upload.untilDropped(request.arrayBuffer()))
-      : await readChunks(request, { limits, upload, isCharged: length !== undefined, decoder });
+      : await readChunks(request, { limits, upload, isCharged: length !== undefined, format });
     return { chunks, bytes: upload.bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
@@ -123,7 +138,7 @@ interface ChunkOptions {
   readonly upload: Upload;
   /** Whether the memory of the whole body is counted before the first chunk. */
   readonly isCharged: boolean;
-  readonly decoder: ReturnType<typeof decoderOf>;
+  readonly format: Bun.CompressionFormat | undefined;
 }
 
 /**
@@ -132,19 +147,19 @@ interface ChunkOptions {
  */
 async function readChunks(
   request: Request,
-  { limits, upload, isCharged, decoder }: ChunkOptions,
+  { limits, upload, isCharged, format }: ChunkOptions,
 ): Promise<Uint8Array<ArrayBuffer>[]> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const { body } = request;
   const grow = (bytes: number) => {
     if (!limits.uploads.withRoom(() => upload.charge.tryGrow(bytes))) throw memoryFull();
   };
-  const encoded: BodyChunks | undefined = body?.getReader();
-  const reader = encoded && (decoder?.(encoded) ?? encoded);
+  const content = format === undefined ? body : body?.pipeThrough(new DecompressionStream(format));
+  const reader = content?.getReader();
   try {
-    if (decoder !== undefined) grow(DECODER_BYTES);
+    if (format !== undefined) grow(DECODER_BYTES);
     while (reader !== undefined) {
-      const { value } = await upload.untilDropped(reader.read());
+      const { value } = await upload.untilDropped(reader.read(), format);
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);
@@ -158,8 +173,18 @@ async function readChunks(
     reader?.cancel().catch(() => {});
     throw error;
   }
-  if (decoder !== undefined) upload.charge.grow(-DECODER_BYTES);
+  if (format !== undefined) upload.charge.grow(-DECODER_BYTES);
   return chunks;
+}
+
+/** The format of a compressed body; undefined if the body is not compressed. @throws ProblemError 415 for an unknown Content-Encoding */
+function formatOf(encoding: string | null): Bun.CompressionFormat | undefined {
+  const name = encoding?.trim().toLowerCase() ?? "identity";
+  const format = formats.get(name);
+  if (format !== undefined || name === "identity") return format;
+  const known = contentEncodings.join(", ");
+  const detail = `expected one Content-Encoding of ${known}, received ${JSON.stringify(encoding)}`;
+  throw new ProblemError({ code: "unsupported_media_type", detail, headers: { "Accept-Encoding": known } });
 }
 
 /** Maximum bytes of JSON that the event loop parses. Larger lists of inputs are parsed on threads. */

@@ -10,19 +10,12 @@ export function turnToSend(): Promise<unknown> {
   return lastTurn;
 }
 
-export interface LargeAnswer {
-  readonly memory: MemoryAccount;
-  /** The range of the bytes to send. Default: all. */
-  readonly begin?: number;
-  readonly end?: number;
-}
-
 /**
  * Streams the bytes of a text. The first read creates the text, because many clients disconnect before. Counts the memory of the text while it is being
  * sent: its bytes are kept for other readers of the same prediction.
  */
-export function streamOf(open: () => LargeText, answer: LargeAnswer): ReadableStream<Uint8Array> {
-  const pieces = piecesOf(open, answer);
+export function streamOf(open: () => LargeText, memory: MemoryAccount): ReadableStream<Uint8Array> {
+  const pieces = piecesOf(open, memory);
   return new ReadableStream(
     {
       async pull(controller) {
@@ -36,22 +29,15 @@ export function streamOf(open: () => LargeText, answer: LargeAnswer): ReadableSt
   );
 }
 
-async function* piecesOf(
-  open: () => LargeText,
-  { memory, begin = 0, end = Infinity }: LargeAnswer,
-): AsyncGenerator<Uint8Array, undefined> {
+async function* piecesOf(open: () => LargeText, memory: MemoryAccount): AsyncGenerator<Uint8Array, undefined> {
   await turnToSend();
   const text = open();
   using _charge = memory.add("answers", text.length);
-  let offset = 0;
-  for (let piece = 0; offset < end; piece++) {
+  for (let piece = 0; ; piece++) {
     const bytes = text.bytes(piece);
-    if (bytes === undefined) break;
-    const wanted = bytes.subarray(Math.max(0, begin - offset), end - offset);
-    offset += bytes.length;
-    if (wanted.length === 0) continue;
-    yield wanted;
+    if (bytes === undefined) return undefined;
+    if (bytes.length === 0) continue;
+    yield bytes;
     await turnToSend();
   }
-  return undefined;
 }

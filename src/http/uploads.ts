@@ -1,6 +1,4 @@
 /** Bodies that are being received. When memory is full, slow uploads are dropped in favour of others. */
-import { type InRing, Ring } from "../base/collections/ring.ts";
-import { SconceError } from "../base/errors.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -8,10 +6,7 @@ import { ProblemError } from "./problem.ts";
 const MIN_BYTES_PER_SECOND = 32 * 1024;
 const GRACE_MS = 5000;
 
-export class Upload implements InRing<Upload> {
-  ring: InRing<Upload>["ring"] = undefined;
-  before: Upload | undefined = undefined;
-  after: Upload | undefined = undefined;
+export class Upload {
   /** Bytes received so far. For a body that is read in one call, its Content-Length. */
   bytes: number;
   readonly charge: Charge;
@@ -27,12 +22,13 @@ export class Upload implements InRing<Upload> {
 
   /**
    * Awaits `reading`, a read of the body.
+   * @param format the compression of the body
    * @throws ProblemError 408 as soon as the server drops the upload for its slowness, 400 for an incomplete body
    */
-  untilDropped<T>(reading: Promise<T>): Promise<T> {
+  untilDropped<T>(reading: Promise<T>, format?: string): Promise<T> {
     // Promise.race() would take five microseconds more.
     return new Promise((resolve, reject) => {
-      reading.then(resolve, (cause: unknown) => reject(incomplete(cause)));
+      reading.then(resolve, (cause: unknown) => reject(incomplete(cause, format)));
       if (this.#refusal === undefined) this.#reject = reject;
       else reject(this.#refusal);
     });
@@ -52,7 +48,7 @@ export class Upload implements InRing<Upload> {
 export class Uploads {
   readonly #now: () => number;
   /** Bodies that are being received, the oldest first. */
-  readonly #uploads = new Ring<Upload>();
+  readonly #uploads = new Set<Upload>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -92,9 +88,11 @@ export class Uploads {
   }
 }
 
-/** Converts an error of reading the body: ProblemError 400 unless the error already has a code for the client. */
-function incomplete(cause: unknown): unknown {
-  if (cause instanceof ProblemError || cause instanceof SconceError) return cause;
-  const detail = "the body ended before the length that was announced for it";
-  return new ProblemError({ code: "body_incomplete", detail }, { cause });
+function incomplete(cause: unknown, format: string | undefined): ProblemError {
+  if (format === undefined) {
+    const detail = "the body ended before the length that was announced for it";
+    return new ProblemError({ code: "body_incomplete", detail }, { cause });
+  }
+  const detail = `the body cannot be read as ${format}, which its Content-Encoding announces, or it ended too early`;
+  return new ProblemError({ code: "body_unreadable", detail }, { cause });
 }

@@ -18,8 +18,8 @@ export interface AdmissionLimits {
 }
 
 export interface AdmissionOptions {
-  /** The expected wait of new inputs. */
-  readonly waitMs: ItemFlow["waitMs"];
+  /** The expected time in the queue of new inputs. */
+  readonly queueMs: ItemFlow["waitMs"];
   readonly limits: AdmissionLimits;
   /** Counts that all models of this process share. By default this model counts alone. */
   readonly unfinished?: Unfinished | undefined;
@@ -72,20 +72,20 @@ export class Admission {
    * Refuses a new request if the queue has no room, or its client would wait too long.
    * @throws SconceError `queue_full`
    */
-  check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
+  check({ items, bytes, timeLimitMs, waitMs, client }: Asking): void {
     const { limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
     const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
-    const waitMs = this.#options.waitMs(client);
+    const queueMs = this.#options.queueMs(client);
     const { maxQueuedItems, maxQueuedBytes } = limits;
     // With several models, a model may hold as much of the queue as remains free (Choudhury and Hahne, 1998).
     const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
     const isLong = allItems + items > maxQueuedItems - own.items;
     // A lone body of any size is accepted here: --max-body-bytes limits single bodies.
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
-    if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
-    checkWait(waitMs, Math.min(timeLimitMs, MAX_WAIT_SHARE * heldMs || Infinity));
+    if (isFull) throw noRoom(allItems, queueMs, isLong ? "queue" : "bytes");
+    checkWait(queueMs, Math.min(timeLimitMs, MAX_WAIT_SHARE * waitMs || Infinity));
   }
 }
 
@@ -93,26 +93,26 @@ export class Admission {
  * Refuses a request whose expected wait in the queue is longer than the request may wait. Both are in milliseconds.
  * @throws SconceError `queue_full`
  */
-export function checkWait(waitMs: number, limitMs: number): void {
-  if (waitMs <= limitMs) return;
-  const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(limitMs)} s`;
-  throw queueFull(reason, waitMs - limitMs, "time");
+export function checkWait(queueMs: number, limitMs: number): void {
+  if (queueMs <= limitMs) return;
+  const reason = `the queue is too long (${secondsOf(queueMs)} s) for a request that waits ${secondsOf(limitMs)} s`;
+  throw queueFull(reason, queueMs - limitMs, "time");
 }
 
 /**
  * The error for a full queue.
  * @param items number of inputs in the queue
- * @param waitMs expected wait, from which `Retry-After` is set
+ * @param queueMs expected time in the queue, from which `Retry-After` is set
  */
-export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"): SconceError {
-  return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
+export function noRoom(items: number, queueMs: number, limit: "queue" | "bytes"): SconceError {
+  return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, queueMs, limit);
 }
 
 /** The last error, returned again if the next is equal: creating an Error is the main cost of a refusal. */
 let last = new SconceError("queue_full", "");
 
-function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {
-  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(waitMs)));
+function queueFull(reason: string, queueMs: number, refusal: Refusal): SconceError {
+  const retryAfterS = Math.min(MAX_RETRY_S, Math.max(1, secondsOf(queueMs)));
   const message = `${reason}; try again later`;
   if (last.message !== message || last.retryAfterS !== retryAfterS || last.refusal !== refusal)
     last = new SconceError("queue_full", message, { retryAfterS, refusal });

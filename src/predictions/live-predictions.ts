@@ -95,7 +95,10 @@ export class LivePredictions {
 
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
-    this.admission = new Admission({ ...options, waitMs: (...asked) => this.#build.parts.flow?.waitMs(...asked) ?? 0 });
+    this.admission = new Admission({
+      ...options,
+      queueMs: (...asked) => this.#build.parts.flow?.waitMs(...asked) ?? 0,
+    });
     this.#build = options.build;
     this.#itemWork = this.#workOf(options.build);
   }

@@ -61,7 +61,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
   });
   const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
   const limits = { maxQueuedItems: 100_000, maxQueuedBytes: Infinity };
-  const admission = new Admission({ waitMs: (client) => flow.waitMs(client), limits });
+  const admission = new Admission({ queueMs: (client) => flow.waitMs(client), limits });
   const random = seeded(seed);
   const perMs = (instances * maxBatchSize) / batchMs;
   const endMs = 1000 * seconds;

@@ -1,6 +1,6 @@
 /** Describes operations in the OpenAPI document: their headers, their answers and their errors. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import { contentEncodings } from "../decoded-body.ts";
+import { contentEncodings } from "../body-reader.ts";
 import { type ProblemStatus, titles } from "../problem.ts";
 import { type ModelSchemas, problemSchema } from "./schemas.ts";
 
@@ -78,7 +78,6 @@ const failureHeaders: Partial<Record<ProblemStatus, z.ZodRawShape>> = {
   415: {
     "Accept-Encoding": text("Present if the Content-Encoding is unknown", contentEncodings.join(", ")).optional(),
   },
-  416: { "Content-Range": text("Size of the file", "bytes */512") },
   429: retryAfter,
   503: retryAfter,
 };

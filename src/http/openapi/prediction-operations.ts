@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { JsonSchema } from "../../base/schemas/json-schema.ts";
 import { webhookEvents } from "../../predictions/webhooks/webhook.ts";
-import { contentEncodings } from "../decoded-body.ts";
+import { contentEncodings } from "../body-reader.ts";
 import type { ProblemStatus } from "../problem.ts";
 import type { Family } from "../record-json.ts";
 import {

@@ -9,7 +9,7 @@ import { memoryFull } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
+import { hasEnded } from "../../predictions/record.ts";
 import type { Watched } from "../../predictions/watched.ts";
 import { streamOf } from "../large-answers.ts";
 import { type Operation, text } from "../openapi/operation.ts";
@@ -29,7 +29,6 @@ const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
 const fileHeaders = {
   "X-Content-Type-Options": "nosniff",
   "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
-  "Accept-Ranges": "bytes",
 };
 
 /** The routes of the files in outputs and in demo outputs. */
@@ -46,8 +45,7 @@ export function outputFileRoutes({ otherFronts, memory }: Pick<PredictionRoutes,
     const output = outputOf(watched, list, c.req.param("index") ?? "");
     // Counts the memory of the parsed output and of the decoded file.
     using _charge = memory.add("answers", 2 * output.length);
-    const etag = etagOf(record);
-    return answer(c, outputFile(output, c), { memory, etag });
+    return answer(c, output, memory);
   };
   return families.flatMap((family) =>
     family.lists.map((list): Route => {
@@ -66,17 +64,12 @@ export function outputFileRoutes({ otherFronts, memory }: Pick<PredictionRoutes,
 function operationOfFile(family: Family, list: List): Operation {
   const isDemo = list === "demo_outputs";
   const bytes = { schema: z.string().openapi({ format: "binary" }) };
-  // Client generators know the first media type, and ignore `*/*`.
-  const content = { "application/octet-stream": bytes, "*/*": bytes };
   const headers = {
-    ETag: text("Once the prediction has ended").optional(),
-    "Accept-Ranges": z.literal("bytes"),
     "Content-Disposition": text("A name for the file", 'inline; filename="crop-0.png"'),
     "Content-Security-Policy": text("Scripts in the file do not run"),
     "X-Content-Type-Options": z.literal("nosniff"),
     ...modelHeader,
   };
-  const contentRange = text("Range of these bytes, and size of the file", "bytes 0-1023/5120");
   return {
     id: `get${family.name}${isDemo ? "Demo" : ""}OutputFile`,
     tag: family.tag,
@@ -87,73 +80,33 @@ function operationOfFile(family: Family, list: List): Operation {
       index: z.int().min(0).openapi({ description: "Index of the input", example: 0 }),
       field: z.string().openapi({ description: "Path in the output: names and indexes with slashes between them" }),
     },
-    headers: {
-      Range: text("One part of the bytes", "bytes=0-1023").optional(),
-      "If-Range": text(
-        "The ETag that the Range belongs to; if the file has another, the answer has all bytes",
-      ).optional(),
-      "If-None-Match": text("The ETag of the copy that the client has").optional(),
-    },
     answers: {
-      200: { description: "The file", headers, content },
-      206: {
-        description: "The requested range of bytes",
-        headers: { ...headers, "Content-Range": contentRange },
-        content,
-      },
-      304: { description: "The client's copy is current", headers },
+      // Client generators know the first media type, and ignore `*/*`.
+      200: { description: "The file", headers, content: { "application/octet-stream": bytes, "*/*": bytes } },
     },
-    fails: [404, 416, 429, 503],
+    fails: [404, 429, 503],
   };
 }
 
-/** The ETag of all files of an ended prediction, whose outputs never change. A running prediction may run again, with other outputs. */
-function etagOf(record: PredictionRecord): string | undefined {
-  // A later prediction may have the same id.
-  return hasEnded(record) ? `"${Bun.hash(`${record.id} ${record.createdAtMs}`).toString(36)}"` : undefined;
-}
-
-interface OutputFile {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-function outputFile(text: string, c: Context): OutputFile {
+function answer(c: Context, output: string, memory: MemoryAccount): Response {
   const fields = fieldsOf(c.req.raw);
-  const { bytes, mediaType, parameters } = decoded(fileIn(text, fields));
+  const { bytes, mediaType, parameters } = decoded(fileIn(output, fields));
   const name = `${fields.at(-1) ?? "output"}-${c.req.param("index")}`.replaceAll(/[^\w.-]/g, "_");
   const extension = getExtension(mediaType);
   const headers = {
     ...fileHeaders,
     "Content-Type": scriptType.test(mediaType) ? "text/plain; charset=utf-8" : `${mediaType}${parameters}`,
     "Content-Disposition": `inline; filename="${name}${extension === undefined ? "" : `.${extension}`}"`,
+    "Content-Length": String(bytes.length),
   };
-  return { bytes, headers };
-}
-
-function answer(
-  c: Context,
-  file: OutputFile,
-  { memory, etag }: { readonly memory: MemoryAccount; readonly etag: string | undefined },
-): Response {
-  const { bytes } = file;
-  const request = c.req.raw.headers;
-  const headers = { ...file.headers, ...(etag === undefined ? {} : { ETag: etag }) };
-  if (etag !== undefined && isKnown(request.get("if-none-match"), etag))
-    return new Response(null, { status: 304, headers });
-  const range = byteRangeOf(request, bytes.length, etag);
-  const { begin, end } = range ?? { begin: 0, end: bytes.length };
-  const status = range === undefined ? 200 : 206;
-  const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
-  const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
   // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
-  if (contextOf(c).isHead) return new Response(null, init);
-  if (end - begin < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
+  if (contextOf(c).isHead) return new Response(null, { headers });
+  if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes, { headers });
   if (!memory.hasRoom("answers", bytes.length)) throw memoryFull();
-  contextOf(c).answerBytes = end - begin;
+  contextOf(c).answerBytes = bytes.length;
   return new Response(
-    streamOf(() => new LargeText([bytes]), { memory, begin, end }),
-    init,
+    streamOf(() => new LargeText([bytes]), memory),
+    { headers },
   );
 }
 
@@ -202,38 +155,6 @@ function decoded(uri: string): DecodedData {
   }
 }
 
-function isKnown(ifNoneMatch: string | null, etag: string): boolean {
-  return ifNoneMatch?.split(",").some((each) => ["*", etag, `W/${etag}`].includes(each.trim())) ?? false;
-}
-
 function missing(detail: string): ProblemError {
   return new ProblemError({ code: "file_not_found", detail });
-}
-
-export interface ByteRange {
-  readonly begin: number;
-  /** Offset after the last byte. */
-  readonly end: number;
-}
-
-/**
- * Parses the header `Range` (RFC 9110, section 14).
- * @returns undefined for the whole file: without a valid header, with several ranges, or with an `If-Range` that names another file
- * @throws ProblemError 416
- */
-function byteRangeOf(headers: Headers, size: number, etag: string | undefined): ByteRange | undefined {
-  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("range")?.trim() ?? "") ?? [];
-  if (!first && !last) return undefined;
-  const condition = headers.get("if-range");
-  if (condition !== null && condition !== etag) return undefined;
-  const begin = first ? Number(first) : Math.max(0, size - Number(last));
-  const end = first && last ? Math.min(size, Number(last) + 1) : size;
-  if (begin < end) return { begin, end };
-  // RFC 9110 says to ignore a range whose last byte precedes its first.
-  if (first && last && Number(last) < begin) return undefined;
-  throw new ProblemError({
-    code: "range_not_satisfiable",
-    detail: `there are ${size} bytes, and none of those that were asked for`,
-    headers: { "Content-Range": `bytes */${size}` },
-  });
 }
