@@ -114,11 +114,11 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await other.resolve("digits")).digest).toBe(pulled.digest);
   });
 
-  test("a missing tag, repository or digest is reported, with the existing tags", async () => {
+  test("a missing tag, repository or digest is reported", async () => {
     await pushTo(store, "digits:v1", `${registry.host}/few/digits:v1`);
     const { code, stdout, stderr } = await run(dir.join("none"), "pull", `${registry.host}/few/digits:v2`);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toBe(`sconce: no model ${registry.host}/few/digits:v2 (tags: v1)\n`);
+    expect(stderr).toBe(`sconce: no model ${registry.host}/few/digits:v2\n`);
     const other = new ModelStore(dir.join("none"));
     expect(await failure(pullFrom(other, `${registry.host}/few/digit:v1`))).toBe(
       `model_not_found: no model ${registry.host}/few/digit:v1`,

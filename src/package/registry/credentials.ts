@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { codeOf, messageOf, SconceError } from "../../base/errors.ts";
 import { parsedJson } from "../../base/json.ts";
-import { loginKeys } from "./docker-hub.ts";
+import { loginKeys } from "./remote-reference.ts";
 
 export interface Credentials {
   readonly username: string;

@@ -1,16 +1,16 @@
 /** Copies a model from a registry into the store. */
-import { z } from "zod";
 import { oneLine, SconceError } from "../../base/errors.ts";
-import { limitFaults } from "../../base/schemas/fault-limit.ts";
-import { boundedBytes, boundedJson } from "../../machine/network/bounded-body.ts";
+import { boundedBytes } from "../../machine/network/bounded-body.ts";
 import { digestOf } from "../store/blobs.ts";
 import { mediaTypes } from "../store/manifest.ts";
+import type { PartialBlob } from "../store/partial-blob.ts";
 import type { ReceiveProgress } from "../store/receiving.ts";
 import { generatedTag, latestTag } from "../store/reference.ts";
 import type { ModelStore, PutResult } from "../store/store.ts";
-import { downloadBlob } from "./blob-download.ts";
-import type { Registry, RegistryAnswer } from "./registry.ts";
+import type { RegistryAnswer } from "./exchange.ts";
+import type { Registry } from "./registry.ts";
 import { formatRemote } from "./remote-reference.ts";
+import { Interruption } from "./retry.ts";
 
 export interface PullOptions {
   readonly registry: Registry;
@@ -53,7 +53,19 @@ const acceptedTypes = [
  */
 export async function pull(options: PullOptions): Promise<PullResult> {
   const { registry, store, repository, tags, withoutWeights = false, storedDigest, onProgress } = options;
-  const { manifest, name } = await fetchManifest(registry);
+  const { remote } = registry;
+  const wanted = remote.digest ?? remote.tag ?? latestTag;
+  const name = formatRemote(remote.digest === undefined ? { ...remote, tag: wanted } : remote);
+  const manifest = await registry.request(
+    {
+      method: "GET",
+      target: `manifests/${wanted}`,
+      headers: { Accept: acceptedTypes },
+      expected: [200],
+      missing: `no model ${name}`,
+    },
+    (answer) => readManifest(answer, name, remote.digest),
+  );
   let receivedBytes = 0;
   if (storedDigest !== undefined && storedDigest === digestOf(manifest)) {
     const tag = generatedTag(storedDigest);
@@ -62,7 +74,7 @@ export async function pull(options: PullOptions): Promise<PullResult> {
   const put = await store.receive({
     repository,
     tags,
-    source: formatRemote({ ...registry.remote, tag: undefined, digest: undefined }),
+    source: formatRemote({ ...remote, tag: undefined, digest: undefined }),
     name,
     manifest,
     withoutWeights,
@@ -81,30 +93,7 @@ export async function pull(options: PullOptions): Promise<PullResult> {
   return { ...put, receivedBytes };
 }
 
-async function fetchManifest(registry: Registry): Promise<{ manifest: Uint8Array; name: string }> {
-  const { remote } = registry;
-  const wanted = remote.digest ?? remote.tag ?? latestTag;
-  const name = formatRemote(remote.digest === undefined ? { ...remote, tag: wanted } : remote);
-  const request = {
-    method: "GET",
-    target: `manifests/${wanted}`,
-    headers: { Accept: acceptedTypes },
-    expected: [200],
-    missing: `no model ${name}`,
-  } as const;
-  const manifest = await registry
-    .request(request, (answer) => readManifest(answer, name, remote.digest))
-    .catch(async (error: unknown) => {
-      const isMissing = error instanceof SconceError && error.code === "model_not_found";
-      throw isMissing ? new SconceError(error.code, error.message + (await knownTags(registry))) : error;
-    });
-  return { manifest, name };
-}
-
 async function readManifest(answer: RegistryAnswer, name: string, digest: string | undefined): Promise<Uint8Array> {
-  if (/html/.test(answer.headers.get("content-type") ?? "")) {
-    throw new SconceError("registry_refused", `${name}: the host answers with a web page; it is not a registry`);
-  }
   const manifest = await boundedBytes(answer.chunks(), maxManifestBytes);
   if (manifest === undefined) {
     throw new SconceError("model_invalid", `the manifest of ${name} has more than ${maxManifestBytes} bytes`);
@@ -118,21 +107,50 @@ async function readManifest(answer: RegistryAnswer, name: string, digest: string
   );
 }
 
-const tagsSchema = z.looseObject({ tags: z.array(z.string()).nullable() });
-limitFaults(tagsSchema, 0);
+interface DownloadOptions {
+  readonly signal: AbortSignal;
+  onBytes(count: number): void;
+}
 
 /**
- * The registry's tags as text for an error message about a missing tag, such as ` (tags: v1, v2)`; empty if the
- * registry lists none.
+ * Downloads the missing bytes of a blob. Resumes with a range request after an interruption, and starts over if the
+ * registry ignores the `Range` header.
  */
-async function knownTags(registry: Registry): Promise<string> {
-  if (registry.remote.digest !== undefined) return "";
-  const request = { method: "GET", target: "tags/list?n=10", expected: [200] } as const;
-  try {
-    const content = await registry.requestOnce(request, (answer) => boundedJson(answer.chunks(), maxManifestBytes));
-    const tags = tagsSchema.parse(content).tags ?? [];
-    return tags.length === 0 ? "" : ` ${oneLine(`(tags: ${tags.join(", ")})`)}`;
-  } catch {
-    return "";
-  }
+async function downloadBlob(registry: Registry, partial: PartialBlob, options: DownloadOptions): Promise<void> {
+  const { digest, size } = partial.blob;
+  const { host, repository } = registry.remote;
+  let supportsRanges = true;
+  const attempt = async () => {
+    if (!supportsRanges) await partial.restart();
+    const from = partial.doneBytes;
+    const request = {
+      method: "GET",
+      target: `blobs/${digest}`,
+      headers: from === 0 ? {} : { Range: `bytes=${from}-` },
+      expected: from === 0 ? [200] : [200, 206, 416],
+      missing: `${host} no longer has blob ${digest} of ${repository}; push the model again`,
+      signal: options.signal,
+    } as const;
+    await registry.requestOnce(request, async (answer) => {
+      supportsRanges = from === 0 || isFullOrFrom(answer, from);
+      if (answer.status === 200 && from > 0) await partial.restart();
+      else if (!supportsRanges) return;
+      for await (const chunk of answer.chunks()) {
+        await partial.append(chunk);
+        options.onBytes(chunk.length);
+      }
+      // Without a Content-Length, a truncated body looks complete. So the blob's size decides whether all bytes
+      // arrived.
+      if (partial.doneBytes >= size) return;
+      const message = `${host} sent only a part of a blob; try again later`;
+      throw new Interruption(new SconceError("registry_unavailable", message));
+    });
+  };
+  const retry = registry.retry(options.signal);
+  while (partial.doneBytes < size) await retry.run(attempt, () => partial.doneBytes);
+}
+
+/** Whether the answer contains the whole blob, or exactly the requested range that begins at byte `from`. */
+function isFullOrFrom({ status, headers }: RegistryAnswer, from: number): boolean {
+  return status === 200 || (status === 206 && (headers.get("content-range") ?? "").startsWith(`bytes ${from}-`));
 }

@@ -5,8 +5,8 @@ import type { BlobRef } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type ReceiveProgress, Tally } from "../store/receiving.ts";
 import type { ModelStore } from "../store/store.ts";
-import { uploadBlob } from "./blob-upload.ts";
-import type { Registry } from "./registry.ts";
+import { type Registry, type RegistryRequest, safeUrl } from "./registry.ts";
+import { Interruption } from "./retry.ts";
 
 export interface PushOptions {
   readonly registry: Registry;
@@ -37,16 +37,14 @@ export async function push({ registry, store, model, tag, onProgress }: PushOpti
   const tally = new Tally(blobs, onProgress);
   const sent: BlobRef[] = [];
   await inParallel(blobs, { atOnce: blobsAtOnce, signal: registry.signal }, async (blob, signal) => {
-    const wasSent = await uploadBlob(
-      registry,
-      { blob, path: store.blobPath(blob.digest) },
-      {
-        signal,
-        onProgress: (doneBytes) => tally.set(blob, doneBytes),
-      },
-    );
+    const upload = {
+      blob,
+      path: store.blobPath(blob.digest),
+      signal,
+      onSent: (bytes: number) => tally.set(blob, bytes),
+    };
+    if (await uploadBlob(registry, upload)) sent.push(blob);
     tally.set(blob, blob.size);
-    if (wasSent) sent.push(blob);
   });
   await putManifest({ registry, store, model, tag });
   return {
@@ -56,28 +54,73 @@ export async function push({ registry, store, model, tag, onProgress }: PushOpti
   };
 }
 
-async function putManifest({ registry, store, model, tag }: PushOptions): Promise<void> {
-  const manifest = await store.manifestBytes(model);
+interface Upload {
+  readonly blob: BlobRef;
+  /** File with the blob's content. */
+  readonly path: string;
+  readonly signal: AbortSignal;
+  /** Called with the number of bytes sent so far. After an interruption the number begins again. */
+  onSent(bytes: number): void;
+}
+
+/** Uploads the blob in one request, unless the registry has it. @returns whether any bytes were sent */
+async function uploadBlob(registry: Registry, { blob, path, signal, onSent }: Upload): Promise<boolean> {
+  const { digest, size } = blob;
   const { host, repository } = registry.remote;
-  const request = {
+  let hasSent = false;
+  // Requests have no retries of their own, because each try begins with a new upload.
+  return registry.retry(signal).run(async () => {
+    // Checks at each try, because an interrupted upload may be complete: only its answer was lost. Compares the size,
+    // because a web server that answers 200 to every request has no file of the blob's size.
+    const check: RegistryRequest = { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404], signal };
+    const has = ({ status, headers }: { status: number; headers: Headers }) =>
+      status === 200 && Number(headers.get("content-length") ?? size) === size;
+    if (await registry.requestOnce(check, has)) return hasSent;
+    const missing = `${host} has no repository ${repository}, and a push does not create it; create it first`;
+    const begin: RegistryRequest = { method: "POST", target: "blobs/uploads/", expected: [202], missing, signal };
+    const target = await registry.requestOnce(begin, ({ headers, url }) => safeUrl(headers.get("location"), url));
+    if (target === undefined) {
+      throw new SconceError("registry_refused", `${host} answered an upload without a usable Location`);
+    }
+    // Appends the digest as text, because `URLSearchParams` would change the encoding of a signed query.
+    target.search = `${target.search}${target.search === "" ? "?" : "&"}digest=${encodeURIComponent(digest)}`;
+    hasSent = true;
+    const content: RegistryRequest = {
+      method: "PUT",
+      target,
+      headers: { "Content-Type": "application/octet-stream" },
+      body: size === 0 ? new Uint8Array() : Bun.file(path).slice(0, size),
+      onSent,
+      // A registry may have discarded the upload.
+      expected: [201, 204, 404, 416],
+      signal,
+    };
+    await registry.requestOnce(content, async (answer) => {
+      if (answer.status < 400) return;
+      const message = `${host} refused an upload: ${(await answer.fault()).text}`;
+      throw new Interruption(new SconceError("registry_refused", message));
+    });
+    return true;
+  });
+}
+
+async function putManifest({ registry, store, model, tag }: PushOptions): Promise<void> {
+  const { host, repository } = registry.remote;
+  const request: RegistryRequest = {
     method: "PUT",
     target: `manifests/${tag}`,
     headers: { "Content-Type": model.manifest.mediaType },
-    body: manifest,
+    body: await store.manifestBytes(model),
     expected: [200, 201, 202],
-  } as const;
+  };
   await registry.request(request, ({ headers, status }) => {
     const found = headers.get("docker-content-digest");
-    if (found === model.digest) return;
-    if (found === null) {
-      // A web server that answers 200 to every request has stored nothing; a registry answers 201.
-      if (status === 201) return;
-      throw new SconceError(
-        "registry_refused",
-        `${host} does not answer like a registry (${status} to a manifest); check the name and the port`,
-      );
-    }
-    const message = `${host} stored ${repository}:${tag} with the digest ${oneLine(found)}; expected ${model.digest}`;
-    throw new SconceError("registry_corrupt", message);
+    // Some registries send no digest. A web server that answers 200 to every request has stored nothing.
+    if (found === model.digest || (found === null && status === 201)) return;
+    const answered = `answered ${status} with ${found === null ? "no digest" : `the digest ${oneLine(found)}`}`;
+    throw new SconceError(
+      "registry_corrupt",
+      `${host} ${answered} to ${repository}:${tag}; expected ${model.digest}: check the name and the port of the registry`,
+    );
   });
 }

@@ -1,13 +1,14 @@
 /** A client for one repository of a registry, with login, redirects and retries (OCI distribution spec 1.1). */
+import { isIP } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isNoFile, SconceError } from "../../base/errors.ts";
-import type { Resolver } from "../../machine/network/name-resolver.ts";
-import { AllowedHosts } from "./allowed-hosts.ts";
+import { isGlobalAddress } from "../../machine/network/address-guard.ts";
+import { nameResolver, type Resolver } from "../../machine/network/name-resolver.ts";
+import { redirectStatuses } from "../../machine/network/redirects.ts";
 import { Authorization } from "./authorization.ts";
-import { apiHostOf } from "./docker-hub.ts";
-import { Exchange, fetchPlain } from "./exchange.ts";
-import { connectionError, type RegistryFault, readFault } from "./fault.ts";
-import type { RemoteReference } from "./remote-reference.ts";
+import { fetchPlain, RegistryAnswer, SilenceLimit } from "./exchange.ts";
+import { connectionError } from "./fault.ts";
+import { apiHostOf, type RemoteReference } from "./remote-reference.ts";
 import { Interruption, Retry } from "./retry.ts";
 
 export interface RegistryOptions {
@@ -47,18 +48,13 @@ export interface RegistryRequest {
   readonly signal?: AbortSignal;
 }
 
-export interface RegistryAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  /** URL of the answer, after redirects. A relative `Location` header is resolved against it. */
-  readonly url: URL;
-  chunks(): AsyncIterable<Uint8Array>;
-  /** Reads the body as a registry's JSON error. */
-  fault(): Promise<RegistryFault>;
-}
-
-/** Logins for one request: with an old token, with a new one, and with another new one after a pause. */
-const maxLogins = 3;
+/** Logins for one request: with a new token, and with another new one after a pause. */
+const maxLogins = 2;
+const maxRedirects = 5;
+/** Fewest bytes of a body whose sending is reported. */
+const largeBytes = 1024 * 1024;
+/** After a large body, the silence limit is longer by this factor: the registry hashes the blob before it answers. */
+const ANSWER_SILENCES = 10;
 
 export class Registry {
   readonly remote: RemoteReference;
@@ -66,7 +62,7 @@ export class Registry {
   readonly #base: URL;
   readonly #isPlain: boolean;
   readonly #authorization: Authorization;
-  readonly #allowedHosts: AllowedHosts;
+  readonly #resolver: Resolver;
   readonly #retryDelayMs: number;
   readonly #silenceMs: number;
   #hasAnswered = false;
@@ -78,7 +74,7 @@ export class Registry {
     this.#isPlain = options.isPlain;
     const apiHost = options.apiHost ?? apiHostOf(host);
     this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${apiHost}/v2/${repository}/`);
-    this.#allowedHosts = new AllowedHosts(this.#base.hostname, options.resolver);
+    this.#resolver = options.resolver ?? nameResolver.resolve;
     this.#retryDelayMs = options.retryDelayMs ?? 500;
     this.#silenceMs = options.silenceMs ?? 60_000;
     this.#authorization = new Authorization({
@@ -105,99 +101,101 @@ export class Registry {
    * @throws Interruption if a retry may help, otherwise as `request`
    */
   async requestOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
-    await using exchange = await this.#exchange(request, request.signal ?? this.signal);
-    const { response, url } = exchange;
-    if (!request.expected.includes(response.status)) throw await this.#refusal(request, response);
-    return await read({
-      status: response.status,
-      headers: response.headers,
-      url,
-      chunks: () => exchange.chunks(),
-      fault: () => readFault(response),
-    });
+    await using answer = await this.#authorized(request, request.signal ?? this.signal);
+    if (!request.expected.includes(answer.status)) throw await this.#refusal(request, answer);
+    return await read(answer);
   }
 
   retry(signal = this.signal): Retry {
     return new Retry({ signal, firstDelayMs: this.#retryDelayMs });
   }
 
-  /** Whether this host answers like a registry. Error messages use it to tell a missing model from a wrong host. */
-  async isRegistry(): Promise<boolean> {
-    const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
-    await using exchange = await this.#exchange(request, this.signal);
-    const { response } = exchange;
-    const isNamed = response.headers.has("docker-distribution-api-version");
-    return isNamed || response.status === 401 || (response.ok && !/html/.test(contentType(response)));
-  }
-
-  /**
-   * Checks a URL before a request.
-   * @throws SconceError `registry_refused` if a registry in the internet leads to a private network
-   */
-  async #checkHost(url: URL): Promise<void> {
-    if (await this.#allowedHosts.allows(url, this.signal)) return;
-    throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
-  }
-
   /**
    * Sends a request, and logs in and repeats it if the registry answers 401. If it refuses a new token, tries another
-   * one after a pause.
+   * one after a pause: a registry may refuse a new token until all its hosts know it.
    */
-  async #exchange(request: RegistryRequest, signal: AbortSignal): Promise<Exchange> {
-    /** The header of the last login; the registry has not accepted it yet. */
-    let unproven: string | undefined;
+  async #authorized(request: RegistryRequest, signal: AbortSignal): Promise<RegistryAnswer> {
     for (let logins = 0; ; logins += 1) {
-      const authorization = this.#authorization.header;
-      const exchange = await this.#open(request, authorization, signal);
-      const { response, url } = exchange;
-      if (response.status !== 401 || url.origin !== this.#base.origin) return exchange;
-      const fault = await readFault(response);
-      await exchange[Symbol.asyncDispose]();
-      const isRefused = unproven !== undefined && authorization === unproven;
-      const { hasToken } = this.#authorization;
-      if (logins === maxLogins || (isRefused && (!hasToken || logins === maxLogins - 1))) {
-        throw this.#authorization.denied(hasToken ? `${fault.text}, also with a second new token` : fault.text);
-      }
-      if (isRefused) await sleep(this.#retryDelayMs, undefined, { signal });
-      await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);
-      unproven = this.#authorization.header;
+      const { header, hasToken } = this.#authorization;
+      const answer = await this.#open(request, header, signal);
+      if (answer.status !== 401 || answer.url.origin !== this.#base.origin) return answer;
+      await using refused = answer;
+      const { text } = await refused.fault();
+      if (logins === maxLogins) throw this.#authorization.denied(`${text}, also with a second new token`);
+      if (logins > 0 && !hasToken) throw this.#authorization.denied(text);
+      if (logins > 0) await sleep(this.#retryDelayMs, undefined, { signal });
+      await this.#authorization.renew(refused.headers.get("www-authenticate"), header);
     }
   }
 
-  async #open(request: RegistryRequest, authorization: string | undefined, signal: AbortSignal): Promise<Exchange> {
-    const { method, headers, body, onSent } = request;
-    const url = new URL(request.target, this.#base);
-    await this.#checkHost(url);
-    const exchange = await Exchange.open(
-      {
-        method,
-        url,
-        // Only the registry itself gets the credentials. Redirects often lead to storage on another host.
-        headers: ({ origin }) => ({
-          ...headers,
-          ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
-        }),
-        body,
-        onSent,
-      },
-      {
-        signal,
-        silenceMs: this.#silenceMs,
-        checkRedirect: (to) => this.#checkHost(to),
-        failure: (from, error) => this.#failure(from, error),
-        refusedRedirect: (why) => this.#refused(why),
-      },
-    );
-    this.#hasAnswered = true;
-    return exchange;
+  /** Sends a request and follows redirects. */
+  async #open(request: RegistryRequest, header: string | undefined, signal: AbortSignal): Promise<RegistryAnswer> {
+    const { method, body } = request;
+    const large = body instanceof Blob && body.size > largeBytes ? body : undefined;
+    const limit = new SilenceLimit(signal, this.#silenceMs);
+    let url = new URL(request.target, this.#base);
+    try {
+      for (let redirects = 0; ; redirects += 1) {
+        await this.#checkHost(url);
+        const response = await this.#reached(url, {
+          method,
+          headers: {
+            ...request.headers,
+            ...(large !== undefined && { "Content-Length": String(large.size) }),
+            // Only the registry itself gets the credentials. Redirects often lead to storage on another host.
+            ...(header !== undefined && url.origin === this.#base.origin && { Authorization: header }),
+          },
+          ...(body !== undefined && { body: large === undefined ? body : reported(large, limit, request.onSent) }),
+          signal: limit.signal,
+        });
+        this.#hasAnswered = true;
+        const location = response.headers.get("location");
+        if (!redirectStatuses.has(response.status) || location === null) {
+          return new RegistryAnswer({ response, url, limit, failure: (error) => this.#failure(url, error) });
+        }
+        await response.body?.cancel();
+        if (redirects === maxRedirects) throw this.#refused(`redirects more than ${maxRedirects} times`);
+        url = safeUrl(location, url) ?? this.#refuse("redirects to a URL without https");
+      }
+    } catch (error) {
+      limit.end();
+      throw error;
+    }
   }
 
   async #sendForToken(url: URL, init: BunFetchRequestInit): Promise<Response> {
     await this.#checkHost(url);
-    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]);
-    return fetchPlain(url, { ...init, signal }).catch((error: unknown) => {
+    return this.#reached(url, {
+      ...init,
+      signal: AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]),
+    });
+  }
+
+  #reached(url: URL, init: BunFetchRequestInit): Promise<Response> {
+    return fetchPlain(url, init).catch((error: unknown) => {
       throw this.#failure(url, error);
     });
+  }
+
+  /**
+   * Checks the host of a URL that the registry sent: a redirect, token server or upload location.
+   * @throws SconceError `registry_refused` if a registry in the internet leads to a private network
+   */
+  async #checkHost({ hostname, host }: URL): Promise<void> {
+    const own = this.#base.hostname;
+    if (hostname === own || (await this.#addressesOf(hostname)).every(isGlobalAddress)) return;
+    const addresses = await this.#addressesOf(own);
+    if (addresses.length > 0 && !addresses.some(isGlobalAddress)) return;
+    throw this.#refused(`leads to ${host}, which is in a private network; a public registry must not`);
+  }
+
+  /** IP addresses of a host; empty if the name cannot be resolved, because only a proxy can reach such a host. */
+  async #addressesOf(hostname: string): Promise<readonly string[]> {
+    const literal = hostname.replace(/^\[(.*)\]$/, "$1");
+    if (isIP(literal) !== 0) return [literal];
+    const addresses = await this.#resolver(hostname, this.signal).catch(() => []);
+    this.signal.throwIfAborted();
+    return addresses;
   }
 
   /**
@@ -215,32 +213,53 @@ export class Registry {
     return this.#hasAnswered ? new Interruption(known) : known;
   }
 
-  async #refusal({ missing }: RegistryRequest, response: Response): Promise<unknown> {
-    const fault = await readFault(response);
-    if (response.status === 401 || response.status === 403) return this.#authorization.denied(fault.text);
+  async #refusal({ missing }: RegistryRequest, answer: RegistryAnswer): Promise<unknown> {
+    const { status } = answer;
+    const fault = await answer.fault();
+    if (status === 401 || status === 403) return this.#authorization.denied(fault.text);
     const { host, repository } = this.remote;
-    if (response.status === 429 || response.status >= 500) {
+    if (status === 429 || status >= 500) {
       const message = `${host} can't serve ${repository} now: ${fault.text}; try again later`;
-      return new Interruption(new SconceError("registry_unavailable", message), retryAfterMs(response));
+      return new Interruption(new SconceError("registry_unavailable", message), retryAfterMs(answer.headers));
     }
-    if (fault.code === undefined && response.status === 404 && !(await this.isRegistry())) {
-      return this.#refused("is not a registry: it has no /v2/; check the name and the port");
+    if (status === 404 && missing !== undefined) {
+      const fix = fault.code === undefined ? "; if this host is no registry, check its name and the port" : "";
+      return new SconceError("model_not_found", missing + fix);
     }
-    if (response.status === 404 && missing !== undefined) return new SconceError("model_not_found", missing);
     return this.#refused(`refused a request for ${repository}: ${fault.text}`);
   }
 
   #refused(message: string): SconceError {
     return new SconceError("registry_refused", `${this.remote.host} ${message}`);
   }
+
+  #refuse(message: string): never {
+    throw this.#refused(message);
+  }
 }
 
-function contentType(response: Response): string {
-  return response.headers.get("content-type") ?? "";
+/** Resolves a `Location` header. @returns undefined for a URL that is invalid or leaves https */
+export function safeUrl(location: string | null, base: URL): URL | undefined {
+  const url = location === null ? null : URL.parse(location, base.href);
+  return url?.protocol === "https:" || (url?.protocol === "http:" && base.protocol === "http:") ? url : undefined;
 }
 
-function retryAfterMs(response: Response): number {
-  const text = response.headers.get("retry-after") ?? "";
+/** A stream of a body that reports each sent chunk. */
+function reported(body: Blob, limit: SilenceLimit, onSent: RegistryRequest["onSent"]): ReadableStream<Uint8Array> {
+  let sentBytes = 0;
+  const count = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      controller.enqueue(chunk);
+      sentBytes += chunk.length;
+      onSent?.(sentBytes);
+      limit.touch(sentBytes < body.size ? 1 : ANSWER_SILENCES);
+    },
+  });
+  return body.stream().pipeThrough(count);
+}
+
+function retryAfterMs(headers: Headers): number {
+  const text = headers.get("retry-after") ?? "";
   if (/^\d+$/.test(text)) return Number(text) * 1000;
   const date = Date.parse(text);
   return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now());

@@ -1,6 +1,5 @@
 /** References to models in registries: `HOST[:PORT]/repository[:tag]` or `HOST[:PORT]/repository@sha256:…`. */
 import { hostPattern, misspelled, parseReference, type Reference } from "../store/reference.ts";
-import { apiRepository, canonicalHost } from "./docker-hub.ts";
 
 export interface RemoteReference {
   /** Host name, with `:PORT` if the user gave one. */
@@ -47,4 +46,31 @@ export function parseRemoteReference(text: string): RemoteReference {
 export function formatRemote({ host, repository, tag, digest }: RemoteReference): string {
   const end = digest === undefined ? (tag === undefined ? "" : `:${tag}`) : `@${digest}`;
   return `${host}/${repository}${end}`;
+}
+
+// Docker Hub differs from other registries in the host of the API, the keys of logins and names without an owner.
+const HUB = "docker.io";
+const API_HOST = "registry-1.docker.io";
+/** Other host names of Docker Hub, for which references use `docker.io`. */
+const otherNames = /^(?:index|registry-1|registry\.hub|www)\.docker\.(?:io|com)$/;
+
+/** The host in lower case, with `docker.io` for every name of Docker Hub. */
+function canonicalHost(host: string): string {
+  const lower = host.toLowerCase();
+  return otherNames.test(lower) ? HUB : lower;
+}
+
+/** Host that serves the API of a registry. */
+export function apiHostOf(host: string): string {
+  return host === HUB ? API_HOST : host;
+}
+
+/** The repository's name in the API: on Docker Hub, `digits` is `library/digits`. */
+function apiRepository(host: string, repository: string): string {
+  return host === HUB && !repository.includes("/") ? `library/${repository}` : repository;
+}
+
+/** Keys under which `docker login` stores credentials. Credential helpers get the first key. */
+export function loginKeys(host: string): readonly string[] {
+  return host === HUB ? ["https://index.docker.io/v1/", HUB, API_HOST] : [host];
 }
