@@ -6,7 +6,6 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
-import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
@@ -58,7 +57,7 @@ const model = modelText({
 });
 
 let client: Client;
-let demos: Family;
+let demos: Client;
 
 const home = fixture(tempDir);
 const dir = fixture(tempDir);
@@ -70,7 +69,7 @@ const server = fixture(async () => {
 });
 beforeAll(async () => {
   client = await clientOf(server);
-  demos = new Family(client, "/demo");
+  demos = client.demos;
 });
 
 /**
@@ -135,8 +134,8 @@ describe("a demo that never ends", () => {
   });
 
   test.each(endless)("(%s) is ended when it is canceled", async (name) => {
-    const { id } = await demos.create([{ x: 2, act: name }]);
-    await demos.until(id, "running");
+    const { prediction_id: id } = await demos.create([{ x: 2, act: name }]);
+    await demos.until(id, ({ status }) => status === "running");
     const canceled = await demos.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect((await client.predict([{ x: 4 }])).outputs).toEqual([{ y: 9 }]);

@@ -1,8 +1,8 @@
 /** Invalid and almost valid HTTP: the server refuses the request or closes the connection, and continues. */
 import { expect, test } from "bun:test";
 import { seeded } from "./helpers/loads.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
+import { sendRaw } from "./helpers/wire.ts";
 import { MalformedRequests } from "./torture/malformed-requests.ts";
 
 const server = new SharedServer(["lab"], "lab");

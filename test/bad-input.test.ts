@@ -1,12 +1,11 @@
 /** Invalid requests: each is refused with an error code and a JSON pointer for every fault, and changes nothing. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type PredictionBody, type ProblemBody, problemOf } from "./helpers/client.ts";
-import { Family, paths } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
+import { sendRaw } from "./helpers/wire.ts";
 
 let gate: Hold;
 let neighbour: PredictionBody;
@@ -32,7 +31,7 @@ afterEach(async () => {
 
 /** The problem with which `/predictions`, and `/demo` as well, refuse a body. */
 async function refused(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<ProblemBody> {
-  const [problem, other] = await Promise.all(paths.map((path) => new Family(client, path).refused(body, headers)));
+  const [problem, other] = await Promise.all([client, client.demos].map((each) => each.refused(body, headers)));
   if (problem === undefined) throw new Error("no path was asked");
   expect(other).toEqual(problem);
   return problem;

@@ -1,8 +1,9 @@
 /** A minimal root file system, in which other tests run executable files and images. */
 import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
-import { bareRoot, bareRootTest, systemLibraries } from "./helpers/bare-root.ts";
+import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf } from "./helpers/cli.ts";
+import { systemLibraries } from "./helpers/executable.ts";
 
 const bareTest = bareRootTest(test);
 
@@ -15,7 +16,7 @@ const serving = `
 
 async function bunRoot() {
   const root = await bareRoot();
-  await root.add({ "/bun": process.execPath, ...(await systemLibraries(process.execPath)) });
+  await root.add({ "/bun": process.execPath, ...(await systemLibraries()) });
   return root;
 }
 

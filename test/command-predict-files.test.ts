@@ -2,11 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
-import { type CliResult, cli } from "./helpers/cli.ts";
+import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

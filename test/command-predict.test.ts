@@ -3,11 +3,10 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
-import { type CliResult, cli } from "./helpers/cli.ts";
+import { type CliResult, cli, cliOnTerminal } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -119,7 +118,7 @@ test("--json takes a whole input as JSON; paths in it are read, and field=value 
 });
 
 test("--json - reads the input from standard input", async () => {
-  const { stdout } = await cliWithInput(["predict", "lab", "--json", "-"], '{"x": 2}', options());
+  const { stdout } = await cli(["predict", "lab", "--json", "-"], { ...options(), input: '{"x": 2}' });
   expect(JSON.parse(stdout)).toEqual({ y: 5, together: 1 });
 });
 

@@ -1,13 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { configureLog, log } from "../src/base/log.ts";
-import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["stage", "lab"], "stage", { maxLogBytes: 100_000 });
 
-const demos = fixture(() => new Family(server.client, "/demo"));
+const demos = fixture(() => server.client.demos);
 
 describe("a demo prediction", () => {
   test("has outputs, demo outputs and logs", async () => {
@@ -33,12 +32,12 @@ describe("a demo prediction", () => {
     const first = await demos.create([{ x: 1, say: "first", before: gate.url("a") }]);
     const second = await demos.create([{ x: 1, say: "second", before: gate.url("b") }]);
     await Promise.all([gate.arrived("a"), gate.arrived("b")]);
-    expect(await demos.read(first.id)).toMatchObject({ status: "running", logs: "begin 1\nsaid first\n" });
+    expect(await demos.read(first.prediction_id)).toMatchObject({ status: "running", logs: "begin 1\nsaid first\n" });
     gate.release("b");
-    const ended = await demos.end(second.id);
+    const ended = await demos.end(second.prediction_id);
     gate.release("a");
     expect(ended.logs).toBe("begin 1\nsaid second\nsecond again\npreparing second\n");
-    expect((await demos.end(first.id)).logs).toBe("begin 1\nsaid first\nfirst again\npreparing first\n");
+    expect((await demos.end(first.prediction_id)).logs).toBe("begin 1\nsaid first\nfirst again\npreparing first\n");
   });
 
   test("does not have console output of other code in its logs", async () => {
@@ -62,7 +61,7 @@ describe("a demo prediction", () => {
   });
 
   test("is not found at the path of predictions, nor a prediction at the path of demos", async () => {
-    const { id } = await demos.predict([{ x: 1 }]);
+    const { prediction_id: id } = await demos.predict([{ x: 1 }]);
     const { prediction_id: other } = await server.client.predict([{ x: 1 }]);
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
     expect((await server.client.fetch(`/demo/${other}`)).status).toBe(404);
@@ -76,7 +75,7 @@ describe("a demo prediction", () => {
 
   test("of a model without a demo has its outputs as demo outputs", async () => {
     await using lab = await server.beside("lab");
-    const body = await new Family(lab.client, "/demo").predict([{ x: 1 }]);
+    const body = await lab.client.demos.predict([{ x: 1 }]);
     expect(body).toMatchObject({ status: "success", logs: "", demo_outputs: body.outputs });
   });
 });

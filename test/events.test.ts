@@ -6,7 +6,6 @@ import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { SentOutputs } from "../src/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
@@ -56,8 +55,8 @@ test("a client that reconnects continues after its last event, also after the en
 
 test("logs of a demo are sent as they are written", async () => {
   await using gate = hold();
-  const demo = new Family(stage.client, "/demo");
-  const { id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
+  const demo = stage.client.demos;
+  const { prediction_id: id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
   const events = eventsOf(await watch(stage, `/demo/${id}`));
   let logs = "";
   for await (const { event, data } of events) {

@@ -6,9 +6,9 @@ import { makeKey } from "../src/http/access/key-file.ts";
 import { clientOf } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { sendRaw } from "./helpers/wire.ts";
 
 let client: Client;
 let prediction: PredictionBody;

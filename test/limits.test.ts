@@ -1,12 +1,12 @@
 /** Limits of a server: unfinished work, durations, and retained results. */
 import { describe, expect, test } from "bun:test";
-import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
+import { post, wire } from "./helpers/wire.ts";
 
 const store = fixture(() => storeWith("lab", "picture"));
 
@@ -69,15 +69,9 @@ describe("a full queue", () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedItems: 1 });
     await server.client.create([{ x: 1, before: gate.url("a") }]);
-    const { client } = server;
-    const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
-    const head =
-      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[";
-    const socket = connect({ host: client.url.hostname, port: Number(client.url.port) }, () => socket.write(head));
-    socket.on("data", (chunk) => resolve(String(chunk))).on("error", reject);
-    socket.on("close", () => reject(new Error("the connection was closed without an answer")));
-    expect(await answer).toStartWith("HTTP/1.1 429");
-    socket.destroy();
+    using unfinished = wire(server.url);
+    unfinished.write(post("[", { length: 1000 }));
+    await unfinished.received("HTTP/1.1 429");
     gate.release("a");
   });
 

@@ -3,14 +3,13 @@ import { describe, expect, test } from "bun:test";
 import { LargeText } from "../src/predictions/large-text.ts";
 import { listIn } from "../src/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
-import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { sendRaw } from "./helpers/wire.ts";
 
 const pageOf = (length: number) => `<p>${"0123456789".repeat(length / 10)}</p>`;
 const smallPage = pageOf(10);
@@ -84,7 +83,7 @@ test("a file can be read once its output is complete", async () => {
 });
 
 test("files of a demo are found in outputs and demo outputs", async () => {
-  const { id } = await new Family(server.client, "/demo").predict([{ x: 10 }]);
+  const { prediction_id: id } = await server.client.demos.predict([{ x: 10 }]);
   const both = ["outputs", "demo_outputs"].map(async (list) =>
     (await get(`/demo/${id}/${list}/0/pages%2F0%2Fpage`)).text(),
   );

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { hasBrowser } from "./helpers/browser.ts";
-import { Family } from "./helpers/family.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { writeModel } from "./helpers/model-text.ts";
@@ -114,7 +113,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await using parts = await store.serve("parts");
     await using gate = hold();
     const inputs = [{ x: 1, words: ["one ", "two "], gate: gate.url("") }];
-    const { id } = await new Family(parts.client, "/demo").create(inputs);
+    const { prediction_id: id } = await parts.client.demos.create(inputs);
     await visitor.goTo(`${parts.url}demo#id=${id}`);
     for (const [release, text] of [
       ["w0", "one "],
@@ -149,7 +148,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.run();
     await visitor.comesTo("Failed");
     expect(await visitor.text(".result .notice")).toBe("the model failed in preprocess");
-    const { id } = await new Family(stage.client, "/demo").create([{ x: 1 }, { x: 2, fail: "item" }]);
+    const { prediction_id: id } = await stage.client.demos.create([{ x: 1 }, { x: 2, fail: "item" }]);
     await visitor.goTo(`${stage.url}demo#id=${id}`);
     await visitor.says("Input 2: the model failed in preprocess");
   });

@@ -5,7 +5,6 @@ import { families } from "../src/http/record-json.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
-import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
@@ -214,7 +213,7 @@ test("cancelling stops postprocess at its next yield, and its finally blocks run
 
 test("the demo of a model without a demo has parts, too", async () => {
   await using gate = hold();
-  const { id } = await new Family(server.client, "/demo").create([{ x: 1, words, gate: gate.url("") }]);
+  const { prediction_id: id } = await server.client.demos.create([{ x: 1, words, gate: gate.url("") }]);
   const events = eventsOf(await watch(`/demo/${id}`));
   for (const name of ["w0", "w1", "w2", "end"]) gate.release(name);
   const all = await Array.fromAsync(events);

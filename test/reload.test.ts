@@ -1,12 +1,11 @@
 /** POST /reload and SIGHUP: a tag that names another build now is switched to this build inside the server. */
 import { beforeAll, expect, test } from "bun:test";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
-import { adminOf, follow, program, type RunningCli } from "./helpers/cli.ts";
-import { Client, type PredictionBody } from "./helpers/client.ts";
+import { adminOf, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
-import { machineEnv } from "./helpers/machine.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { addModels } from "./helpers/server.ts";
@@ -17,8 +16,6 @@ const store = fixture(storeOfBuilds);
 beforeAll(async () => {
   await addModels(store.home, ["texts"]);
 });
-
-const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
 
 interface Reloaded extends AsyncDisposable {
   readonly cli: RunningCli;
@@ -32,11 +29,9 @@ interface Reloaded extends AsyncDisposable {
 async function serve(tag: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   store.tag(tag, "v1");
   const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", "memory"];
-  const command = [...program.command, "serve", `lab:${tag}`, ...options, ...args];
-  const all = { PATH, HOME, TMPDIR, ...program.env, ...machineEnv, SCONCE_HOME: store.home, ...env };
-  const cli = follow(Bun.spawn(command, { env: all, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }));
-  const at = async (line: string) => new Client(new URL(/http:\S+/.exec(await cli.line(line))?.[0] ?? ""));
-  const [client, admin] = [await at("Listening on"), await at("Admin port")];
+  const all = { SCONCE_HOME: store.home, ...env };
+  const cli = startCli(["serve", `lab:${tag}`, ...options, ...args], { env: all, detached: true });
+  const [client, admin] = [await clientOf(cli), await adminOf(cli)];
   return {
     cli,
     client,
@@ -159,11 +154,7 @@ test("of several models, only the model whose tag has moved is loaded again", as
   await using server = await serve("several", ["texts"]);
   const { client, cli } = server;
   const engines = await inRole(cli.pid, "engine");
-  const texts = async () => {
-    const init = { method: "POST", headers: { "Content-Type": "application/json", Prefer: "wait" } };
-    const answer = await client.fetch("/models/texts/predictions", { ...init, body: '[{"text": "a"}]' });
-    return ((await answer.json()) as PredictionBody).status;
-  };
+  const texts = async () => (await client.predictAt("/models/texts", [{ text: "a" }])).status;
   expect(await texts()).toBe("success");
   expect(await server.switchTo("v2")).toEqual(switched(named("v2")));
   expect([await texts(), outputOf(await client.predict([{ x: 1 }]))]).toEqual(["success", 1003]);
@@ -217,11 +208,7 @@ test("a reload is refused if the file of --models has other names", async () => 
   const file = dir.join("models.toml");
   await Bun.write(file, '[[model]]\nmodel = "lab:names"\n');
   store.tag("names", "v1");
-  const options = ["--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--store", "memory", "--models", file];
-  const env = { PATH, HOME, TMPDIR, ...program.env, ...machineEnv, SCONCE_HOME: store.home };
-  await using cli = follow(
-    Bun.spawn([...program.command, "serve", ...options], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }),
-  );
+  await using cli = store.start(["--admin-port", "0", "--store", "memory", "--models", file]);
   const admin = await adminOf(cli);
   await cli.line("Listening on");
   await Bun.write(file, '[[model]]\nmodel = "lab:names"\nname = "other"\n');

@@ -1,6 +1,5 @@
 /** Request ids in answers and log lines, and the log line of each request. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { connect } from "node:net";
 import { STATUS_HEADER } from "../src/http/other-fronts.ts";
 import { RequestContext } from "../src/http/request.ts";
 import { clientOf, type RunningCli } from "./helpers/cli.ts";
@@ -8,6 +7,7 @@ import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
+import { post, wire } from "./helpers/wire.ts";
 
 let store: TestStore;
 let server: RunningCli;
@@ -198,8 +198,8 @@ describe("the log", () => {
   });
 
   test("has a line for a request that was refused for memory", async () => {
-    const first = connect({ host: client.url.hostname, port: Number(client.url.port) });
-    first.write("POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n");
+    using first = wire(client.url);
+    first.write(post("", { length: 4_000_000 }));
     await until(async () => (await client.metric('sconce_memory_bytes{part="bodies"}')) > 0);
     const large = [{ x: 1, note: { text: "n".repeat(2_000_000) } }];
     expect((await client.post(large, headers("refused"))).status).toBe(429);
@@ -209,7 +209,6 @@ describe("the log", () => {
       message: expect.stringContaining("POST /predictions was refused with 429 (memory): "),
       status: 429,
     });
-    first.destroy();
   });
 
   test("is JSON in every line if the engine process crashes, including its output", async () => {

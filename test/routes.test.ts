@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
+import { sendRaw } from "./helpers/wire.ts";
 
 const server = new SharedServer(["lab"], "lab");
 

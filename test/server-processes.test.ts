@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
-import { connect } from "node:net";
 import { getPriority } from "node:os";
 import { frontsOf } from "../src/server/server.ts";
 import { clientOf } from "./helpers/cli.ts";
@@ -13,10 +12,10 @@ import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { sendRaw } from "./helpers/raw-client.ts";
 import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+import { post, sendRaw, wire } from "./helpers/wire.ts";
 
 const dir = fixture(tempDir);
 const store = fixture(async () => {
@@ -233,14 +232,12 @@ describe("a server with two HTTP processes", () => {
     await using server = store.start(["lab", "--fronts", "2", "--max-memory", "3m"]);
     const client = await clientOf(server);
     const held = () => client.metric('sconce_memory_bytes{part="bodies"}');
-    const upload = connect({ host: client.url.hostname, port: Number(client.url.port) });
-    const head =
-      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n";
-    upload.once("connect", () => upload.write(head));
+    using upload = wire(client.url);
+    upload.write(post("", { length: 500_000 }));
     await until(async () => (await held()) === 1_500_000);
     const large = [{ x: 1, note: { text: "n".repeat(100_000) } }];
     for (let i = 0; i < 10; i++) expect((await client.refused(large, { Connection: "close" })).status).toBe(429);
-    upload.destroy();
+    upload[Symbol.dispose]();
     await until(async () => (await held()) === 0);
     expect((await client.predict(large)).status).toBe("success");
     expect(await client.metric("sconce_memory_limit_bytes")).toBe(3 * 2 ** 20);

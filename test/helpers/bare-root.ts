@@ -112,22 +112,6 @@ export async function bareRoot(): Promise<BareRoot> {
 }
 
 /**
- * Paths of the loader and the shared libraries that the binaries need, as `BareRoot.add` takes them. Libraries in the
- * binaries' own folders are left out.
- */
-export async function systemLibraries(...binaries: readonly string[]): Promise<Record<string, string>> {
-  const own = await Promise.all(binaries.map(async (binary) => dirname(await realpath(binary))));
-  const found: Record<string, string> = {};
-  for (const binary of binaries) {
-    const text = await Bun.$`ldd ${binary}`.text();
-    for (const [, path = ""] of text.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) {
-      if (!own.includes(dirname(await realpath(path)))) found[path] = path;
-    }
-  }
-  return found;
-}
-
-/**
  * The command that mounts, changes the root and the user, and then becomes the program by `exec`. So signals for the
  * process reach the program.
  */

@@ -36,6 +36,10 @@ export interface CliOptions {
   readonly cwd?: string;
   /** Whether to run the sources, even under `npm test`. */
   readonly isSource?: boolean;
+  /** Text on standard input; default: none. */
+  readonly input?: string;
+  /** Whether the command has no terminal, as under a service manager. */
+  readonly detached?: boolean;
 }
 
 export interface CliResult {
@@ -53,6 +57,22 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
     child.exited,
   ]);
   return { code, stdout, stderr: stderr.split("\n").filter(isNoSlowStep).join("\n") };
+}
+
+/** Runs a command on a terminal of 80 columns until it ends. @returns its exit code and what a user sees */
+export async function cliOnTerminal(
+  args: readonly string[],
+  options: CliOptions = {},
+): Promise<{ readonly code: number; readonly screen: string }> {
+  const chunks: Uint8Array[] = [];
+  const child = Bun.spawn([...sources.command, ...args], {
+    cwd: options.cwd ?? root,
+    env: { ...environmentOf(options), TERM: "xterm-256color" },
+    terminal: { cols: 80, rows: 24, data: (_, data) => void chunks.push(Uint8Array.from(data)) },
+  });
+  const code = await child.exited;
+  child.terminal?.close();
+  return { code, screen: Buffer.concat(chunks).toString().replaceAll("\r\n", "\n") };
 }
 
 /** A running command, for `await using`: the end of the scope kills it. */
@@ -76,7 +96,7 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Run
 }
 
 /** Collects the output of a child process, line by line. */
-export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): RunningCli {
+export function follow(child: Bun.Subprocess<"ignore" | Blob, "pipe", "pipe">): RunningCli {
   const lines: string[] = [];
   let waiters: (() => void)[] = [];
   const wake = () => {
@@ -123,16 +143,22 @@ function isNoSlowStep(line: string): boolean {
   return !/^ℹ .* …$/.test(line);
 }
 
-function spawn(args: readonly string[], { env = {}, cwd = root, isSource = false }: CliOptions) {
-  const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
-  const { command, env: own } = isSource ? sources : program;
+function spawn(args: readonly string[], options: CliOptions) {
+  const { cwd = root, isSource = false, input, detached = false } = options;
+  const { command, env } = isSource ? sources : program;
   return Bun.spawn([...command, ...args], {
     cwd,
-    env: { PATH, HOME, TMPDIR, ...own, ...machineEnv, ...env },
-    stdin: "ignore",
+    env: { ...env, ...environmentOf(options) },
+    stdin: input === undefined ? "ignore" : new Blob([input]),
     stdout: "pipe",
     stderr: "pipe",
+    detached,
   });
+}
+
+function environmentOf({ env = {} }: CliOptions): Record<string, string> {
+  const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
+  return { PATH, HOME, TMPDIR, ...machineEnv, ...env };
 }
 
 /** Resolves with a client for the admin port of a starting server. */

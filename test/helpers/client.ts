@@ -1,9 +1,12 @@
 /** A client of the HTTP API that can send any body and any headers. */
 
+/** A prediction, or a demo prediction, whose `prediction_id` here is its `demo_id`. */
 export interface PredictionBody {
   readonly prediction_id: string;
   readonly status: "pending" | "running" | "success" | "failed";
   readonly outputs?: readonly Record<string, unknown>[];
+  readonly demo_outputs?: readonly Record<string, unknown>[];
+  readonly logs?: string;
   readonly error_message?: string;
   readonly errors?: readonly { readonly index: number; readonly message: string }[];
   readonly partial_outputs?: readonly (Record<string, unknown> | null)[];
@@ -25,28 +28,36 @@ type Headers = Readonly<Record<string, string>>;
 
 export class Client {
   readonly url: URL;
+  /** Path of the predictions: `/predictions`, or `/demo` for demo predictions. */
+  readonly path: string;
 
-  constructor(url: URL) {
+  constructor(url: URL, path = "/predictions") {
     this.url = url;
+    this.path = path;
+  }
+
+  /** A client for the demo predictions of the same server. */
+  get demos(): Client {
+    return new Client(this.url, "/demo");
   }
 
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
     return fetch(new URL(path, this.url), init);
   }
 
-  /** Sends POST /predictions with any body. */
+  /** Posts a body. Text and bytes are sent as they are, other values as JSON. */
   post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
-    return this.fetch("/predictions", {
+    return this.fetch(this.path, {
       method: "POST",
       headers: { "Content-Type": "application/json", ...headers },
-      body: typeof body === "string" ? body : JSON.stringify(body),
+      body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
       ...(signal === undefined ? {} : { signal }),
     });
   }
 
   /** Creates a prediction, and does not wait for its end. */
   create(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
-    return this.post(inputs, headers).then(bodyOf<PredictionBody>);
+    return this.post(inputs, headers).then(bodyOf);
   }
 
   /** Creates a prediction, and waits for its end. */
@@ -56,23 +67,21 @@ export class Client {
 
   /** Creates a prediction below a path, such as `/models/NAME`, and waits for its end. */
   async predictAt(path: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
-    const init = { method: "POST", headers: { "Content-Type": "application/json", Prefer: "wait", ...headers } };
-    return (
-      await this.fetch(`${path}/predictions`, { ...init, body: JSON.stringify(inputs) })
-    ).json() as Promise<PredictionBody>;
+    const answer = await new Client(this.url, `${path}/predictions`).post(inputs, { Prefer: "wait", ...headers });
+    return (await answer.json()) as PredictionBody;
   }
 
   /** Creates a prediction with the given id by PUT, and waits for its end. */
   put(id: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
-    return this.fetch(`/predictions/${id}`, {
+    return this.fetch(`${this.path}/${id}`, {
       method: "PUT",
       headers: { "Content-Type": "application/json", Prefer: "wait", ...headers },
       body: JSON.stringify(inputs),
-    }).then(bodyOf<PredictionBody>);
+    }).then(bodyOf);
   }
 
   read(id: string, headers: Headers = {}): Promise<PredictionBody> {
-    return this.fetch(`/predictions/${id}`, { headers }).then(bodyOf<PredictionBody>);
+    return this.fetch(`${this.path}/${id}`, { headers }).then(bodyOf);
   }
 
   /** Resolves with the prediction once it has ended. */
@@ -81,10 +90,10 @@ export class Client {
   }
 
   cancel(id: string): Promise<PredictionBody> {
-    return this.fetch(`/predictions/${id}/cancel`, { method: "POST" }).then(bodyOf<PredictionBody>);
+    return this.fetch(`${this.path}/${id}/cancel`, { method: "POST" }).then(bodyOf);
   }
 
-  /** Sends POST /predictions, which the server must refuse. @returns the problem */
+  /** Posts a body that the server must refuse. @returns the problem */
   async refused(body: unknown, headers: Headers = {}): Promise<ProblemBody> {
     return problemOf(await this.post(body, headers));
   }
@@ -126,7 +135,8 @@ export async function problemOf(response: Response): Promise<ProblemBody> {
   return body;
 }
 
-async function bodyOf<T>(response: Response): Promise<T> {
+async function bodyOf(response: Response): Promise<PredictionBody> {
   if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
-  return (await response.json()) as T;
+  const body = (await response.json()) as PredictionBody & { readonly demo_id?: string };
+  return { ...body, prediction_id: body.demo_id ?? body.prediction_id };
 }

@@ -1,5 +1,6 @@
 /** A collector for OpenTelemetry on loopback, which receives OTLP as JSON. */
 import { z } from "../../src/author/z.ts";
+import { until } from "./running.ts";
 
 const valueSchema = z.union([
   z.object({ stringValue: z.string() }).transform(({ stringValue }) => stringValue),
@@ -48,17 +49,6 @@ export function collector(): Collector {
   const spans: Span[] = [];
   let resource: Readonly<Record<string, unknown>> = {};
   let headers = new Headers();
-  const waiting = new Set<() => void>();
-  const once = <T>(read: () => T, isDone: (value: T) => boolean): Promise<T> =>
-    new Promise((resolve) => {
-      const look = () => {
-        if (!isDone(read())) return;
-        waiting.delete(look);
-        resolve(read());
-      };
-      waiting.add(look);
-      look();
-    });
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
@@ -70,7 +60,6 @@ export function collector(): Collector {
           resource = from.attributes;
           for (const scope of scopeSpans) spans.push(...scope.spans);
         }
-        for (const look of waiting) look();
         return Response.json({});
       },
     },
@@ -84,7 +73,10 @@ export function collector(): Collector {
     get headers() {
       return headers;
     },
-    until: (isDone) => once<readonly Span[]>(() => spans, isDone),
+    async until(isDone) {
+      await until(() => isDone(spans));
+      return spans;
+    },
     async [Symbol.asyncDispose]() {
       await server.stop(true);
     },

@@ -35,23 +35,11 @@ export interface DebianTool {
   readonly env: Readonly<Record<string, string>>;
 }
 
-export interface DebianToolOptions {
-  /** Folder for unpacked programs; default `.sconce/debian`. */
-  readonly home?: string;
-  /** Ignores programs that the machine has. */
-  readonly ignoreSystem?: boolean;
-  /** Further options of apt-get. */
-  readonly apt?: readonly string[];
-  /** Replaces `ownPackages`. */
-  readonly own?: Readonly<Record<string, readonly string[]>>;
-}
-
-const defaultHome = join(state, "debian");
+const home = join(state, "debian");
 
 /** A program of Debian; undefined if it is neither installed nor unpacked. */
-export function debianTool(name: string, options: DebianToolOptions = {}): DebianTool | undefined {
-  const { home = defaultHome, ignoreSystem = false } = options;
-  const installed = ignoreSystem ? null : Bun.which(name);
+export function debianTool(name: string): DebianTool | undefined {
+  const installed = Bun.which(name);
   if (installed !== null) return { command: installed, env: {} };
   const folder = join(home, name);
   const command = ["bin", "sbin"].map((part) => join(folder, "usr", part, name)).find(existsSync);
@@ -64,17 +52,13 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
  * Unpacks the programs that are missing, with the libraries that the machine lacks. A kill at any moment does no
  * harm. @returns why programs are missing, in words; undefined if all exist
  */
-export async function fetchDebianTools(
-  names: readonly string[] = debianTools,
-  options: DebianToolOptions = {},
-): Promise<string | undefined> {
-  const isMissing = (name: string) => debianTool(name, options) === undefined;
+export async function fetchDebianTools(names: readonly string[] = debianTools): Promise<string | undefined> {
   if (!names.some(isMissing)) return undefined;
   for (const tool of ["apt-get", "dpkg"]) if (!Bun.which(tool)) return `${tool} is not there`;
   try {
     // `fetchAll` checks again under the lock: another process may have fetched the programs.
     using _lock = await lockWhenFree(join(state, "debian.sqlite"));
-    await fetchAll(names, isMissing, options);
+    await fetchAll(names.filter(isMissing));
     return undefined;
   } catch (error) {
     if (error instanceof Failure) return error.lines.at(-2) ?? error.message;
@@ -82,21 +66,20 @@ export async function fetchDebianTools(
   }
 }
 
-async function fetchAll(
-  names: readonly string[],
-  isMissing: (name: string) => boolean,
-  { home = defaultHome, apt: further = [], own = ownPackages }: DebianToolOptions,
-): Promise<void> {
-  const missing = names.filter(isMissing);
+function isMissing(name: string): boolean {
+  return debianTool(name) === undefined;
+}
+
+async function fetchAll(missing: readonly string[]): Promise<void> {
   if (missing.length === 0) return;
   const work = join(home, "unfinished");
   await rm(work, { recursive: true, force: true });
-  const apt = aptIn(work, further);
+  const apt = aptIn(work);
   try {
     for (const part of ["lists/partial", "cache/archives/partial"]) await mkdir(join(work, part), { recursive: true });
     await run([...apt, "update"], { verbose: false });
     for (const name of missing) {
-      const all = await packagesOf([name, ...(own[name] ?? [])], apt);
+      const all = await packagesOf([name, ...(ownPackages[name] ?? [])], apt);
       const packages = aloneTools.has(name) ? all.filter((each) => each.startsWith(`${name}=`)) : all;
       const [archives, folder] = [join(work, "archives", name), join(work, "unpacked", name)];
       await mkdir(archives, { recursive: true });
@@ -117,7 +100,7 @@ async function fetchAll(
  * The command apt-get with the machine's package sources and list of installed packages, but with other folders for
  * lists and cache.
  */
-function aptIn(work: string, further: readonly string[]): string[] {
+function aptIn(work: string): string[] {
   const settings = [
     `Dir::State::Lists=${join(work, "lists")}`,
     `Dir::Cache=${join(work, "cache")}`,
@@ -128,7 +111,7 @@ function aptIn(work: string, further: readonly string[]): string[] {
     "Acquire::Retries=1",
     "Acquire::http::Timeout=20",
   ];
-  return ["apt-get", "-qq", ...settings.flatMap((setting) => ["-o", setting]), ...further];
+  return ["apt-get", "-qq", ...settings.flatMap((setting) => ["-o", setting])];
 }
 
 /** The packages with these names, and their dependencies that the machine lacks, each as `name=version`. */

@@ -1,5 +1,6 @@
 /** A server on loopback that receives webhooks. It verifies every message with the library of Standard Webhooks. */
 import { Webhook } from "standardwebhooks";
+import { until } from "./running.ts";
 
 export const secret = `whsec_${Buffer.from("a secret of thirty-two bytes, ok").toString("base64")}`;
 
@@ -26,7 +27,6 @@ type Answer = (message: Received, index: number) => Response | Promise<Response>
 /** Starts the server. @param answer makes the response to each message; default: status 200 */
 export function receiver(answer: Answer = () => new Response(), port = 0): Receiver {
   const received: Received[] = [];
-  const waiting = new Set<() => void>();
   let open = 0;
   const server = Bun.serve({
     port,
@@ -41,7 +41,6 @@ export function receiver(answer: Answer = () => new Response(), port = 0): Recei
         path: new URL(request.url).pathname,
       };
       const index = received.push(message) - 1;
-      for (const wake of waiting) wake();
       open += 1;
       try {
         return await answer(message, index);
@@ -56,16 +55,10 @@ export function receiver(answer: Answer = () => new Response(), port = 0): Recei
       return open;
     },
     url: (path = "/") => new URL(path, server.url).href,
-    until: (count) =>
-      new Promise((resolve) => {
-        const wake = () => {
-          if (received.length < count) return;
-          waiting.delete(wake);
-          resolve(received);
-        };
-        waiting.add(wake);
-        wake();
-      }),
+    async until(count) {
+      await until(() => received.length >= count);
+      return received;
+    },
     async [Symbol.asyncDispose]() {
       await server.stop(true);
     },

@@ -1,23 +1,19 @@
 /** Reports to a service manager such as systemd, and the unit of deploy/systemd. */
 import { expect, test } from "bun:test";
-import { follow, program, type RunningCli } from "../helpers/cli.ts";
+import { type RunningCli, startCli } from "../helpers/cli.ts";
 import { datagramsAt } from "../helpers/datagrams.ts";
 import { fixture } from "../helpers/fixture.ts";
-import { machineEnv } from "../helpers/machine.ts";
 import { until } from "../helpers/running.ts";
 import { storeWith } from "../helpers/server.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 
 const store = fixture(() => storeWith("lab"));
 
-const { PATH = "", HOME = "" } = process.env;
-
 /** Starts a server without a terminal. */
 function serve(dir: TempDir): RunningCli {
-  const command = [...program.command, "serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", "memory"];
-  const place = { PATH, HOME, TMPDIR: dir.path, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
-  const env = { ...program.env, ...machineEnv, ...place };
-  return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }));
+  const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--store", "memory"];
+  const env = { TMPDIR: dir.path, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
+  return startCli(args, { env, detached: true });
 }
 
 /** The kernel's monotonic clock, as Python reads it. */

@@ -1,7 +1,6 @@
 /** Tests of the model's page with servers that restart, and with proxies before them. */
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/http/access/key-file.ts";
-import { Family } from "../helpers/family.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Hold, hold } from "../helpers/hold.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
@@ -45,7 +44,7 @@ export function serverTests(given: () => Servers): void {
     const { visitor, kinds } = given();
     await using held = hold();
     const inputs = [{ said: "hello", before: held.url("first") }, { said: "I am the second" }];
-    const { id } = await new Family(kinds.client, "/demo").create(inputs);
+    const { prediction_id: id } = await kinds.client.demos.create(inputs);
     await visitor.goTo(`${kinds.url}demo#id=${id}`);
     await visitor.until(`document.querySelector(".result .item")?.innerText.includes("I am the second")`);
     expect(await visitor.text(".status")).toStartWith("Running");
