@@ -5,7 +5,6 @@ import { availableParallelism } from "node:os";
 import { decodings, STUCK_MS } from "../src/author/decoding-gate.ts";
 import { defineModel, opened } from "../src/author/define.ts";
 import { Image } from "../src/author/media.ts";
-import { PictureTurns, pictures } from "../src/author/picture-turns.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
 import { image, z } from "../src/index.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -41,26 +40,6 @@ function busy(): void {
   const end = performance.now() + 3;
   while (performance.now() < end);
 }
-
-test("a picture whose prediction ends while it waits is not decoded", async () => {
-  const turns = new PictureTurns(1);
-  const held = Promise.withResolvers<void>();
-  const first = turns.run({}, () => held.promise);
-  const ended = new AbortController();
-  let isDecoded = false;
-  const second = turns.run(
-    {},
-    async () => {
-      isDecoded = true;
-    },
-    () => ended.signal,
-  );
-  ended.abort(new Error("the prediction has ended"));
-  held.resolve();
-  await first;
-  await expect(second).rejects.toThrow("the prediction has ended");
-  expect(isDecoded).toBe(false);
-});
 
 test("a demo may decode pictures after their inputs have run, however many pictures wait", async () => {
   // Half as many pictures are in progress at once.
@@ -102,7 +81,7 @@ test("slow code after each picture of a prediction runs in a turn of the event l
   const model = opened(declared);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const flow = new ItemFlow(new InstantEngine(), new ItemPipeline(model, fetcher));
-  const run = spyOn(pictures, "run");
+  const run = spyOn(decodings, "run");
   try {
     await predictAll(flow, inputs, { signal: new AbortController().signal });
     expect(new Set(seen).size).toBe(COUNT);
@@ -119,7 +98,7 @@ async function crowded() {
   const account = new MemoryAccount({ maxBytes: 1_000_000 });
   const restore = decodings.useBudget(account.pictures);
   const decoding = Promise.withResolvers<void>();
-  const other = decodings.run(900_000, () => decoding.promise);
+  const other = decodings.run(account, 900_000, () => decoding.promise);
   const preprocess = async ({ image: picture }: { image: Image }) => {
     const { data } = await picture.pixels();
     return { x: tensor(Float32Array.of(data[0] ?? 0), []) };
@@ -160,7 +139,7 @@ test("pictures are charged while they are decoded; a picture that waits for memo
 
 test("decoding counts as stuck after half a minute without progress", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const decoding = decodings.run(1, () => promise);
+  const decoding = decodings.run({}, 1, () => promise);
   const now = performance.now.bind(performance);
   const clock = spyOn(performance, "now").mockImplementation(() => now() + STUCK_MS);
   try {

@@ -1,9 +1,10 @@
 /** The class `Image` for model code: size, pixels for tensors, and images made from pixels. */
+import { bufferOf } from "../base/bytes.ts";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
 import { greyPng, scanlineBytes } from "./grey-png.ts";
-import { countScans, hasEnd, type JpegHeader, jpegHeader } from "./jpeg.ts";
+import { type Jpeg, readJpeg } from "./jpeg.ts";
 import { type Normalization, perChannel } from "./normalize.ts";
 import { checkOptions } from "./options.ts";
 import { type Orientation, orientationOf } from "./orientation.ts";
@@ -18,7 +19,6 @@ import {
   type rawChannelCounts,
   rawPixels,
 } from "./picture-options.ts";
-import { pictures } from "./picture-turns.ts";
 import { bitmapBytes, filters, pixelsAddon } from "./pixels.ts";
 import { type PlacementOptions, placementOf, type Size } from "./placement.ts";
 import { TooManyRecords } from "./records.ts";
@@ -174,7 +174,7 @@ export class Image extends ModelFile {
         this.waited(waitedMs);
         return result;
       }
-      const frame = firstFrame(this.bytes);
+      const frame = firstFrame(this.#file);
       const png = await this.#decode(frame?.file ?? this.bytes, source);
       const { canvas } = frame ?? {};
       this.waited((await this.#read(() => toTensor(png, result, { ...wanted, canvas, format: "png" }))) || 0);
@@ -192,7 +192,7 @@ export class Image extends ModelFile {
       sinceMs = performance.now();
       return values;
     };
-    const data = await pictures.run(this.model, () => decodings.run(bytes, timed, signal), signal);
+    const data = await decodings.run(this.model, bytes, timed, signal);
     this.waited(performance.now() - sinceMs);
     return { data, ...target, channels, layout };
   }
@@ -229,7 +229,7 @@ export class Image extends ModelFile {
     };
     const charged = checkedBytes("The image", pixels);
     // The model is unknown here, so the pictures of all outputs share the turns of one model.
-    const bytes = await pictures.run(Image, () => decodings.run(charged, encode));
+    const bytes = await decodings.run(Image, charged, encode);
     return new Image({ bytes, mediaType: `image/${format}` });
   }
 
@@ -246,25 +246,30 @@ export class Image extends ModelFile {
 
   async #readHeader(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
+    const jpeg = await readJpeg(this.#file, MAX_SCANS);
     // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
-    const jpeg = jpegHeader(this.bytes);
-    if (jpeg !== undefined && !hasEnd(this.bytes, jpeg)) throw this.#damaged();
-    const orientation = orientationOf(this.bytes, jpeg);
+    if (jpeg !== undefined && !jpeg.hasEnd && jpeg.scans <= MAX_SCANS) throw this.#damaged();
+    const orientation = orientationOf(this.#file, jpeg);
     const stored = await this.#storedHeader(jpeg);
     if (!readable.includes(stored.format)) throw this.#unreadable();
     const header: Header = { ...stored, ...(isTransposed(orientation) ? transposed(stored) : {}), orientation };
     this.#checkPixels(header, "");
-    if (jpeg !== undefined && header.format === "jpeg") await this.#checkScans(header, jpeg);
+    if (jpeg !== undefined && header.format === "jpeg") this.#checkScans(header, jpeg.scans);
     return header;
   }
 
+  /** The bytes of the file, for readers of numbers and texts. */
+  get #file(): Buffer {
+    return bufferOf(this.bytes);
+  }
+
   /** Format and size of the picture before it is oriented. */
-  async #storedHeader(jpeg: JpegHeader | undefined): Promise<Omit<Header, "orientation">> {
+  async #storedHeader(jpeg: Jpeg | undefined): Promise<Omit<Header, "orientation">> {
     if (jpeg?.size !== undefined) return { ...jpeg.size, format: "jpeg", ownFormat: "jpeg" };
     const { sizeOf } = await pixelsAddon();
     const own = await this.#read(() => sizeOf(this.bytes));
     if (own !== undefined) return { ...own, ownFormat: own.format };
-    const canvas = firstFrame(this.bytes)?.canvas;
+    const canvas = firstFrame(this.#file)?.canvas;
     if (canvas !== undefined) return { width: canvas.width, height: canvas.height, format: "webp" };
     // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.
     return this.#pipeline(this.bytes, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
@@ -317,13 +322,13 @@ export class Image extends ModelFile {
     );
   }
 
-  async #checkScans({ width, height }: Size, jpeg: JpegHeader): Promise<void> {
+  #checkScans({ width, height }: Size, scans: number): void {
     // Decoding a scan takes a few milliseconds per megapixel, so the limit is lower for larger pictures.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
     );
-    if ((await countScans(this.bytes, max, jpeg)) <= max) return;
+    if (scans <= max) return;
     throw new SconceError("file_too_large", `${this.label} is a JPEG of more than ${max} scans; save it with fewer`);
   }
 

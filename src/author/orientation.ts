@@ -3,12 +3,13 @@
  * Formats: ITU-T T.81, annex B; PNG (W3C, third edition); RFC 9649; Exif 2.32, 4.6.
  */
 import { inflateSync } from "node:zlib";
-import type { JpegHeader } from "./jpeg.ts";
+import type { Jpeg } from "./jpeg.ts";
 import { MAX_RECORDS, TooManyRecords } from "./records.ts";
 import { chunksOf, hasMetadata, isWebp } from "./webp.ts";
 
 /** 1: as it is stored; 2 to 8: mirrored and rotated. */
-export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
+const orientations = [1, 2, 3, 4, 5, 6, 7, 8] as const;
+export type Orientation = (typeof orientations)[number];
 
 interface Metadata {
   readonly exif?: Buffer | undefined;
@@ -26,9 +27,9 @@ const MAX_TEXT = 2 ** 20;
 /** Maximum places in XMP at which to look for the orientation. */
 const MAX_PLACES = 100;
 
-/** @param jpeg the file's header, if it is a JPEG @throws TooManyRecords */
-export function orientationOf(bytes: Uint8Array, jpeg: JpegHeader | undefined): Orientation {
-  const { exif, xmp } = jpeg === undefined ? metadataOf(bufferOf(bytes)) : ofJpeg(jpeg);
+/** @param jpeg the file's segments, if it is a JPEG @throws TooManyRecords */
+export function orientationOf(file: Buffer, jpeg: Jpeg | undefined): Orientation {
+  const { exif, xmp } = jpeg === undefined ? metadataOf(file) : ofJpeg(jpeg);
   return (exif && exifOrientation(exif)) ?? (xmp && xmpOrientation(xmp)) ?? 1;
 }
 
@@ -37,10 +38,10 @@ function metadataOf(file: Buffer): Metadata {
   return isWebp(file) ? ofWebp(file) : {};
 }
 
-function ofJpeg({ metadata }: JpegHeader): Metadata {
+function ofJpeg({ metadata }: Jpeg): Metadata {
   const exif: Buffer[] = [];
   let xmp: Buffer | undefined;
-  for (const content of metadata.map(bufferOf)) {
+  for (const content of metadata) {
     if (begins(content, exifMark)) exif.push(content.subarray(exifMark.length));
     if (begins(content, xmpMark)) xmp = content.subarray(xmpMark.length);
   }
@@ -135,24 +136,9 @@ function xmpOrientation(xmp: Buffer): Orientation | undefined {
 
 /** Other numbers than 1 to 8 leave the picture as it is. */
 function checked(value: number): Orientation {
-  switch (value) {
-    case 2:
-    case 3:
-    case 4:
-    case 5:
-    case 6:
-    case 7:
-    case 8:
-      return value;
-    default:
-      return 1;
-  }
+  return orientations.find((each) => each === value) ?? 1;
 }
 
 function begins(content: Buffer, mark: Buffer): boolean {
   return content.length >= mark.length && content.compare(mark, 0, mark.length, 0, mark.length) === 0;
-}
-
-function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, length);
 }

@@ -41,8 +41,7 @@ export function* chunksOf(file: Buffer): Generator<Chunk> {
 }
 
 /** The first frame of an animated WebP; undefined for any other file. @throws TooManyRecords */
-export function firstFrame(bytes: Uint8Array): FirstFrame | undefined {
-  const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+export function firstFrame(file: Buffer): FirstFrame | undefined {
   if (!isWebp(file) || (flagsOf(file) & flags.animation) === 0) return undefined;
   for (const { tag, content } of chunksOf(file)) {
     if (tag !== "ANMF" || content.length <= frameHeader) continue;

@@ -1,3 +1,10 @@
+/** Views and texts of bytes. */
+
+/** The same memory as a Buffer, which reads numbers and texts. */
+export function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
 /** Formats a byte count with a binary unit, such as `437.2 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,6 +1,6 @@
 /** Makes small picture files that are expensive to decode. */
 import { deflateSync } from "node:zlib";
-import { countScans } from "../../src/author/jpeg.ts";
+import { readJpeg } from "../../src/author/jpeg.ts";
 
 /**
  * Repeats the last scan of a JPEG until the file has `count` scans, then inserts `beforeEnd` in front of the end
@@ -14,7 +14,7 @@ export async function withScans(
   const bytes = Buffer.from(jpeg);
   const end = bytes.lastIndexOf("ffd9", bytes.length, "hex");
   const last = bytes.subarray(bytes.lastIndexOf("ffda", bytes.length, "hex"), end);
-  const more = Array<Uint8Array>(count - (await countScans(jpeg, 1000))).fill(last);
+  const more = Array<Uint8Array>(count - ((await readJpeg(bytes, 1000))?.scans ?? 0)).fill(last);
   return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
 }
 

@@ -166,7 +166,7 @@ export class Audio extends ModelFile {
       }
       return { data, rate, channels, length };
     };
-    return decodings.run(bytes, decode, () => this.ended);
+    return decodings.run(this.model, bytes, decode, () => this.ended);
   }
 
   async #mixed(source: PcmSource, { channels, maxLength, isEstimate }: Wanted): Promise<Samples | undefined> {

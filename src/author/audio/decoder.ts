@@ -65,7 +65,7 @@ export async function readDecoded(bytes: Uint8Array, format: AudioFormat, decode
   const isNativeFlac = textAt(bytes, 0, 4) === "fLaC";
   const file = isNativeFlac ? withoutTail(bytes) : bytes;
   const total = isNativeFlac ? flacLength(bytes) : undefined;
-  const first = await decodings.run(DECODER_BYTES, async () => {
+  const first = await decodings.run(decoders, DECODER_BYTES, async () => {
     for await (const decoded of decode(make, file)) return decoded;
     throw new DamagedAudio("it has no samples");
   });

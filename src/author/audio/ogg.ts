@@ -1,4 +1,5 @@
 /** Reads the pages of an Ogg file (RFC 3533). */
+import { bufferOf } from "../../base/bytes.ts";
 import { crc } from "./crc.ts";
 
 const MARK = "OggS";
@@ -14,7 +15,7 @@ const IS_LAST = 4;
  * page says that it is the last: decoders then drop the samples behind the stream's end.
  */
 export function* pagesOf(bytes: Uint8Array): Generator<Uint8Array> {
-  const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const file = bufferOf(bytes);
   let page: Buffer | undefined;
   for (let at = file.indexOf(MARK, 0, "latin1"); at >= 0; at = file.indexOf(MARK, at + page.length, "latin1")) {
     const next = pageAt(file, at);
