@@ -65,7 +65,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const ends = [endOf(`"outputs":[${large}]`), endOf('"outputs":[1]', "q")];
     for (const each of ends) {
       await one.queue.create(requestOf(each.record.id));
-      await one.queue.finish([each]);
+      await one.queue.finish(each);
     }
     const read = async (id: string) => (await one.queue.read(id))?.outcome?.members;
     const [first, small, second] = await Promise.all([read("p"), read("q"), read("p")]);
@@ -102,7 +102,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     leases.finish(endOf(`"outputs":[${large}]`, "p").record);
     const read = leases.written("p").then(() => one.queue.read("p"));
     await redis.client.flushall();
-    await one.queue.makeGroup();
+    await one.queue.poll(false);
     await one.queue.create(requestOf("p", "[1]"));
     await claimer.claim();
     expect((await read)?.outcome).toBeUndefined();

@@ -67,7 +67,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     await replica.report();
     await reader.readEvents();
     expect(textsOf(reader)).toEqual(['"first"', '"second"', '"third"']);
-    expect(await redis.client.xlen("sconce:9:{lost}:e:prediction")).toBe(3);
+    expect(await redis.client.xlen("sconce:10:{lost}:e:prediction")).toBe(3);
   });
 
   test("are read again if a notification arrives during a read that found none", async () => {
@@ -152,7 +152,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       await reader.readEvents();
       if (i === 0) await slow.readEvents();
     }
-    const kept = await redis.client.xrange("sconce:9:{large}:e:prediction", "-", "+");
+    const kept = await redis.client.xrange("sconce:10:{large}:e:prediction", "-", "+");
     const lengths = kept.map(([, fields]) => fields.join("").length);
     expect(lengths.reduce((sum, length) => sum + length)).toBeLessThan(2 ** 24 + 100);
     expect(partsOf(reader).map(({ sequence }) => sequence)).toEqual([0, 1, 2, 3, 4, 5]);

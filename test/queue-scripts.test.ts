@@ -42,8 +42,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await one.figures(true)).toMatchObject({ workers: 1 });
     expect(await other.figures()).toMatchObject({ workers: 1 });
     expect(await other.figures(true)).toMatchObject({ workers: 2 });
-    await one.queue.giveBack([], true);
-    expect(await other.figures()).toMatchObject({ workers: 1 });
+    await one.figures();
+    expect(await other.figures(true)).toMatchObject({ workers: 1 });
   });
 
   test("keeps the first outcome, whichever worker reports it", async () => {
@@ -54,8 +54,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await taken?.load()).toMatchObject({ id: "p", origin: { requestId: "r" } });
     expect(await reclaim(second)).toHaveLength(1);
     expect(await renewed(first)).toEqual(["lost"]);
-    await first.queue.finish([endOf('"outputs":[1]')]);
-    await second.queue.finish([endOf('"outputs":[2]')]);
+    await first.queue.finish(endOf('"outputs":[1]'));
+    await second.queue.finish(endOf('"outputs":[2]'));
     const record = await second.queue.read("p");
     expect(record).toMatchObject({ itemsDone: 1, outcome: { status: "success", members: '"outputs":[1]' } });
     expect(await first.figures()).toMatchObject({
@@ -101,7 +101,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const members = JSON.stringify("x".repeat(10_000));
     for (let i = 0; i < 500; i++) {
       expect(await one.queue.create(requestOf(`${i}`))).toHaveProperty("createdAtMs");
-      await one.queue.finish([endOf(members, `${i}`)]);
+      await one.queue.finish(endOf(members, `${i}`));
     }
     const read = (id: string) => one.queue.read(id);
     expect([(await read("0"))?.id, (await read("499"))?.id, (await read("first"))?.id]).toEqual([
@@ -119,9 +119,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create(requestOf("p", body));
     const [taken] = await one.take();
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.hstrlen("sconce:9:{bodies}:p:p", "body")).toBe(body.length);
-    await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.hexists("sconce:9:{bodies}:p:p", "body")).toBe(0);
+    expect(await redis.client.hstrlen("sconce:10:{bodies}:p:p", "body")).toBe(body.length);
+    await one.queue.finish(endOf('"outputs":[1]'));
+    expect(await redis.client.hexists("sconce:10:{bodies}:p:p", "body")).toBe(0);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
@@ -129,7 +129,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create(requestOf());
     await one.take();
     const canceled = Promise.withResolvers<string>();
-    await one.queue.mail.keep();
+    await one.queue.poll(true);
     using link = await blocking(redis.url);
     void one.queue.mail.read(link, (letter, id) => letter === "canceled" && canceled.resolve(id));
     using _mail = one.queue.mail;
@@ -137,7 +137,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await canceled.promise).toBe("p");
     expect((await one.queue.read("p"))?.outcome).toBeUndefined();
     await redis.client.flushall();
-    await one.queue.finish([endOf('"outputs":[1]')]);
+    await one.queue.finish(endOf('"outputs":[1]'));
     expect(await redis.client.keys("*{gone}:p:*")).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ export async function queueOn(url: string, name: string, { node = "a", leaseMs =
   const links = await redisLinks(url);
   const limits = { maxQueuedItems: 10_000, maxQueuedBytes: 2 ** 30 };
   const queue = new Queue({ ...links, repository: name, name, node, leaseMs, retentionMs: 60_000, limits });
-  await queue.makeGroup();
+  await queue.poll(false);
   return {
     ...links,
     queue,

@@ -113,9 +113,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("in a Cluster is on one node", async () => {
     await using both = await replicas("stage", cluster?.url ?? "");
     await roundTrip(both.front);
-    const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("sconce:9:{*")) ?? []);
+    const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("sconce:10:{*")) ?? []);
     expect(keys.filter((each) => each.length > 0)).toHaveLength(1);
-    expect(keys.flat()).toContainEqual(expect.stringMatching(/^sconce:9:\{stage\}:work:stage@sha256:/));
+    expect(keys.flat()).toContainEqual(expect.stringMatching(/^sconce:10:\{stage\}:work:stage@sha256:/));
     await using other = await store?.serve("stage", { queue: cluster?.url, queueName: "elsewhere", role: "front" });
     const ended = await both.front.client.predict([{ x: 1 }]);
     expect(await other?.client.read(ended.prediction_id)).toEqual(ended);

@@ -6,8 +6,7 @@ import { Observed } from "../observed.ts";
 import { PartLog } from "../part-log.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
-import type { EventPage } from "./event-page.ts";
-import type { Queue } from "./queue.ts";
+import type { EventPage, Queue } from "./queue.ts";
 
 /** Minimum milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;

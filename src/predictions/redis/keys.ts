@@ -6,7 +6,7 @@
  *
  * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. If the outputs are large, `largeMembers` of `large` bytes replace
  *   `members`. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an
- *   event stream) and `eventBytes`. A large `body` is here, too
+ *   event stream), `worker` (the last one that reported progress) and `eventBytes`. A large `body` is here, too
  * - `work:QUEUE`: a stream with an entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The workers are the
  *   consumers of its group `workers`, and a pending entry is a lease
  * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers
@@ -21,7 +21,7 @@
  */
 
 /** Prefix of all keys, with the version of their layout. Servers with another layout use other keys. */
-const PREFIX = "sconce:9:";
+const PREFIX = "sconce:10:";
 
 export class Keys {
   readonly deadlines: string;

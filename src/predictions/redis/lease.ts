@@ -1,11 +1,9 @@
 /** A prediction that this process has claimed from the queue, and what Redis knows of its progress. */
-import { byteLengthOf } from "../large-text.ts";
 import type { LivePrediction } from "../live.ts";
 import type { PartLog } from "../part-log.ts";
 import type { EndedRecord } from "../record.ts";
 import { SentOutputs } from "../sent-outputs.ts";
-import type { EventPage, QueuedEvent } from "./event-page.ts";
-import type { LeaseReport, LeaseState } from "./queue.ts";
+import type { EventPage, LeaseReport, LeaseState, QueuedEvent } from "./queue.ts";
 
 /** Minimum milliseconds between two reports of a prediction that no event stream watches. */
 const INTERVAL_MS = 200;
@@ -72,13 +70,14 @@ export class Lease implements Disposable {
         return undefined;
     }
     const more = logs.slice(reported.logLength);
-    const bytes = more.length + (page?.events.reduce((sum, { text }) => sum + byteLengthOf(text), 0) ?? 0);
+    const bytes = more.length + (page?.events.reduce((sum, { text }) => sum + text.length, 0) ?? 0);
     return { id: this.id, progress: { startedAtMs, itemsDone, logBytes: reported.logBytes, logs: more, page, bytes } };
   }
 
   /** Called when Redis has a report. */
   reported({ progress }: LeaseReport, state: LeaseState): void {
-    this.#isWatched = state === "watched";
+    // Redis knows this process as the worker of the prediction only from the first report with progress on.
+    this.#isWatched = state === "watched" || (progress === undefined && this.#isWatched);
     if (progress === undefined) return;
     const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
     this.#reportedMs = performance.now();
@@ -113,14 +112,14 @@ export class Lease implements Disposable {
     const nextPart = () => (hasRoom() ? this.#log?.next(this.#position, () => true) : undefined);
     for (let at = nextPart(); at !== undefined; at = nextPart()) {
       const part = this.#log?.at(at);
-      if (part !== undefined) add(part);
+      if (part !== undefined) add({ ...part, text: String(part.text) });
       this.#position = at + 1;
     }
     // Empty after the end, because the outcome has the outputs.
     const outputs = this.#live?.outputs ?? [];
     const nextOutput = () => (hasRoom() ? this.#outputs.next(outputs) : undefined);
     for (let index = nextOutput(); index !== undefined; index = nextOutput()) {
-      add({ index, sequence: undefined, text: outputs[index] ?? "" });
+      add({ index, text: String(outputs[index] ?? "") });
       this.#outputs.add(index);
     }
     if (events.length > 0) this.#page = { name: this.#name, from: this.#from, events };

@@ -9,10 +9,9 @@ import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import type { EndedRecord } from "../record.ts";
 import type { Claimed, Claimer } from "../store.ts";
-import { CallBatch } from "./call-batch.ts";
 import { Lease } from "./lease.ts";
 import { type LeaseReport, MAX_COUNT, type Queue, type QueuedOutcome } from "./queue.ts";
-import { BLOCK_MS, isGroupMissing, LARGE_VALUE_BYTES, type RedisLink, retry } from "./redis-link.ts";
+import { BLOCK_MS, LARGE_VALUE_BYTES, type RedisLink, retry } from "./redis-link.ts";
 
 export interface LeasesOptions {
   readonly queue: Queue;
@@ -24,8 +23,6 @@ export interface LeasesOptions {
 
 /** Milliseconds to wait after a failed claim. */
 const RETRY_MS = 100;
-/** Maximum outcomes in one call: predictions of a batch end together. */
-const MAX_OUTCOMES = 64;
 /** Milliseconds between reports of progress, and after a failed report. */
 const REPORT_MS = 50;
 const FAILED_MS = 500;
@@ -38,7 +35,6 @@ const EXPIRY_MS = 60_000;
 export class Leases implements Disposable {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<string, Lease>();
-  readonly #outcomes: CallBatch<QueuedOutcome, true>;
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #claimer: Claimer | undefined;
   #isReporting = false;
@@ -48,10 +44,6 @@ export class Leases implements Disposable {
 
   constructor(options: LeasesOptions) {
     this.#options = options;
-    this.#outcomes = new CallBatch(MAX_OUTCOMES, async (outcomes) => {
-      await options.queue.finish(outcomes);
-      return outcomes.map(() => true);
-    });
   }
 
   /** Whether this process claims predictions, or still runs some. */
@@ -85,8 +77,7 @@ export class Leases implements Disposable {
       if (signal.aborted) return undefined;
       if (Array.isArray(claimed)) {
         for (const { lease, request } of claimed) if (this.#leases.get(lease.id) === lease) yield request;
-      } else if (isGroupMissing(claimed)) await queue.makeGroup().catch(() => {});
-      else await Bun.sleep(RETRY_MS);
+      } else await Bun.sleep(RETRY_MS);
     }
     return undefined;
   }
@@ -125,13 +116,8 @@ export class Leases implements Disposable {
   }
 
   /** Leaves the processes that claim predictions. */
-  async leave(): Promise<void> {
-    this.#hasLeft = true;
-    if (this.#claimer !== undefined) await this.#options.queue.giveBack([], true).catch(() => {});
-    this[Symbol.dispose]();
-  }
-
   [Symbol.dispose](): void {
+    this.#hasLeft = true;
     for (const timer of this.#timers) clearInterval(timer);
   }
 
@@ -227,9 +213,7 @@ export class Leases implements Disposable {
       // The last events must precede the outcome, if an event stream reads them.
       for (let last = lease.report(0); last !== undefined; last = lease.report(0))
         if (!(await this.#exchange([last]))) break;
-      if (!isCurrent()) return;
-      // A large outcome has its own call, because small ones must not wait for it.
-      await (outcome.bytes > LARGE_VALUE_BYTES ? queue.finish([outcome]) : this.#outcomes.ask(outcome));
+      if (isCurrent()) await queue.finish(outcome);
     };
     await retry(send, lease.deadlineMs + EXPIRY_MS);
     if (isCurrent()) this.#remove(lease);

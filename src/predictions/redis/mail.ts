@@ -2,7 +2,7 @@
 
 import type { Keys } from "./keys.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
-import { entriesOf, textOf } from "./replies.ts";
+import { entriesOf } from "./replies.ts";
 
 /**
  * Notifications. `ended` has the record of an ended prediction, the others have an id.
@@ -15,8 +15,6 @@ const letters = ["ended", "read", "canceled", "events", "watched"] as const;
 export type Letter = (typeof letters)[number];
 type Letters = readonly (readonly [Letter, string])[];
 
-/** Milliseconds for which Redis keeps the mail of a node that reads none. */
-const KEPT_MS = 60_000;
 const MAX_LETTERS = 10_000;
 /** Milliseconds to wait after a failed read, because the connection opens again meanwhile. */
 const RETRY_MS = 100;
@@ -27,7 +25,7 @@ export class Mail implements Disposable {
   readonly #node: string;
   #isStopped = false;
   /** Id of the last notification that was read. */
-  #lastId = "0-0";
+  lastId = "0-0";
 
   constructor(link: RedisLink, keys: Keys, node: string) {
     this.#link = link;
@@ -35,24 +33,17 @@ export class Mail implements Disposable {
     this.#node = node;
   }
 
-  /** Creates the stream of this node's notifications, or deletes the read ones. Called at intervals. */
-  async keep(): Promise<void> {
-    const key = this.#keys.mail(this.#node);
-    await this.#link.call("xadd", key, "MINID", this.#lastId, "*", "", "");
-    await this.#link.call("pexpire", key, KEPT_MS);
-  }
-
   /** Reads notifications until the disposal. @param link a connection for reads that block */
   async read(link: RedisLink, received: (letter: Letter, value: string) => void): Promise<void> {
     const key = this.#keys.mail(this.#node);
     while (!this.#isStopped) {
       try {
-        const reply = await link.call("xread", "COUNT", 1000, "BLOCK", BLOCK_MS, "STREAMS", key, this.#lastId);
+        const reply = await link.call("xread", "COUNT", 1000, "BLOCK", BLOCK_MS, "STREAMS", key, this.lastId);
         for (const { id, fields } of entriesOf(reply)) {
-          this.#lastId = id;
+          this.lastId = id;
           for (let i = 0; i < fields.length; i += 2) {
-            const letter = letters.find((each) => each === textOf(fields[i]));
-            if (letter !== undefined) received(letter, textOf(fields[i + 1]));
+            const letter = letters.find((each) => each === fields[i]);
+            if (letter !== undefined) received(letter, fields[i + 1] ?? "");
           }
         }
       } catch {

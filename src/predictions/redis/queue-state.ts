@@ -2,24 +2,10 @@
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../../pipeline/drain-rate.ts";
-import type { QueueFacts } from "../store.ts";
-import type { Queue } from "./queue.ts";
-import { isConnecting, isFull, isGroupMissing } from "./redis-link.ts";
-import { entryOf, listOf, numberOf, textOf } from "./replies.ts";
+import type { Figures, Queue } from "./queue.ts";
+import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
-/** Milliseconds of silence, in addition to a lease, after which a worker counts as ended. */
-const SILENT_MS = 5000;
-/** Maximum predictions that one poll ends because their time limit has passed. */
-const MAX_LATE = 100;
-/** Milliseconds after which the keys of an empty queue without a replica expire. */
-const UNUSED_MS = 86_400_000;
-/** No entry follows this id. */
-const LAST_ID = "18446744073709551615-0";
-
-/** Figures of the queue, and the number of predictions that workers have ended since the queue was created. */
-type Figures = QueueFacts & { readonly ended: number };
-
 /** Estimates how long a new prediction waits until a worker claims it, from the recent rate of claims. */
 export class QueueWait {
   #facts: Pick<Figures, "ended" | "waiting" | "taken"> | undefined;
@@ -77,7 +63,10 @@ export class QueueState implements Disposable {
     this.#isPolling = true;
     try {
       const wasFull = this.isFull;
-      this.facts = await this.#read();
+      const { figures, isFull, late } = await this.#queue.poll(this.#isWorker());
+      await Promise.all(late.map((id) => this.#queue.endLate(id)));
+      this.facts = figures;
+      this.isFull = isFull;
       this.#wait.update(this.facts, performance.now());
       if (this.#answered !== true) log.info("Predictions are shared through the queue");
       this.#answered = true;
@@ -97,53 +86,4 @@ export class QueueState implements Disposable {
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
-
-  async #read(): Promise<Figures> {
-    const { link, keys, leaseMs, mail, node } = this.#queue;
-    const [work, totals] = [keys.work(), keys.totals()];
-    const nowMs = Math.floor(await this.#queue.nowMs(true));
-    const group = ["GROUP", "workers", node, "COUNT", 1, "STREAMS", work, LAST_ID];
-    const [wasRefused, total, length, pending, late] = await Promise.all([
-      mail.keep().then(() => false, unless(isFull, true)),
-      link.call("hmget", totals, "items", "ended"),
-      link.call("xlen", work).then(numberOf),
-      link.call("xpending", work, "workers").then(listOf, unless(isGroupMissing, [])),
-      link.call("zrangebyscore", keys.deadlines, "-inf", nowMs, "LIMIT", 0, MAX_LATE),
-      // Reads nothing: a sign of life of this worker.
-      this.#isWorker() && link.call("xreadgroup", ...group).catch(unless(isGroupMissing, undefined)),
-    ]);
-    this.isFull = wasRefused;
-    const expires = (key: string) => (length === 0 ? link.call("pexpire", key, UNUSED_MS) : link.call("persist", key));
-    await Promise.all([work, totals].map(expires));
-    await Promise.all(listOf(late).map((id) => this.#queue.endLate(textOf(id))));
-    const [items = 0, ended = 0] = listOf(total).map(numberOf);
-    const taken = numberOf(pending[0]);
-    const waiting = Math.max(0, length - taken);
-    const hasGroup = pending.length > 0;
-    const [consumers, groups] = await Promise.all([
-      hasGroup ? link.call("xinfo", "CONSUMERS", work, "workers") : [],
-      hasGroup && waiting > 0 ? link.call("xinfo", "GROUPS", work) : [],
-    ]);
-    const silentMs = Math.max(SILENT_MS, leaseMs);
-    const workers = listOf(consumers).filter((each) => numberOf(memberOf(each, "idle")) < silentMs).length;
-    const delivered = textOf(memberOf(listOf(groups)[0], "last-delivered-id")) || "0-0";
-    const oldest = waiting > 0 ? await link.call("xrange", work, `(${delivered}`, "+", "COUNT", 1) : [];
-    const [first] = listOf(oldest).map(entryOf);
-    const ageMs = first === undefined ? 0 : Math.max(0, nowMs - Number(first.id.split("-")[0]));
-    return { items, ended, waiting, taken, ageMs, workers };
-  }
-}
-
-/** @returns a handler that returns `value` for an expected error, and throws any other error */
-function unless<T>(isExpected: (error: unknown) => boolean, value: T): (error: unknown) => T {
-  return (error) => {
-    if (isExpected(error)) return value;
-    throw error;
-  };
-}
-
-/** A value of a reply that alternates names and values. */
-function memberOf(reply: unknown, name: string): unknown {
-  const all = listOf(reply);
-  return all[all.findIndex((each) => textOf(each) === name) + 1];
 }

@@ -1,17 +1,25 @@
 /** The Redis queue that servers share. Most methods run one command or script. */
-import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
 import { CANCELED, type EndedRecord, type PredictionRecord } from "../record.ts";
-import type { PredictionRequest } from "../request.ts";
-import type { Accepted, Claimed, Full } from "../store.ts";
+import { originOf, originText, type PredictionRequest } from "../request.ts";
+import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
-import { type EventPage, fieldsOf, pageOf } from "./event-page.ts";
 import { Keys } from "./keys.ts";
 import { type Letter, Mail } from "./mail.ts";
-import { bodyOf, type ClaimedEntry, claimedOf, type QueuedRequest, requestText } from "./queued-request.ts";
 import { type Argument, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
-import { entriesOf, entryOf, letterOf, listOf, numberOf, RECORD_FIELDS, recordOf, textOf } from "./replies.ts";
+import {
+  entriesOf,
+  entryOf,
+  letterOf,
+  listOf,
+  numberOf,
+  RECORD_FIELDS,
+  recordOf,
+  type StreamEntry,
+  textOf,
+} from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
 export interface QueueOptions {
@@ -30,6 +38,30 @@ export interface QueueOptions {
   /** Whether this node sends the webhooks of the predictions that it ends. */
   readonly deliversWebhooks?: boolean;
 }
+
+export interface QueuedRequest extends Omit<PredictionRequest, "createdAtMs" | "model"> {
+  readonly body: string | Uint8Array<ArrayBuffer>;
+  readonly bytes: number;
+}
+
+/** Outputs, and parts of outputs, of a running prediction in order of arrival: an entry of a Redis stream. */
+export interface EventPage {
+  /** Random name of the log. Each node that runs the prediction writes a new log. */
+  readonly name: string;
+  /** Number of earlier events in the log. */
+  readonly from: number;
+  readonly events: readonly QueuedEvent[];
+}
+
+export interface QueuedEvent {
+  readonly index: number;
+  /** Number of earlier parts of this output. Undefined for a whole output. */
+  readonly sequence?: number;
+  readonly text: string;
+}
+
+/** Figures of the queue, and the number of predictions that workers have ended since the queue was created. */
+export type Figures = QueueFacts & { readonly ended: number };
 
 /** An outcome, and its size in bytes. */
 export interface QueuedOutcome {
@@ -59,17 +91,27 @@ export type LeaseState = "lost" | "unwatched" | "watched";
 /** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
 export const MAX_COUNT = 256;
 const MAX_CREATES = 16;
+/** Predictions of a batch end together. */
+const MAX_OUTCOMES = 64;
+/** A larger body is in the prediction's hash instead of its stream entry, because commands and scripts read entries whole. */
+const MAX_ENTRY_BYTES = 65_536;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
 /** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
 const GRACE_MS = 1500;
 /** Largest outcome in a notification, in bytes. Nodes read a larger outcome. */
 const MAX_LETTER_BYTES = 65_536;
-/** Milliseconds of silence after which a worker without leases counts as ended. */
+/** Milliseconds of silence, in addition to a lease, after which a worker counts as ended, and after which it is removed. */
+const SILENT_MS = 5000;
 const IDLE_MS = 60_000;
 /** Maximum pages of events in one answer, and their usual size at most. */
 const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
+
+/** What an entry of the stream says of a request, beside its body. */
+interface RequestFacts extends Omit<QueuedRequest, "body" | "isWatched" | "origin"> {
+  readonly origin: string;
+}
 
 interface Ending {
   readonly hasEnded: boolean;
@@ -86,11 +128,14 @@ export class Queue {
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
+  readonly #largeCreates: CallBatch<QueuedRequest, Accepted | Full>;
+  readonly #outcomes: CallBatch<QueuedOutcome, Ending>;
+  readonly #largeOutcomes: CallBatch<QueuedOutcome, Ending>;
   /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
   #redisClockMs: number | undefined;
 
   constructor(options: QueueOptions) {
-    const { link, repository, name, node, leaseMs, retentionMs } = options;
+    const { link, largeLink, repository, name, node, leaseMs, retentionMs } = options;
     this.#options = options;
     this.link = link;
     this.node = node;
@@ -98,16 +143,16 @@ export class Queue {
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
     this.mail = new Mail(link, this.keys, node);
+    // Large values have a separate connection and separate calls, because small ones must not wait for them.
     this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests, link));
+    this.#largeCreates = new CallBatch(1, (requests) => this.#createAll(requests, largeLink));
+    this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#finishAll(outcomes, link));
+    this.#largeOutcomes = new CallBatch(1, (outcomes) => this.#finishAll(outcomes, largeLink));
   }
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
-  async create(request: QueuedRequest): Promise<Accepted | Full> {
-    if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
-    // A large request has a separate connection, so that small requests do not wait for it.
-    const [created] = await this.#createAll([request], this.#options.largeLink);
-    if (created === undefined) throw new Error("no answer");
-    return created;
+  create(request: QueuedRequest): Promise<Accepted | Full> {
+    return (request.bytes > LARGE_VALUE_BYTES ? this.#largeCreates : this.#creates).ask(request);
   }
 
   /** Reads a prediction of any queue of the repository; undefined for an unknown id. */
@@ -122,12 +167,9 @@ export class Queue {
 
   /** Lets nodes notify this one of the end of a prediction of any queue, and of its events if `isWatching`. */
   async follow(id: string, isWatching: boolean): Promise<void> {
-    const { keys, link, node } = this;
-    const args = [node, isWatching ? 1 : ""];
-    const [queue, entry] = listOf(await link.run(scripts.followScript, [keys.prediction(id)], args)).map(textOf);
-    if (queue === undefined || entry === undefined) return;
-    const [pending] = listOf(await link.call("xpending", keys.work(queue), "workers", entry, entry, 1));
-    this.mail.send([[textOf(listOf(pending)[1]), [["watched", id]]]]);
+    const keys = [this.keys.prediction(id)];
+    const worker = textOf(await this.link.run(scripts.followScript, keys, [this.node, isWatching ? 1 : ""]));
+    this.mail.send([[worker, [["watched", id]]]]);
   }
 
   /**
@@ -138,7 +180,11 @@ export class Queue {
   async readEvents(id: string, after: string): Promise<{ pages: (EventPage & { id: string })[]; isMore: boolean }> {
     const from = after === "-" ? after : `(${after}`;
     const reply = await this.link.fetch(PAGES_BYTES, "xrange", this.keys.events(id), from, "+", "COUNT", MAX_PAGES);
-    const pages = listOf(reply).map((each) => pageOf(entryOf(each)));
+    const pages = listOf(reply).map((each) => {
+      const { id, fields } = entryOf(each);
+      const page: EventPage = JSON.parse(fields[1] ?? "");
+      return { ...page, id };
+    });
     return { pages, isMore: pages.length === MAX_PAGES };
   }
 
@@ -163,7 +209,7 @@ export class Queue {
   async claim(link: RedisLink, count: number, blockMs: number): Promise<Claimed[]> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.keys.work(), ">"];
     const entries = entriesOf(await link.call("xreadgroup", ...options));
-    return Promise.all(entries.map((entry) => this.#claimed(claimedOf(entry, 1))));
+    return Promise.all(entries.map((entry) => this.#claimed(entry, 1)));
   }
 
   /** Claims predictions whose leases have ended. */
@@ -177,46 +223,14 @@ export class Queue {
       const deliveries = numberOf(before) + (textOf(worker) === node ? 0 : 1);
       // Claims nothing if another worker has claimed the entry meanwhile, because its lease is new.
       const reply = await link.call("xclaim", work, "workers", node, leaseMs, textOf(entry), "RETRYCOUNT", deliveries);
-      return listOf(reply).map((found) => claimedOf(entryOf(found), deliveries));
+      return Promise.all(listOf(reply).map((found) => this.#claimed(entryOf(found), deliveries)));
     });
-    return Promise.all((await Promise.all(claims)).flat().map((entry) => this.#claimed(entry)));
+    return (await Promise.all(claims)).flat();
   }
 
-  async makeGroup(): Promise<void> {
-    try {
-      await this.link.call("xgroup", "CREATE", this.keys.work(), "workers", "0", "MKSTREAM");
-    } catch (error) {
-      // BUSYGROUP means that another node has created the group.
-      const cause = error instanceof SconceError ? error.cause : undefined;
-      if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
-    }
-  }
-
-  /** Stores outcomes of this worker, and notifies the waiting nodes. */
-  async finish(outcomes: readonly QueuedOutcome[]): Promise<void> {
-    const nowMs = await this.nowMs();
-    const bytes = outcomes.map((each) => each.bytes);
-    const started = outcomes.map(({ record: { startedAtMs, finishedAtMs } }) =>
-      startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, finishedAtMs - startedAtMs)),
-    );
-    const fields = outcomes.map(({ record, bytes }, i) => {
-      const { outcome, itemsDone, logs, model } = record;
-      const { status, members } = outcome;
-      const isLarge = bytes > LARGE_VALUE_BYTES;
-      const large = isLarge ? ["large", bytes, "largeMembers", String(members)] : ["members", String(members)];
-      const more = ["started", started[i] ?? "", "done", itemsDone, "logs", logs, "model", model?.reference ?? ""];
-      return { id: record.id, fields: ["status", status, ...large, ...more] };
-    });
-    const link = this.#linkFor(Math.max(...bytes));
-    const { endedMs, endings } = await this.#finish(fields, "worker", { link });
-    this.mail.send(
-      outcomes.map(({ record, bytes }, i) => {
-        const isShort = bytes <= MAX_LETTER_BYTES;
-        const times = { startedAtMs: started[i] || undefined, finishedAtMs: endedMs };
-        const value = isShort ? letterOf({ ...record, ...times }) : record.id;
-        return [endings[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
-      }),
-    );
+  /** Stores an outcome of this worker, and notifies the waiting nodes. */
+  async finish(outcome: QueuedOutcome): Promise<void> {
+    await (outcome.bytes > LARGE_VALUE_BYTES ? this.#largeOutcomes : this.#outcomes).ask(outcome);
   }
 
   /** Renews the leases of predictions, and stores their progress. */
@@ -226,7 +240,7 @@ export class Queue {
       if (progress === undefined) return [0];
       const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
       const startedMs = startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, Date.now() - startedAtMs));
-      const more = [startedMs, itemsDone, logBytes, logs, ...(page === undefined ? [] : fieldsOf(page))];
+      const more = [startedMs, itemsDone, logBytes, logs, ...(page === undefined ? [] : [JSON.stringify(page)])];
       return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
@@ -239,18 +253,37 @@ export class Queue {
     return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
   }
 
-  /** Returns claimed predictions to the queue. The claim does not count as a death. @param isLeaving whether this node ends as a worker */
-  async giveBack(ids: readonly string[], isLeaving = false): Promise<void> {
-    const idleMs = isLeaving ? Math.max(IDLE_MS, this.leaseMs) : "";
-    for (let i = 0; i === 0 || i < ids.length; i += MAX_COUNT) {
+  /** Returns claimed predictions to the queue. The claim does not count as a death. */
+  async giveBack(ids: readonly string[]): Promise<void> {
+    for (let i = 0; i < ids.length; i += MAX_COUNT) {
       const names = ids.slice(i, i + MAX_COUNT).map((id) => this.keys.prediction(id));
-      await this.link.run(scripts.giveBackScript, [this.keys.work(), ...names], [this.node, idleMs]);
+      await this.link.run(scripts.giveBackScript, [this.keys.work(), ...names], [this.node]);
     }
   }
 
-  /** The time in milliseconds by Redis' clock. @param isNew whether to read the clock, instead of the time since the last reading */
-  async nowMs(isNew = false): Promise<number> {
-    if (this.#redisClockMs === undefined || isNew) {
+  /**
+   * Reads the figures of the queue, and keeps its keys and this node's mail.
+   * @param isWorker whether this node claims predictions
+   * @returns also whether Redis is full, and predictions of any replica whose time limit has passed
+   */
+  async poll(isWorker: boolean): Promise<{ figures: Figures; isFull: boolean; late: readonly string[] }> {
+    const { keys, mail, node, leaseMs } = this;
+    const limits = [Math.max(SILENT_MS, leaseMs), Math.max(IDLE_MS, leaseMs)];
+    const reply = await this.link.run(
+      scripts.pollScript,
+      [keys.work(), keys.totals(), keys.deadlines, keys.mail(node)],
+      [node, isWorker ? 1 : "", mail.lastId, ...limits],
+    );
+    const [nowMs = 0, isFull = 0, items = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] =
+      listOf(reply).map(numberOf);
+    this.#redisClockMs = nowMs - performance.now();
+    const figures = { items, ended, waiting, taken, ageMs, workers };
+    return { figures, isFull: isFull === 1, late: listOf(reply).slice(8).map(textOf) };
+  }
+
+  /** The time in milliseconds by Redis' clock. */
+  async nowMs(): Promise<number> {
+    if (this.#redisClockMs === undefined) {
       const [seconds, microseconds] = listOf(await this.link.call("time")).map(numberOf);
       this.#redisClockMs = 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
     }
@@ -262,16 +295,59 @@ export class Queue {
     const { keys } = this;
     const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, name];
     for (const request of requests) {
-      const { id, kind, count, bytes, timeoutMs, digest = "", body, isWaitedFor, isWatched, webhook } = request;
-      args.push(id, kind, count, bytes, Math.ceil(timeoutMs), isWaitedFor ? this.node : "", digest, isWatched ? 1 : "");
-      args.push(webhook === undefined ? "" : webhookText(webhook), requestText(request));
-      args.push(typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length));
+      const { id, kind, count, bytes, timeoutMs, digest, isWaitedFor = false, isWatched, webhook, origin } = request;
+      const body =
+        typeof request.body === "string"
+          ? request.body
+          : Buffer.from(request.body.buffer, request.body.byteOffset, request.body.length);
+      const isSmall = body.length <= MAX_ENTRY_BYTES;
+      const fields: Argument[] = ["kind", kind, "fronts", isWaitedFor ? this.node : ""];
+      if (digest !== undefined) fields.push("digest", digest);
+      if (isWatched) fields.push("watched", 1);
+      if (webhook !== undefined) fields.push("webhook", webhookText(webhook));
+      if (!isSmall) fields.push("body", body);
+      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: originText(origin) };
+      args.push(
+        id,
+        count,
+        bytes,
+        Math.ceil(timeoutMs),
+        JSON.stringify(facts satisfies RequestFacts),
+        isSmall ? body : "",
+      );
+      args.push(fields.length, ...fields);
     }
     const names = [keys.work(), keys.totals(), keys.deadlines, ...requests.map(({ id }) => keys.prediction(id))];
-    const [items = 0, createdAtMs = 0, ...created] = listOf(await link.run(scripts.acceptScript, names, args)).map(
-      numberOf,
+    const [items, createdAtMs, ...limitsMet] = listOf(await link.run(scripts.acceptScript, names, args));
+    return limitsMet.map(textOf).map((limit) => {
+      if (limit === "") return { createdAtMs: numberOf(createdAtMs) };
+      return { limit: limit === "bytes" ? "bytes" : "queue", items: numberOf(items) };
+    });
+  }
+
+  async #finishAll(outcomes: readonly QueuedOutcome[], link: RedisLink): Promise<readonly Ending[]> {
+    const nowMs = await this.nowMs();
+    const started = outcomes.map(({ record: { startedAtMs, finishedAtMs } }) =>
+      startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, finishedAtMs - startedAtMs)),
     );
-    return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
+    const fields = outcomes.map(({ record, bytes }, i) => {
+      const { outcome, itemsDone, logs, model } = record;
+      const { status, members } = outcome;
+      const isLarge = bytes > LARGE_VALUE_BYTES;
+      const large = isLarge ? ["large", bytes, "largeMembers", String(members)] : ["members", String(members)];
+      const more = ["started", started[i] ?? "", "done", itemsDone, "logs", logs, "model", model?.reference ?? ""];
+      return { id: record.id, fields: ["status", status, ...large, ...more] };
+    });
+    const { endedMs, endings } = await this.#end(fields, "worker", { link });
+    this.mail.send(
+      outcomes.map(({ record, bytes }, i) => {
+        const isShort = bytes <= MAX_LETTER_BYTES;
+        const times = { startedAtMs: started[i] || undefined, finishedAtMs: endedMs };
+        const value = isShort ? letterOf({ ...record, ...times }) : record.id;
+        return [endings[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
+      }),
+    );
+    return endings;
   }
 
   /**
@@ -288,13 +364,13 @@ export class Queue {
       return { hasEnded: true, nodes: "" };
     }
     const fields = ["status", "failed", "members", `"error_message":${JSON.stringify(message)}`];
-    const { endings } = await this.#finish([{ id, fields }], isForced ? "any" : "unclaimed", { queue });
+    const { endings } = await this.#end([{ id, fields }], isForced ? "any" : "unclaimed", { queue });
     const [ending = { hasEnded: true, nodes: "" }] = endings;
     if (ending.hasEnded) mail.send([[ending.nodes, [["read", id]]]]);
     return ending;
   }
 
-  async #finish(
+  async #end(
     ended: readonly { readonly id: string; readonly fields: readonly Argument[] }[],
     mode: "worker" | "unclaimed" | "any",
     { queue, link = this.link }: { readonly queue?: string; readonly link?: RedisLink },
@@ -318,20 +394,25 @@ export class Queue {
     };
   }
 
-  async #claimed(entry: ClaimedEntry): Promise<Claimed> {
-    const { body: _body, ...facts } = entry;
-    const deadlineMs = performance.now() + entry.createdAtMs + entry.timeoutMs - (await this.nowMs());
-    return { ...facts, deadlineMs, load: () => this.#load(entry) };
+  /** @param deliveries number of claims of the entry, the present claim included */
+  async #claimed({ fields }: StreamEntry, deliveries: number): Promise<Claimed> {
+    const [, request = "", , createdAt, , deaths, , body = ""] = fields;
+    const { origin, ...facts }: RequestFacts = JSON.parse(request);
+    const createdAtMs = Number(createdAt);
+    const deadlineMs = performance.now() + createdAtMs + facts.timeoutMs - (await this.nowMs());
+    const claimed = { ...facts, origin: originOf(origin), createdAtMs, deaths: Number(deaths) + deliveries - 1 };
+    const load = async () => {
+      const found = body || (await this.#bodyOf(claimed));
+      return found.length > 0 ? { ...claimed, body: found } : undefined;
+    };
+    return { ...claimed, deadlineMs, load };
   }
 
-  async #load({ bytes, body: found, ...facts }: ClaimedEntry): Promise<PredictionRequest | undefined> {
-    let body = found;
-    if (body.length === 0) {
-      body = bodyOf(await this.#linkFor(bytes).fetch(bytes, "hget", this.keys.prediction(facts.id), "body"));
-    }
-    if (body.length > 0) return { ...facts, body };
-    log.error(`Redis lost the request of prediction ${facts.id}: it fails`);
-    return undefined;
+  async #bodyOf({ id, bytes }: Pick<QueuedRequest, "id" | "bytes">): Promise<string | Uint8Array<ArrayBuffer>> {
+    const body = await this.#linkFor(bytes).fetch(bytes, "hget", this.keys.prediction(id), "body");
+    if (body === null) log.error(`Redis lost the request of prediction ${id}: it fails`);
+    // Copies a large body, because other answers share its buffer and the body is transferred to a thread.
+    return body instanceof Uint8Array && body.length > LARGE_BYTES ? new Uint8Array(body) : textOf(body);
   }
 
   /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */

@@ -102,15 +102,15 @@ export class RedisLink implements Disposable {
   }
 
   /** Runs a script. @param keys all keys that the script uses @throws SconceError `queue_unavailable` */
-  run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[], answerBytes = 0): Promise<unknown> {
+  run({ text, sha }: LuaScript, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
     const all = [keys.length, ...keys, ...args];
     return this.#inTurn(async () => {
       try {
-        return await this.#send(answerBytes, "evalsha", [sha, ...all]);
+        return await this.#send(0, "evalsha", [sha, ...all]);
       } catch (error) {
         if (!messageOf(error).includes("NOSCRIPT")) throw error;
       }
-      return this.#send(answerBytes, "eval", [text, ...all]);
+      return this.#send(0, "eval", [text, ...all]);
     });
   }
 
@@ -138,7 +138,7 @@ export class RedisLink implements Disposable {
     const message = messageOf(error);
     // For a missing connection, ioredis names this option in its error.
     const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
-    // NOGROUP means that a new queue has no consumer group, so nothing has failed.
+    // NOGROUP means that a new queue has no consumer group yet, so nothing has failed.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
     // On the old connection, the next command would wait for the rest of the large command.
     if (this.#use === "large" && faultOf(message) === "timeout") this.#reconnect();
@@ -157,16 +157,6 @@ export class RedisLink implements Disposable {
 /** Approximate size of a command in bytes. */
 function sizeOf(args: readonly Argument[]): number {
   return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
-}
-
-/** Whether a command failed because the consumer group is missing: the queue is new, or was deleted. */
-export function isGroupMissing(error: unknown): boolean {
-  return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
-}
-
-/** Whether Redis refused a command because its memory is full. */
-export function isFull(error: unknown): boolean {
-  return error instanceof SconceError && messageOf(error.cause).startsWith("OOM");
 }
 
 /** Whether Redis may have executed a failed command: the command was sent, but the answer was lost. */

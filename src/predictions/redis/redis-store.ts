@@ -179,7 +179,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   async leave(maxMs: number): Promise<void> {
-    await this.#leases.leave();
+    this.#leases[Symbol.dispose]();
     await this.#state.poll();
     const hasWorkers = this.#state.facts.workers > 0 && this.#state.isConnected;
     await until(() => this.#followed.size === 0, hasWorkers ? maxMs : 0);

@@ -69,10 +69,11 @@ export function recordOfLetter(text: string): PredictionRecord {
   return fromFields(fields);
 }
 
-/** An entry of a Redis stream. `fields` alternates names and values. */
+/** An entry of a Redis stream. */
 export interface StreamEntry {
   readonly id: string;
-  readonly fields: readonly unknown[];
+  /** Names and values by turns. */
+  readonly fields: readonly string[];
 }
 
 /** The entries in an answer of XREAD or XREADGROUP for one stream; none after a timeout. */
@@ -83,5 +84,5 @@ export function entriesOf(reply: unknown): StreamEntry[] {
 
 export function entryOf(entry: unknown): StreamEntry {
   const [id, fields] = listOf(entry);
-  return { id: textOf(id), fields: listOf(fields) };
+  return { id: textOf(id), fields: listOf(fields).map(textOf) };
 }

@@ -1,12 +1,17 @@
 /** Lua scripts of the queue. Each runs atomically, and its `KEYS` are all keys that it uses. keys.ts describes the keys. */
 import { LuaScript } from "./redis-link.ts";
 
-/** A larger body is in the prediction's hash instead of its stream entry, because commands and scripts read entries whole. */
-const MAX_ENTRY_BYTES = 65_536;
 /** Maximum bytes of a prediction's events in Redis. The oldest pages are dropped, but never the newest. */
 const MAX_EVENT_BYTES = 2 ** 24;
 /** Milliseconds after the deadline for which the events are kept for event streams. */
 const MARGIN_MS = 10_000;
+
+/** Milliseconds for which Redis keeps the mail of a node that reads none. */
+const MAIL_MS = 60_000;
+/** Milliseconds after which the keys of an empty queue without a replica expire. */
+const UNUSED_MS = 86_400_000;
+/** Maximum predictions that one poll ends because their time limit has passed. */
+const MAX_LATE = 100;
 
 const clock = `
 local time = redis.call('TIME')
@@ -25,34 +30,30 @@ end
 /**
  * Adds predictions to a queue.
  * - `KEYS`: work, totals, deadlines; for each prediction `p:ID`
- * - Arguments: maximum items, maximum bytes, name of the queue; for each prediction the variables `id` to `body` of the loop. A digest means that a client
- *   chose the id, which must be new
- * @returns number of unfinished inputs, the time; for each prediction 0 if added, -1 for too many items, -2 for too many bytes, -3 if the id exists
+ * - Arguments: maximum items, maximum bytes, name of the queue; for each prediction the variables `id` to `n` of the loop, then `n` names and values of
+ *   fields
+ * @returns number of unfinished inputs, the time; for each prediction "" if added, else the limit that refuses it. An id that exists counts as `queue`
  */
 export const acceptScript = new LuaScript(`${clock}
 local work, totals, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local before = redis.call('HMGET', totals, 'items', 'bytes')
 local items, bytes = tonumber(before[1] or 0), tonumber(before[2] or 0)
-local answer, addedItems, addedBytes = { items, now }, 0, 0
+local answer, addedItems, addedBytes, at = { items, now }, 0, 0, 4
 for k = 4, #KEYS do
-  local key, i = KEYS[k], 4 + 11 * (k - 4)
-  local id, kind, count, size, limit, front, digest, watched, webhook, request, body = unpack(ARGV, i, i + 10)
-  if digest ~= '' and redis.call('EXISTS', key) == 1 then answer[#answer + 1] = -3
-  elseif items + addedItems + count > tonumber(ARGV[1]) then answer[#answer + 1] = -1
-  elseif bytes + addedBytes > 0 and bytes + addedBytes + size > tonumber(ARGV[2]) then answer[#answer + 1] = -2
+  local key = KEYS[k]
+  local id, count, size, limit, request, body, n = unpack(ARGV, at, at + 6)
+  if redis.call('EXISTS', key) == 1 or items + addedItems + count > tonumber(ARGV[1]) then answer[#answer + 1] = 'queue'
+  elseif bytes + addedBytes > 0 and bytes + addedBytes + size > tonumber(ARGV[2]) then answer[#answer + 1] = 'bytes'
   else
-    local deadline, isLarge = now + limit, #body > ${MAX_ENTRY_BYTES}
-    local entry = redis.call('XADD', work, '*', 'request', request, 'created', now, 'deaths', 0, 'body', isLarge and '' or body)
-    redis.call('HSET', key, 'id', id, 'kind', kind, 'count', count, 'bytes', size, 'created', now, 'deadline', deadline, 'fronts', front,
-      'queue', ARGV[3], 'entry', entry)
-    if digest ~= '' then redis.call('HSET', key, 'digest', digest) end
-    if watched ~= '' then redis.call('HSET', key, 'watched', watched) end
-    if webhook ~= '' then redis.call('HSET', key, 'webhook', webhook) end
-    if isLarge then redis.call('HSET', key, 'body', body) end
+    local deadline = now + limit
+    local entry = redis.call('XADD', work, '*', 'request', request, 'created', now, 'deaths', 0, 'body', body)
+    redis.call('HSET', key, 'id', id, 'count', count, 'bytes', size, 'created', now, 'deadline', deadline, 'queue', ARGV[3], 'entry', entry,
+      unpack(ARGV, at + 7, at + 6 + n))
     redis.call('ZADD', deadlines, deadline, id)
     addedItems, addedBytes = addedItems + count, addedBytes + size
-    answer[#answer + 1] = 0
+    answer[#answer + 1] = ''
   end
+  at = at + 7 + n
 end
 if addedItems > 0 then
   redis.call('HINCRBY', totals, 'items', addedItems)
@@ -81,7 +82,7 @@ for k = 5, #KEYS do
   if not entry then answer[k - 3] = { 0 }
   elseif worker then answer[k - 3] = { 2, worker }
   else
-    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'eventBytes', 'body')
+    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body')
     redis.call('HSET', key, 'finished', now, unpack(ARGV, at + 1, at + n))
     redis.call('PEXPIRE', key, ARGV[1])
     if webhook then redis.call('ZADD', due, now + ARGV[2], id .. ' ' .. created) end
@@ -103,34 +104,22 @@ end
 return answer
 `);
 
-/**
- * Returns predictions to the queue: an orderly stop is no death. `KEYS`: work, `p:ID` of each prediction. Arguments: this node; milliseconds after which an
- * idle worker has ended, or "" if this node remains a worker.
- */
+/** Returns predictions to the queue: an orderly stop is no death. `KEYS`: work, `p:ID` of each prediction. Argument: this node. */
 export const giveBackScript = new LuaScript(`${holder}
-local work, node = KEYS[1], ARGV[1]
+local work = KEYS[1]
 for k = 2, #KEYS do
   local key = KEYS[k]
   local entry = redis.call('HGET', key, 'entry')
   local worker, deliveries
   if entry then worker, deliveries = holderOf(entry) end
-  if worker == node then
+  if worker == ARGV[1] then
     local fields = redis.call('XRANGE', work, entry, entry)[1][2]
     fields[6] = fields[6] + deliveries - 1
     local again = redis.call('XADD', work, '*', unpack(fields))
     redis.call('XACK', work, 'workers', entry)
     redis.call('XDEL', work, entry)
     redis.call('HSET', key, 'entry', again)
-    redis.call('HDEL', key, 'done', 'logs', 'started')
-  end
-end
-if ARGV[2] ~= '' then
-  local consumers = redis.pcall('XINFO', 'CONSUMERS', work, 'workers')
-  for _, consumer in ipairs(consumers.err and {} or consumers) do
-    local name, pending, idle = consumer[2], consumer[4], consumer[6]
-    if pending == 0 and (name == node or idle > tonumber(ARGV[2])) then
-      redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name)
-    end
+    redis.call('HDEL', key, 'done', 'logs', 'started', 'worker')
   end
 end
 return 0
@@ -140,7 +129,7 @@ return 0
  * Renews leases, and stores the progress of predictions.
  * - `KEYS`: work; for each prediction `p:ID` and `e:ID`
  * - Arguments: this node; for each prediction the number of further arguments, then its progress, if any
- * - Progress: time of the start or "", inputs done, bytes of the logs in Redis, later logs; then, with new events, names and values of a page
+ * - Progress: time of the start or "", inputs done, bytes of the logs in Redis, later logs; then, if any, new events
  * @returns for each prediction 0 if this node has lost it, 1 if no event stream watches it, or its waiting nodes
  */
 export const renewScript = new LuaScript(`${clock}${holder}
@@ -155,16 +144,16 @@ for k = 2, #KEYS, 2 do
     answer[k / 2] = watched and fronts or 1
     if n > 0 then
       local started, done, known, more = unpack(ARGV, at + 1, at + 4)
-      redis.call('HSET', key, 'done', done, 'started', started)
+      redis.call('HSET', key, 'worker', ARGV[1], 'done', done, 'started', started)
       if more ~= '' then redis.call('HSET', key, 'logs', string.sub(redis.call('HGET', key, 'logs') or '', 1, known) .. more) end
     end
     if n > 4 and watched then
-      redis.call('XADD', events, '*', unpack(ARGV, at + 5, at + n))
-      size = size or 0
-      for i = at + 5, at + n do size = size + #ARGV[i] end
+      local page = ARGV[at + 5]
+      redis.call('XADD', events, '*', 'page', page)
+      size = (size or 0) + #page
       while size > ${MAX_EVENT_BYTES} and redis.call('XLEN', events) > 1 do
         local oldest = redis.call('XRANGE', events, '-', '+', 'COUNT', 1)[1]
-        for _, each in ipairs(oldest[2]) do size = size - #each end
+        size = size - #oldest[2][2]
         redis.call('XDEL', events, oldest[1])
       end
       redis.call('HSET', key, 'eventBytes', size)
@@ -182,13 +171,52 @@ return answer
 
 /**
  * Notifies a node of the end of an unfinished prediction, and perhaps of its events. `KEYS`: `p:ID`. Arguments: node, `1` to watch the prediction.
- * @returns its queue and its entry in `work`, if nobody watched it before
+ * @returns its worker, if the worker does not know yet that the prediction is watched
  */
 export const followScript = new LuaScript(`
-local entry, queue, fronts, watched = unpack(redis.call('HMGET', KEYS[1], 'entry', 'queue', 'fronts', 'watched'))
+local entry, fronts, watched, worker = unpack(redis.call('HMGET', KEYS[1], 'entry', 'fronts', 'watched', 'worker'))
 if not entry then return false end
 if not string.find(fronts, ARGV[1], 1, true) then redis.call('HSET', KEYS[1], 'fronts', fronts .. ' ' .. ARGV[1]) end
 if ARGV[2] ~= '1' or watched then return false end
 redis.call('HSET', KEYS[1], 'watched', '1')
-return { queue, entry }
+return worker
+`);
+
+/**
+ * Reads the figures of a queue. Keeps the queue, and the mail of this node, from expiring. Removes workers that have ended.
+ * - `KEYS`: work, totals, deadlines, mail
+ * - Arguments: this node, `1` if it is a worker, last notification that it has read, milliseconds of silence after which a worker counts as ended, and after
+ *   which it is removed
+ * @returns the time, `1` if Redis is full; unfinished items, predictions `ended` by workers, unfinished predictions without and with a claim, milliseconds
+ *   since the creation of the oldest one without a claim, number of workers; then ids of predictions whose time limit has passed
+ */
+export const pollScript = new LuaScript(`${clock}
+local work, totals, deadlines, mail = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- A full Redis refuses this write.
+local refused = redis.pcall('XADD', mail, 'MINID', ARGV[3], '*', '', '')
+local isFull = type(refused) == 'table' and string.find(refused.err, 'OOM') and 1 or 0
+redis.call('HDEL', totals, '-')
+redis.pcall('XGROUP', 'CREATE', work, 'workers', '0', 'MKSTREAM')
+redis.call('PEXPIRE', mail, ${MAIL_MS})
+-- No entry follows this id: the command reads nothing, and is a sign of life.
+if ARGV[2] == '1' then redis.call('XREADGROUP', 'GROUP', 'workers', ARGV[1], 'STREAMS', work, '18446744073709551615-0') end
+local waiting, taken, age, workers = redis.call('XLEN', work), 0, 0, 0
+for _, key in ipairs({ work, totals }) do
+  if waiting == 0 then redis.call('PEXPIRE', key, ${UNUSED_MS}) else redis.call('PERSIST', key) end
+end
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
+  local name, pending, idle = consumer[2], consumer[4], consumer[6]
+  waiting, taken = waiting - pending, taken + pending
+  local hasLeft = name == ARGV[1] and ARGV[2] ~= '1'
+  if pending == 0 and (hasLeft or idle > tonumber(ARGV[5])) then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', name)
+  elseif idle < tonumber(ARGV[4]) then workers = workers + 1 end
+end
+if waiting > 0 then
+  local delivered = redis.call('XINFO', 'GROUPS', work)[1][8]
+  local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
+  if oldest then age = now - string.match(oldest[1], '%d+') end
+end
+local total = redis.call('HMGET', totals, 'items', 'ended')
+local late = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, ${MAX_LATE})
+return { now, isFull, tonumber(total[1] or 0), tonumber(total[2] or 0), math.max(0, waiting), taken, math.max(0, age), workers, unpack(late) }
 `);
