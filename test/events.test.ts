@@ -104,7 +104,6 @@ function followed(keepAliveMs = 60_000) {
   const live = livePrediction({ count: 2 });
   const texts: (string | undefined)[] = [];
   const overs: boolean[] = [];
-  live.begin({ outputs: texts, failure: () => "", release: () => {} });
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {

@@ -2,9 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { ReadyInputs } from "../src/pipeline/inputs/input-list.ts";
-import type { ItemList } from "../src/pipeline/item-list.ts";
 import { MemoryAccount } from "../src/pipeline/memory/memory-account.ts";
-import { ItemWork } from "../src/predictions/item-work.ts";
 import { type EndedRecord, statusOf } from "../src/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
@@ -12,17 +10,7 @@ import { livePrediction } from "./helpers/live.ts";
 function started(count = 1) {
   const ended: EndedRecord[] = [];
   const live = livePrediction({ count, maxResultBytes: 20, onEnd: (_, record) => ended.push(record) });
-  const inputs = new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1));
-  const context = {
-    flow: { run() {}, end: (list: ItemList) => list.end() },
-    encoder: { encode: (output: unknown) => JSON.stringify(output) },
-    metrics: { took() {} },
-    processing() {},
-    expired() {},
-  };
-  const work = new ItemWork(live, inputs, context, {});
-  work.run();
-  const { list } = work;
+  const list = live.run(new ReadyInputs(Array.from({ length: count }, (_, i) => i + 1)));
   return { live, list, ended };
 }
 
@@ -80,7 +68,7 @@ test("an observer is notified of each change, and can read the outputs so far", 
   const { live, list } = started(2);
   const seen: string[] = [];
   const stop = live.watch(() => seen.push(`${live.record.itemsDone} ${live.outputs.join()}`));
-  live.started();
+  live.dispatched();
   list.succeeded(0, "a");
   stop();
   list.succeeded(1, "b");

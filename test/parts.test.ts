@@ -98,7 +98,7 @@ test("a reader that comes later gets all parts from the first on; a reader that 
 test("slow readers share the parts in memory, get every part even after the end, and free the memory when they leave", async () => {
   const memory = new MemoryAccount();
   const live = livePrediction({ memory, hasParts: true });
-  const { parts, partsReceiver: receiver } = live;
+  const { partLog: parts, parts: receiver } = live;
   const [family] = families;
   if (family === undefined) throw new Error("no family");
   const read = () => {
@@ -133,7 +133,7 @@ test("slow readers share the parts in memory, get every part even after the end,
 test("parts count as outputs: too many bytes of them fail the prediction", () => {
   const memory = new MemoryAccount();
   const live = livePrediction({ memory, hasParts: true, maxResultBytes: 10_000 });
-  const { partsReceiver: receiver } = live;
+  const { parts: receiver } = live;
   for (let i = 0; i < 3; i++) {
     expect(live.isOver).toBe(false);
     receiver?.add(0, JSON.stringify("a".repeat(4000)));
@@ -145,7 +145,7 @@ test("parts count as outputs: too many bytes of them fail the prediction", () =>
 test("parts of a run that starts again are charged once", () => {
   const memory = new MemoryAccount();
   const live = livePrediction({ memory, hasParts: true, maxResultBytes: 10_000 });
-  const { partsReceiver: receiver } = live;
+  const { parts: receiver } = live;
   const text = JSON.stringify("a".repeat(4000));
   for (let run = 0; run < 5; run++) {
     receiver?.add(0, text);
@@ -154,7 +154,7 @@ test("parts of a run that starts again are charged once", () => {
     receiver?.restart(0);
     expect(memory.parts.outputs).toBe(0);
   }
-  expect(live.parts?.next(0, () => true)).toBeUndefined();
+  expect(live.partLog?.next(0, () => true)).toBeUndefined();
   for (let i = 0; i < 3; i++) receiver?.add(0, text);
   expect(live.failedFor).toBe("size");
 });

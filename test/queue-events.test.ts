@@ -24,7 +24,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     await queue.create(request);
     await take();
     const live = livePrediction({ id, count: 2, memory, hasParts: true });
-    const { parts } = live;
+    const { partLog: parts } = live;
     if (parts === undefined) throw new Error("no parts");
     const lease = new Lease(id, Number.POSITIVE_INFINITY);
     lease.begin(live);

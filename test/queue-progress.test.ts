@@ -17,7 +17,7 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const live = livePrediction({ id: "p", kind: "demo" });
     claimer.leases.report(live);
     const logs = async () => (await queue.read("p"))?.logs;
-    live.log("öne\n");
+    live.addLog("öne\n");
     await until(async () => (await logs()) === "öne\n");
 
     // The next two reports fail: the first does not arrive, and the answer to the second is lost.
@@ -30,9 +30,9 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
       },
     ];
     queue.renew = (reports) => (faults.shift() ?? report)(reports);
-    live.log("two\n");
+    live.addLog("two\n");
     await until(async () => (await logs()) === "öne\ntwo\n");
-    live.log("three\n");
+    live.addLog("three\n");
     await until(async () => (await logs()) !== "öne\ntwo\n");
     expect(await logs()).toBe("öne\ntwo\nthree\n");
     expect(faults).toEqual([]);

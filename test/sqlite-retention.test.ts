@@ -99,7 +99,7 @@ describe("ended predictions above the limits are removed", () => {
   test("by age, and a client may then use an id again, even if its outcome is still in the file", async () => {
     await using dir = await tempDir();
     let wallMs = 0;
-    const clocked = { retention: { ...keepAll, maxAgeMs: 1000 }, wallClock: () => wallMs, role: "member" } as const;
+    const clocked = { retention: { ...keepAll, maxAgeMs: 60_000 }, wallClock: () => wallMs, role: "member" } as const;
     // More predictions than the next commit evicts.
     const ids = Array.from({ length: 60 }, (_, index) => `chosen-${index}`);
     const id = ids.at(-1) ?? "";
@@ -111,7 +111,7 @@ describe("ended predictions above the limits are removed", () => {
       await endIn(store, again);
       expect(await store.read(id)).toEqual(endOf(id));
     }
-    wallMs = 2000;
+    wallMs = 120_000;
     await using store = await open(dir, clocked);
     await store.accept(requestOf(id));
     expect(await store.read(id)).toMatchObject({ outcome: undefined });

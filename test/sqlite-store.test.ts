@@ -226,19 +226,16 @@ describe("the outcome of a client that waited", () => {
   });
 });
 
-describe("webhooks", () => {
-  test("are stored until they are deleted, and only the last one of a prediction", async () => {
-    await using dir = await tempDir();
-    const store = await open(dir);
-    await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "earlier")));
-    store.webhooks.remove({ id: "a1", createdAtMs: 0 });
-    await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "new")));
-    const kept = store.webhooks.add("a3", "new");
-    store.webhooks.remove({ id: "a3", createdAtMs: 0 });
-    await kept;
-    await store.close();
-    await using next = await open(dir);
-    const left = await next.webhooks.undelivered(() => true);
-    expect(left.map(({ id, webhook }) => `${id} ${webhook}`).sort()).toEqual(["a1 new", "a2 new"]);
-  });
+test("the webhook of a prediction is there for the next process, before and after the end, until it is removed", async () => {
+  await using dir = await tempDir();
+  const webhook = { url: "https://example.org/", events: ["completed" as const] };
+  const store = await open(dir);
+  await Promise.all(["a1", "a2", "a3"].map((id) => store.accept(requestOf(id, { webhook }))));
+  for (const id of ["a1", "a2"]) store.finish(endOf(id), true);
+  store.webhooks.remove({ id: "a1", createdAtMs: 0 });
+  await store.close();
+  await using next = await open(dir);
+  const left = (await next.webhooks.undelivered?.(() => true)) ?? [];
+  expect(left.map(({ id, webhook: text }) => [id, JSON.parse(text)])).toEqual([["a2", webhook]]);
+  expect(await leftOf(next)).toMatchObject([{ id: "a3", webhook }]);
 });

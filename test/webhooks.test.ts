@@ -260,8 +260,7 @@ describe("progress before the end", () => {
     const webhook = { url: "http://localhost/", events: ["output" as const] };
     const read = async () => live.record;
     const progress = new Progress(live, webhook, { sender, json: () => "", read, metrics: { webhook() {} } });
-    live.begin({ outputs: outputs.slice(0, 9000), failure: () => "", release() {} });
-    for (let i = 0; i < 9000; i++) live.itemDone();
+    for (const [index, output] of outputs.slice(0, 9000).entries()) live.demoOutput(index, output);
     live.finish({ status: "success", members: `"outputs":[${outputs.join(",")}]` });
     await progress.ended();
     const told = messages.flatMap((text) => (JSON.parse(text) as { outputs: { index: number }[] }).outputs);

@@ -1,57 +1,50 @@
 /** Runs a demo prediction: calls the `demo` function of the model's author, and collects its outputs and logs. */
-import { SconceError } from "../base/errors.ts";
+import { codedError, SconceError } from "../base/errors.ts";
+import { reasonOf } from "../base/failure-reason.ts";
 import { type InputList, toArray } from "../pipeline/inputs/input-list.ts";
-import { faultBehind, type ItemFault } from "../pipeline/item-fault.ts";
+import { faultBehind } from "../pipeline/item-fault.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import { runDemo } from "../pipeline/run-demo.ts";
-import { joined, listText, type Text, textOf } from "./large-text.ts";
+import { joined, listText, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 
 export interface DemoWorkOptions {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
-  readonly onStart: () => void;
   /** Maximum UTF-8 bytes of the logs; the rest is cut. */
   readonly maxLogBytes: number;
 }
 
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
+/** Runs a demo to its end. Never rejects. */
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
-  const { flow, pipeline, onStart, maxLogBytes } = options;
-  let fault: ItemFault | undefined;
-  const early: Text[] = [];
-  live.begin({
-    failure: (message) =>
-      `"error_message":${JSON.stringify(message)}${fault === undefined ? "" : `,"errors":[${JSON.stringify(fault)}]`}`,
-    outputs: early,
-    release() {},
-  });
-  const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
-    flow,
-    pipeline,
-    signal: live.signal,
-    onStart: () => {
-      onStart();
-      live.started();
-    },
-    write: boundedLog(live, maxLogBytes),
-    onOutput: (index, text) => {
-      early[index] = textOf(text);
-      live.itemDone();
-    },
-    parts: live.partsReceiver,
-    take: (bytes) => {
-      if (!live.take(bytes)) throw new SconceError("canceled", "the demo prediction has ended");
-    },
-  }).catch((error: unknown) => {
-    fault = faultBehind(error);
-    throw error;
-  });
-  const lists = [listText("outputs", outputs.map(textOf)), listText("demo_outputs", demoOutputs.map(textOf))];
-  live.itemsSucceeded = live.count;
-  live.finish({ status: "success", members: joined(lists, ",") });
+  const { maxLogBytes, ...run } = options;
+  try {
+    const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
+      ...run,
+      signal: live.signal,
+      onStart: () => {
+        live.processing();
+        live.dispatched();
+      },
+      write: boundedLog(live, maxLogBytes),
+      onOutput: (index, text) => live.demoOutput(index, textOf(text)),
+      parts: live.parts,
+      take: (bytes) => {
+        if (!live.take(bytes)) throw new SconceError("canceled", "the demo prediction has ended");
+      },
+    });
+    const lists = [listText("outputs", outputs.map(textOf)), listText("demo_outputs", demoOutputs.map(textOf))];
+    live.itemsSucceeded = live.count;
+    live.finish({ status: "success", members: joined(lists, ",") });
+  } catch (error) {
+    if (live.isOver) return;
+    const coded = codedError(error);
+    live.context.onFault?.(`demo prediction ${live.id}`, coded, live);
+    live.end(coded.clientMessage, reasonOf(coded.code), faultBehind(error));
+  }
 }
 
 /**
@@ -64,7 +57,7 @@ function boundedLog(live: LivePrediction, maxBytes: number): (text: string) => b
     if (live.isOver || freeBytes < 0) return false;
     const bytes = Buffer.byteLength(text);
     const isCut = bytes > freeBytes;
-    live.log(isCut ? beginningOf(text, freeBytes) + CUT : text);
+    live.addLog(isCut ? beginningOf(text, freeBytes) + CUT : text);
     if (!isCut) live.charge.grow(bytes);
     freeBytes = isCut ? -1 : freeBytes - bytes;
     return !isCut;

@@ -1,21 +1,19 @@
 /** The unfinished predictions of this process. */
 
 import { OpenMap } from "../base/collections/open-map.ts";
-import { codedError, SconceError } from "../base/errors.ts";
-import { reasonOf } from "../base/failure-reason.ts";
+import { SconceError } from "../base/errors.ts";
 import { hashOf } from "../base/id-hash.ts";
+import type { FailureReason } from "../base/labels.ts";
 import type { Sender } from "../pipeline/client.ts";
 import type { InputList } from "../pipeline/inputs/input-list.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import type { Spans } from "../pipeline/spans.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
-import { type DemoWorkOptions, workOnDemo } from "./demo.ts";
-import { ItemWork, type ItemWorkContext } from "./item-work.ts";
-import { LivePrediction, type UnfinishedCount } from "./live.ts";
+import { workOnDemo } from "./demo.ts";
+import { type LiveContext, LivePrediction, type UnfinishedCount } from "./live.ts";
 import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
-import { PartLog } from "./part-log.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import { type Origin, type PredictionRequest, storedBody } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
@@ -86,12 +84,9 @@ export class LivePredictions {
   /** Timer for the earliest time limit of all predictions. */
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
-  /** How the current build runs inputs. */
-  #itemWork: ItemWorkContext | undefined;
+  #context: LiveContext | undefined;
   #build: RunningBuild;
-  readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
   #lastEndMs = performance.now();
-  #isAbandoned = false;
 
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
@@ -100,7 +95,7 @@ export class LivePredictions {
       queueMs: (...asked) => this.#build.parts.flow?.waitMs(...asked) ?? 0,
     });
     this.#build = options.build;
-    this.#itemWork = this.#workOf(options.build);
+    this.#context = this.#contextOf(options.build);
   }
 
   /** The build that runs new predictions. */
@@ -110,20 +105,28 @@ export class LivePredictions {
 
   set build(build: RunningBuild) {
     this.#build = build;
-    this.#itemWork = this.#workOf(build);
+    this.#context = this.#contextOf(build);
   }
 
-  #workOf({ parts: { flow, pipeline } }: RunningBuild): ItemWorkContext | undefined {
+  #contextOf(build: RunningBuild): LiveContext | undefined {
+    const { flow, pipeline } = build.parts;
     if (flow === undefined || pipeline === undefined) return undefined;
-    const { metrics, onFault, onLog } = this.#options;
+    const { memory, metrics, limits, store, onFault, onLog } = this.#options;
     return {
+      build,
       flow,
       encoder: pipeline.encoder,
+      hasParts: pipeline.hasParts,
+      memory,
+      maxResultBytes: limits.maxResultBytes,
       metrics,
+      onStart: ({ id, storage }) => {
+        if (storage === "store") store.processing(id);
+      },
+      onTimeout: (live) => this.#expire(live),
+      onEnd: (live, record) => this.#ended(live, record),
       onFault,
       onLog,
-      processing: (live) => this.#processing(live),
-      expired: (live) => this.#expire(live),
     };
   }
 
@@ -155,30 +158,17 @@ export class LivePredictions {
 
   begin(request: PredictionRequest, beginning: Beginning): LivePrediction {
     const { build, inputs, bytes, charge, deadlineMs = performance.now() + request.timeoutMs } = beginning;
-    const { mustFail = false, sender } = beginning;
-    const { memory, limits } = this.#options;
+    const { webhooks, keys, tracing, limits } = this.#options;
     const { flow, pipeline } = build.parts;
-    const context = build === this.#build ? this.#itemWork : this.#workOf(build);
+    const context = build === this.#build ? this.#context : this.#contextOf(build);
     if (flow === undefined || pipeline === undefined || context === undefined)
       throw new Error("this process runs no predictions");
     build.enter();
-    const live = new LivePrediction({
-      request,
-      build,
-      bytes,
-      charge,
-      deadlineMs,
-      parts: pipeline.hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
-      memory,
-      maxResultBytes: limits.maxResultBytes,
-      onEnd: this.#onEnd,
-    });
-    const isClaimed = beginning.deadlineMs !== undefined;
-    live.isStored = isClaimed;
-    if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
+    const live = new LivePrediction(request, { bytes, charge, deadlineMs }, context);
+    if (beginning.deadlineMs !== undefined) live.storage = "store";
+    if (live.webhook !== undefined) webhooks?.watch(live, live.webhook);
     this.admission.add(live.count, bytes);
-    live.key = this.#options.keys?.ofId(live.id);
-    const { tracing } = this.#options;
+    live.key = keys?.ofId(live.id);
     live.span = tracing?.prediction({
       id: live.id,
       kind: nounOf(live.kind),
@@ -189,53 +179,44 @@ export class LivePredictions {
     live.key?.started();
     this.#live.set(live.id, live);
     if (deadlineMs < this.#timerAtMs) this.#setTimer(deadlineMs);
-    if (mustFail) return live;
-    if (live.kind === "demo") {
-      this.#runDemo(live, inputs, { flow, pipeline });
-    } else {
-      new ItemWork(live, inputs, context, { deadlineMs, sender, predictionId: live.id, span: live.span }).run();
-    }
+    if (beginning.mustFail) return live;
+    if (live.kind === "demo") void workOnDemo(live, inputs, { flow, pipeline, maxLogBytes: limits.maxLogBytes });
+    else live.run(inputs, beginning.sender);
     return live;
   }
 
   /**
-   * Stores the request and its webhook, unless the store has both or the prediction has ended. So a client that waits for
-   * the outcome causes no write. The store gets an outcome only if it has the request.
+   * Stores the request with its webhook, unless the store has it or the prediction has ended. So a client that waits for
+   * the outcome causes no write.
    * @throws SconceError `predictions_unwritable`
    */
   async store(live: LivePrediction): Promise<void> {
-    const { request, webhook } = live;
-    if (!live.mustStore) return;
-    live.isStored = true;
-    const { store, webhooks } = this.#options;
+    const { request } = live;
+    if (request === undefined || live.storage !== "memory") return;
+    live.storage = "store";
+    const { store } = this.#options;
     try {
       // The store queues the write before the first `await`, so that an outcome is written after it.
-      const storing =
-        request !== undefined
-          ? store.accept({ ...request, body: storedBody(request) })
-          : webhook && webhooks?.store(live.id, webhook);
-      if (live.isProcessing && !live.isOver && !this.#isAbandoned) store.processing(live.id);
+      const storing = store.accept({ ...request, body: storedBody(request) });
+      if (live.isProcessing) store.processing(live.id);
       await storing;
     } catch (error) {
-      live.isStored = false;
-      // A client that chose the id will send it again, and must then find no record of this failed attempt.
-      live.isWithdrawn = request?.digest !== undefined;
-      // The request fails, so its webhook must send no message.
-      live.webhook = undefined;
-      webhooks?.remove(live.record);
-      live.end(CANCELED, "store");
+      this.#drop(live, "store");
       throw error;
     }
     live.request = undefined;
   }
 
-  /** Ends a prediction that another process runs now. Writes no outcome and sends no webhook message. */
+  /** Ends a prediction that another process runs now. */
   withdraw(id: string): void {
     const live = this.#live.get(id);
-    if (live === undefined) return;
-    live.isWithdrawn = true;
-    live.webhook = undefined;
-    live.end(CANCELED, "canceled");
+    if (live !== undefined) this.#drop(live, "canceled");
+  }
+
+  /** Ends a prediction without an outcome for others: it is not stored, and no webhook message is sent. */
+  #drop(live: LivePrediction, reason: FailureReason): void {
+    live.storage = "none";
+    live.end(CANCELED, reason);
   }
 
   /** Milliseconds since the last prediction ended; 0 while a prediction runs. */
@@ -253,25 +234,9 @@ export class LivePredictions {
    * @returns their ids
    */
   abandon(): string[] {
-    this.#isAbandoned = true;
-    return [...this.#live].filter(({ isStored }) => isStored).map(({ id }) => id);
-  }
-
-  #runDemo(live: LivePrediction, inputs: InputList, run: Pick<DemoWorkOptions, "flow" | "pipeline">): void {
-    const { limits, onFault } = this.#options;
-    const { maxLogBytes } = limits;
-    const onStart = () => this.#processing(live);
-    workOnDemo(live, inputs, { ...run, onStart, maxLogBytes }).catch((error: unknown) => {
-      if (live.isOver) return;
-      const coded = codedError(error);
-      onFault?.(`demo prediction ${live.id}`, coded, live);
-      live.end(coded.clientMessage, reasonOf(coded.code));
-    });
-  }
-
-  #processing(live: LivePrediction): void {
-    live.isProcessing = true;
-    if (live.isStored && !this.#isAbandoned) this.#options.store.processing(live.id);
+    const stored = [...this.#live].filter(({ storage }) => storage === "store");
+    for (const live of stored) live.storage = "none";
+    return stored.map(({ id }) => id);
   }
 
   #setTimer(atMs: number): void {
@@ -302,26 +267,22 @@ export class LivePredictions {
 
   #ended(live: LivePrediction, record: EndedRecord): void {
     const { metrics, store, webhooks, onEnd } = this.#options;
+    const { id, storage, webhook } = live;
     live.span?.ended(live.failedFor);
-    this.#live.delete(live.id);
+    this.#live.delete(id);
     onEnd?.();
-    live.build?.ended();
+    live.context.build?.ended();
     if (this.#live.size === 0) this.#lastEndMs = performance.now();
-    if (live.isStored && live.webhook === undefined && this.unread.size < MAX_UNREAD) this.unread.set(live.id, true);
+    if (storage === "store" && webhook === undefined && this.unread.size < MAX_UNREAD) this.unread.set(id, true);
     this.admission.ended(live.count, live.bytes);
     live.key?.ended();
-    // Withdrawn: the client got an error instead of the prediction, or another process runs it.
-    if (live.isWithdrawn) {
-      if (live.webhook !== undefined) webhooks?.remove(record);
-      return;
+    if (storage !== "none") {
+      store.finish(record, storage === "store");
+      if (webhook !== undefined) webhooks?.ended(record, webhook);
     }
-    // A prediction that could not be stored was refused with an error.
-    const wasRefused = live.failedFor === "store";
-    if (!(this.#isAbandoned && live.isStored) && !wasRefused) {
-      store.finish(record, live.isStored);
-      if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
-    }
-    metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
+    // A process that takes over a prediction counts it.
+    if (storage !== "none" || live.failedFor === "store")
+      metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
   }
 }
 

@@ -1,39 +1,67 @@
-/** A prediction that this process runs, from its acceptance to its end. */
+/** A prediction that this process runs, from its acceptance to its end: its inputs, its outputs, and its record. */
+import type { SconceError } from "../base/errors.ts";
+import { reasonOf } from "../base/failure-reason.ts";
 import type { FailureReason } from "../base/labels.ts";
+import type { Sender } from "../pipeline/client.ts";
+import type { InputList } from "../pipeline/inputs/input-list.ts";
+import { type ItemFault, itemFault, summaryOf } from "../pipeline/item-fault.ts";
+import type { ItemFlow } from "../pipeline/item-flow.ts";
+import { ItemList, type OutputReceiver } from "../pipeline/item-list.ts";
 import type { PartsReceiver } from "../pipeline/item-pipeline.ts";
 import type { Charge } from "../pipeline/memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../pipeline/memory/memory-account.ts";
+import { listForm, type OutputEncoder, type TextForm } from "../pipeline/output-encoder.ts";
 import type { PredictionSpan } from "../pipeline/spans.ts";
-import { byteLengthOf, type Text, textOf } from "./large-text.ts";
+import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
+import type { PredictionMetrics } from "./metrics.ts";
 import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
-import type { PartLog } from "./part-log.ts";
+import { PartLog } from "./part-log.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { Origin, PredictionRequest } from "./request.ts";
 import type { RunningBuild } from "./running-build.ts";
 import type { Webhook } from "./webhooks/webhook.ts";
 
-type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
+/** The parts that all predictions of a build share. Closures for each prediction would cost time and memory. */
+export interface LiveContext {
+  /** The build, which counts the prediction until it ends. */
+  readonly build?: RunningBuild;
+  readonly flow: Pick<ItemFlow, "run" | "end">;
+  /** Converts outputs to JSON text. */
+  readonly encoder: Pick<OutputEncoder, "encode">;
+  /** Whether the model yields pieces of outputs early. */
+  readonly hasParts: boolean;
+  readonly memory: MemoryAccount;
+  /** Maximum bytes of all outputs. */
+  readonly maxResultBytes: number;
+  readonly metrics: Pick<PredictionMetrics, "took">;
+  /** Called before the model's code starts on the first input. */
+  onStart(live: LivePrediction): void;
+  /** Called when no input can end before the time limit. */
+  onTimeout(live: LivePrediction): void;
+  onEnd(live: LivePrediction, record: EndedRecord): void;
+  /**
+   * Called for the first failed input, and for the first that failed in the model's code; others are probably alike.
+   */
+  readonly onFault?: ((where: string, error: SconceError, about: LivePrediction) => void) | undefined;
+  /** Called when a hook of the model writes a log line. */
+  readonly onLog?: ((where: string, text: string, about: LivePrediction) => void) | undefined;
+}
 
 export interface LiveOptions {
-  readonly request: PredictionRequest;
-  readonly build?: RunningBuild;
   /** Size of the body in bytes, which admission counts until the prediction ends. */
   readonly bytes: number;
   /** Memory that the request occupies, freed at the end. */
   readonly charge: Charge;
   /** When the prediction times out, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
-  readonly parts?: PartLog | undefined;
-  readonly memory: MemoryAccount;
-  /** Maximum bytes of all outputs. */
-  readonly maxResultBytes: number;
-  readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
 /** Bytes of a prediction's outputs that the server accepts without free memory, so that accepted predictions can end. */
 const ALWAYS_BYTES = 4096;
+/** Maximum characters of an error message: `first` for the first 100 failed inputs of a prediction, else `later`. */
+const MAX_MESSAGE = { first: 10_000, later: 500 };
+const DETAILED_FAULTS = 100;
 
 /** Counts the unfinished predictions of an API key. */
 export interface UnfinishedCount {
@@ -41,71 +69,70 @@ export interface UnfinishedCount {
   ended(): void;
 }
 
-/** Operations on the running inputs, or the running demo, of a prediction. */
-export interface Work {
-  /** The JSON members of a failed prediction: the message, errors of inputs, and the outputs so far. */
-  failure(errorMessage: string): Text;
-  /** Outputs so far as JSON texts, by index of the input. */
-  readonly outputs?: readonly (Text | undefined)[];
-  /** Removes waiting inputs from the queue, and frees the memory of inputs and outputs. */
-  release(): void;
-}
-
-export class LivePrediction extends Observed {
+export class LivePrediction extends Observed implements OutputReceiver {
   readonly record: Readonly<MutableRecord>;
-  /** The build that counts the prediction until it ends. */
-  readonly build: RunningBuild | undefined;
+  readonly context: LiveContext;
   readonly bytes: number;
   readonly charge: Charge;
-  readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
   /** Time of creation in milliseconds of `performance.now()`. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
+  readonly textForm: TextForm;
+  /** Pieces of outputs that the model yields early; undefined for a model that yields none. */
+  readonly partLog: PartLog | undefined;
+  /** Receives these pieces from the pipeline. */
+  readonly parts: PartsReceiver | undefined;
   /** The request, until the store has it or the prediction ends. */
   request: PredictionRequest | undefined;
   webhook: Webhook | undefined;
   /** The API key that counts this prediction as unfinished. Stays the same object when the file of keys is reloaded. */
   key: UnfinishedCount | undefined;
   span: PredictionSpan | undefined;
-  /** Whether the request was given to the store. */
-  isStored = false;
+  /**
+   * Where the outcome goes. `memory`: the client that waits gets it, and the store keeps it in memory. `store`: the store
+   * has the request, or is writing it. `none`: another process runs the prediction, or its client got an error.
+   */
+  storage: "memory" | "store" | "none" = "memory";
   /** Whether the model's code has started on an input. */
   isProcessing = false;
   itemsSucceeded = 0;
-  /** Whether the end is not recorded, because the client got an error or another process runs the prediction. */
-  isWithdrawn = false;
   /** Numbers of failed inputs by reason; undefined if no input failed. */
   itemsFailed: Map<FailureReason, number> | undefined;
   failedFor: FailureReason | undefined;
-  items: { readonly unsent: number; readonly heldBytes: number } | undefined;
+  /** Outputs so far, as JSON by index of the input. Failed and unfinished inputs leave holes. Empty after the end. */
+  outputs: Text[] = [];
   readonly #record: MutableRecord;
-  readonly #memory: MemoryAccount;
-  readonly #maxResultBytes: number;
+  #faults: ItemFault[] = [];
+  /** Why the first failed input failed; the failed prediction gets the same reason. */
+  #reason: FailureReason | undefined;
+  #hasHiddenFault = false;
+  /** The running inputs; undefined for a demo. */
+  #items: ItemList | undefined;
   /** Bytes of the outputs so far. */
   #outputBytes = 0;
   #outputCharge: Charge | undefined;
-  #work: Work | undefined;
-  #onEnd: LiveOptions["onEnd"] | undefined;
   #abort: AbortController | undefined;
 
-  constructor({ request, build, bytes, charge, deadlineMs, parts, memory, maxResultBytes, onEnd }: LiveOptions) {
+  constructor(request: PredictionRequest, { bytes, charge, deadlineMs }: LiveOptions, context: LiveContext) {
     super();
     this.#record = pendingRecord(request);
     this.record = this.#record;
     this.request = request;
-    this.build = build;
+    this.context = context;
     this.timeoutMs = request.timeoutMs;
     this.origin = request.origin;
     this.webhook = request.webhook;
     this.bytes = bytes;
     this.charge = charge;
-    this.parts = parts;
     this.deadlineMs = deadlineMs;
-    this.#memory = memory;
-    this.#maxResultBytes = maxResultBytes;
-    this.#onEnd = onEnd;
+    const { byteFields } = request.origin ?? {};
+    this.textForm = byteFields === undefined ? listForm : { byteFields };
+    if (context.hasParts) {
+      this.partLog = new PartLog(context.memory.add("outputs", 0));
+      this.parts = this.#receiverOf(this.partLog);
+    }
   }
 
   get id(): string {
@@ -126,12 +153,7 @@ export class LivePrediction extends Observed {
 
   /** Whether any input is in no batch yet. */
   get isWaiting(): boolean {
-    return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
-  }
-
-  /** Whether the request or its webhook must still be given to the store. */
-  get mustStore(): boolean {
-    return !this.isStored && (this.request !== undefined || this.webhook !== undefined);
+    return this.#items === undefined ? this.#record.startedAtMs === undefined : this.#items.unsent > 0;
   }
 
   get isOver(): boolean {
@@ -145,26 +167,72 @@ export class LivePrediction extends Observed {
     return this.#abort.signal;
   }
 
-  /** Sets the work, which later calls of `end` and `finish` release. */
-  begin(work: Work): void {
-    this.#work = work;
+  /** Runs the inputs. @param sender undefined if the sender need not be known */
+  run(inputs: InputList, sender?: Sender): ItemList {
+    const { deadlineMs, id, span } = this;
+    this.#items = new ItemList(inputs, this, { deadlineMs, sender, predictionId: id, span });
+    this.context.flow.run(this.#items);
+    return this.#items;
+  }
+
+  processing(): void {
+    if (this.isProcessing) return;
+    this.isProcessing = true;
+    this.context.onStart(this);
+  }
+
+  expired(): void {
+    this.context.onTimeout(this);
   }
 
   /** Records the start: the first batch with an input started, or the demo began. */
-  started(): void {
+  dispatched(): void {
     if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();
     this.changed();
   }
 
-  itemFailed(reason: FailureReason): void {
-    this.itemsFailed ??= new Map();
-    this.itemsFailed.set(reason, (this.itemsFailed.get(reason) ?? 0) + 1);
+  succeeded(index: number, output: unknown): void {
+    const { encoder, metrics } = this.context;
+    const beganMs = performance.now();
+    const text = textOf(encoder.encode(output, this.textForm));
+    metrics.took("encode", performance.now() - beganMs);
+    this.span?.took("encode", beganMs, index);
+    if (!this.take(byteLengthOf(text))) return;
+    this.outputs[index] = text;
+    this.itemsSucceeded += 1;
+    this.#itemEnded();
   }
 
-  itemDone(): void {
+  failed(index: number, error: SconceError): void {
+    const reason = reasonOf(error.code);
+    this.#reason ??= reason;
+    this.itemsFailed ??= new Map();
+    this.itemsFailed.set(reason, (this.itemsFailed.get(reason) ?? 0) + 1);
+    const { message, ...fault } = itemFault(index, error);
+    this.#faults.push({ ...fault, message: shortened(message, this.#faults.length < DETAILED_FAULTS) });
+    // Clients do not see the text of an error in the model's code, so the log must have one such error.
+    const isHidden = error.clientMessage !== error.message;
+    if (this.#faults.length === 1 || (isHidden && !this.#hasHiddenFault))
+      this.context.onFault?.(this.#placeOf(index), error, this);
+    this.#hasHiddenFault ||= isHidden;
+    this.#itemEnded();
+  }
+
+  log(index: number, text: string): void {
+    this.context.onLog?.(this.#placeOf(index), text, this);
+  }
+
+  /** Adds an output of a demo without a `demo` function, which `take` has counted. */
+  demoOutput(index: number, text: Text): void {
+    this.outputs[index] = text;
+    this.#itemDone();
+  }
+
+  /** Appends to the logs of a demo. */
+  addLog(text: string): void {
     if (this.isOver) return;
-    this.#record.itemsDone += 1;
+    this.#record.logs += text;
     this.changed();
   }
 
@@ -175,9 +243,9 @@ export class LivePrediction extends Observed {
    * @returns whether the prediction takes the output
    */
   take(bytes: number, own?: Charge): boolean {
-    const memory = this.#memory;
+    const { memory, maxResultBytes } = this.context;
     const { maxOutputBytes } = memory;
-    const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
+    const maxBytes = Math.min(maxResultBytes, maxOutputBytes);
     // Counts garbage: the output is JSON text now, and the model's output object is no longer used.
     memory.dropped(bytes);
     if (this.isOver) return false;
@@ -200,37 +268,21 @@ export class LivePrediction extends Observed {
     return true;
   }
 
-  /** Receives the pieces of outputs that the model yields early; undefined for a model that yields none. */
-  get partsReceiver(): PartsReceiver | undefined {
-    const { parts } = this;
-    return (
-      parts && {
-        add: (index, encoded) => {
-          const text = textOf(encoded);
-          if (!this.take(byteLengthOf(text), parts.charge)) return;
-          parts.add(index, text);
-          this.changed();
-        },
-        // Clients drop the parts of an input that runs again when a part has sequence number 0 again.
-        restart: (index) => {
-          this.#outputBytes -= parts.restart(index);
-        },
-      }
-    );
-  }
-
-  log(text: string): void {
-    if (this.isOver) return;
-    this.#record.logs += text;
-    this.changed();
-  }
-
-  /** Fails the prediction, for example with the message "Canceled". Does nothing if the prediction has ended. */
-  end(errorMessage: string, reason: FailureReason): void {
+  /**
+   * Fails the prediction, for example with the message "Canceled". Does nothing if the prediction has ended.
+   * @param fault the input that failed in a demo
+   */
+  end(errorMessage: string, reason: FailureReason, fault?: ItemFault): void {
     if (this.isOver) return;
     this.failedFor = reason;
-    const members = this.#work?.failure(errorMessage) ?? `"error_message":${JSON.stringify(errorMessage)}`;
-    this.finish({ status: "failed", members });
+    const faults = fault === undefined ? this.#faults : [fault];
+    const members: Text[] = [`"error_message":${JSON.stringify(errorMessage)}`];
+    if (faults.length > 0) members.push(`"errors":${JSON.stringify(faults)}`);
+    if (this.itemsSucceeded > 0) {
+      const partial = Array.from({ length: this.count }, (_, i) => this.outputs[i] ?? "null");
+      members.push(listText("partial_outputs", partial));
+    }
+    this.finish({ status: "failed", members: joined(members, ",") });
   }
 
   finish(outcome: Outcome): void {
@@ -239,26 +291,66 @@ export class LivePrediction extends Observed {
     record.outcome = outcome;
     record.finishedAtMs = Date.now();
     this.request = undefined;
-    this.#work?.release();
-    this.#work = undefined;
+    this.outputs = [];
+    this.#faults = [];
+    if (this.#items !== undefined) this.context.flow.end(this.#items);
+    this.#items = undefined;
     this.charge[Symbol.dispose]();
     this.#outputCharge?.[Symbol.dispose]();
-    this.parts?.[Symbol.dispose]();
+    this.partLog?.[Symbol.dispose]();
     this.#abort?.abort();
-    if (hasEnded(record)) this.#onEnd?.(this, record);
-    this.#onEnd = undefined;
+    if (hasEnded(record)) this.context.onEnd(this, record);
     this.callWaiters();
     this.changed();
   }
 
-  /** Bytes that this prediction holds. If nothing else holds memory, `hasRoom` accepts any output. */
-  get #heldBytes(): number {
-    const outputs = (this.#outputCharge?.bytes ?? 0) + (this.parts?.charge.bytes ?? 0);
-    return outputs + this.charge.bytes + (this.items?.heldBytes ?? 0);
+  #itemEnded(): void {
+    this.#itemDone();
+    if (this.isOver || this.#record.itemsDone < this.count) return;
+    if (this.#faults.length === 0) {
+      this.finish({ status: "success", members: listText("outputs", this.outputs) });
+    } else {
+      this.#faults.sort((a, b) => a.index - b.index);
+      this.end(summaryOf(this.#faults, this.count), this.#reason ?? "model");
+    }
   }
 
-  /** Outputs so far, as JSON by index of the input; empty after the end. */
-  get outputs(): readonly (Text | undefined)[] {
-    return this.#work?.outputs ?? [];
+  #itemDone(): void {
+    if (this.isOver) return;
+    this.#record.itemsDone += 1;
+    this.changed();
   }
+
+  #receiverOf(log: PartLog): PartsReceiver {
+    return {
+      add: (index, encoded) => {
+        const text = textOf(encoded);
+        if (!this.take(byteLengthOf(text), log.charge)) return;
+        log.add(index, text);
+        this.changed();
+      },
+      // Clients drop the parts of an input that runs again when a part has sequence number 0 again.
+      restart: (index) => {
+        this.#outputBytes -= log.restart(index);
+      },
+    };
+  }
+
+  /** Bytes that this prediction holds. If nothing else holds memory, `hasRoom` accepts any output. */
+  get #heldBytes(): number {
+    const outputs = (this.#outputCharge?.bytes ?? 0) + (this.partLog?.charge.bytes ?? 0);
+    return outputs + this.charge.bytes + (this.#items?.heldBytes ?? 0);
+  }
+
+  #placeOf(index: number): string {
+    return `prediction ${this.id}, input ${index}`;
+  }
+}
+
+type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
+
+/** Shortens an error message, because the author's code may put a whole input into it. */
+function shortened(message: string, isFirst: boolean): string {
+  const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
+  return message.length <= max ? message : `${message.slice(0, max)}…`;
 }

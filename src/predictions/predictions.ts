@@ -111,8 +111,8 @@ export class Predictions {
       // The client disconnected before it got the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
     }
-    if (live.mustStore) await this.live.store(live);
-    if (live.isStored) await this.#written(live);
+    if (!live.isOver) await this.live.store(live);
+    if (live.storage === "store") await this.#written(live);
     return live.record;
   }
 
@@ -177,7 +177,7 @@ export class Predictions {
 
   #watched(live: LivePrediction, changed: () => void): Watched {
     const stop = live.watch(changed);
-    const parts = live.parts?.hold();
+    const parts = live.partLog?.hold();
     return {
       record: live.record,
       get outputs() {
@@ -221,7 +221,7 @@ export class Predictions {
     const run = async () => {
       if (this.#shared === undefined) await claims;
       if (isFull) log.info("The disk of the predictions has room again");
-      await webhooks?.resume(isOwn, (id) => this.live.get(id), { isPartly });
+      if (!isPartly) await webhooks?.resume(isOwn);
     };
     const done = run();
     done.catch((error) => isFull && log.error(error));
@@ -259,7 +259,7 @@ export class Predictions {
 
   /** Waits until the outcome is stored. Clients must not see it earlier. */
   async #written(live: LivePrediction | undefined): Promise<void> {
-    if (live?.isOver && live.isStored) await this.#options.store.written(live.id);
+    if (live?.isOver && live.storage === "store") await this.#options.store.written(live.id);
   }
 
   /** Returns a promise only for a large body, because a promise would delay small predictions. */

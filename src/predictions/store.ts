@@ -49,8 +49,6 @@ export interface Store {
   written(id: string): Promise<void>;
   /** Reads an ended prediction, or an unfinished one whose request is stored. Shows no outcome before it is written. */
   read(id: string): Promise<PredictionRecord | undefined>;
-  /** The origins of unfinished requests. Undefined for a store that does not survive its process, or that is shared. */
-  sources?(): Promise<readonly RequestSource[]>;
   /** Resolves when all earlier changes are written. */
   flush(): Promise<void>;
   close(): Promise<void>;

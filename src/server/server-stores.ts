@@ -41,7 +41,7 @@ export class ServerStores implements AsyncDisposable {
     await this.#each(async (path, config) => {
       await using opened = new AsyncDisposableStack();
       const store = opened.adopt(await openStore(path, config, "member"), (it) => it.close());
-      await store.sources?.();
+      await store.read("");
     });
   }
 

@@ -1,7 +1,6 @@
 /** Makes predictions in progress without an engine: their items never run. */
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
-import { type LiveOptions, LivePrediction } from "../../src/predictions/live.ts";
-import { PartLog } from "../../src/predictions/part-log.ts";
+import { type LiveContext, LivePrediction } from "../../src/predictions/live.ts";
 import type { Kind } from "../../src/predictions/record.ts";
 
 let next = 0;
@@ -21,7 +20,7 @@ export function livePrediction({
   memory?: MemoryAccount;
   maxResultBytes?: number;
   hasParts?: boolean;
-  onEnd?: LiveOptions["onEnd"];
+  onEnd?: LiveContext["onEnd"];
 } = {}) {
   const request = {
     id,
@@ -31,14 +30,16 @@ export function livePrediction({
     timeoutMs: Infinity,
     body: "[1]",
   } as const;
-  return new LivePrediction({
-    request,
-    bytes: 3,
-    charge: memory.add("bodies", 9),
-    deadlineMs: Infinity,
-    parts: hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
+  const options = { bytes: 3, charge: memory.add("bodies", 9), deadlineMs: Infinity };
+  return new LivePrediction(request, options, {
+    flow: { run() {}, end: (list) => list.end() },
+    encoder: { encode: (output) => JSON.stringify(output) },
+    metrics: { took() {} },
+    hasParts,
     memory,
     maxResultBytes,
+    onStart() {},
+    onTimeout() {},
     onEnd,
   });
 }

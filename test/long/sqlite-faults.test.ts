@@ -92,7 +92,7 @@ describe("a file that cannot be used is reported in one line", () => {
       database.run("PRAGMA user_version = 7");
     }
     expect((await failureOf(open(dir))).message).toEndWith(
-      "a newer sconce wrote it (its format is 7 and this sconce knows 3); use that one, or name another file",
+      "a newer sconce wrote it (its format is 7 and this sconce knows 4); use that one, or name another file",
     );
   });
 

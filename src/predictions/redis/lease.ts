@@ -47,7 +47,7 @@ export class Lease implements Disposable {
 
   begin(live: LivePrediction): void {
     this.#live = live;
-    this.#log = live.isOver ? undefined : live.parts?.hold();
+    this.#log = live.isOver ? undefined : live.partLog?.hold();
     this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
     this.#hasEvents = this.#log !== undefined || live.count > 1;
   }

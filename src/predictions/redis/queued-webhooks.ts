@@ -20,16 +20,8 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     this.#queue = queue;
   }
 
-  add(): Promise<void> {
-    return Promise.resolve();
-  }
-
   remove(key: WebhookKey): void {
     this.#delivered.push(key);
-  }
-
-  undelivered(): Promise<readonly []> {
-    return Promise.resolve([]);
   }
 
   deliver(webhooks: Deliverer): void {

@@ -1,38 +1,7 @@
 /** Calls the database on its thread. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { Aside, DatabaseOptions, PredictionDatabase } from "./prediction-database.ts";
-import type { Totals } from "./rows.ts";
-
-type Methods = Pick<PredictionDatabase, "write" | "get" | "sources" | "takeOver" | "webhooks" | "close"> & {
-  open(options: DatabaseOptions): { readonly totals: Totals; readonly aside: Aside | undefined };
-};
-
-export type Method = keyof Methods;
-export type Argument<M extends Method> = Parameters<Methods[M]>[0];
-export type Result<M extends Method> = ReturnType<Methods[M]>;
-
-export type Call<M extends Method = Method> = {
-  [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
-}[M];
-
-/** A piece of a large body or outcome, for the next call of `write`. */
-export interface Piece {
-  readonly method: "piece";
-  readonly piece: Uint8Array;
-}
-
-export type Answer<R = unknown> =
-  | { readonly number: number; readonly result: R; readonly fault?: undefined }
-  | { readonly number: number; readonly result?: undefined; readonly fault: string };
-
-/** Message of the thread after maintenance. It answers no call, so it has no number. */
-export interface Tended {
-  readonly number?: undefined;
-  readonly totals: Totals;
-  /** Whether the file of the database was deleted or replaced. */
-  readonly isDetached: boolean;
-}
+import type { Answer, Argument, Method, Result, Tended } from "./sqlite-worker.ts";
 
 interface Waiting {
   /** Called with the result when the thread answers the call. */
@@ -60,20 +29,17 @@ export class DatabaseThread {
     this.#worker.addEventListener("close", () => this.#end("its thread ended"));
   }
 
-  /** Rejects with an error whose message continues a sentence, such as "its thread ended". */
-  call<M extends Method>(method: M, argument: Argument<M>): Promise<Result<M>> {
+  /**
+   * @param owned buffers in the argument that the thread gets without a copy
+   * @throws an error whose message continues a sentence, such as "its thread ended"
+   */
+  call<M extends Method>(method: M, argument: Argument<M>, owned: ArrayBuffer[] = []): Promise<Result<M>> {
     if (this.#ended !== undefined) return Promise.reject(new Error(this.#ended));
     const number = this.#nextNumber++;
     const { promise, resolve, reject } = Promise.withResolvers<Result<M>>();
     this.#waiting.set(number, { resolve, reject });
-    this.#worker.postMessage({ number, method, argument });
+    this.#worker.postMessage({ number, method, argument }, owned);
     return promise;
-  }
-
-  /** Sends a copy of the bytes. A message with a view would copy its whole buffer. */
-  sendPiece(bytes: Uint8Array): void {
-    const piece = bytes.slice();
-    this.#worker.postMessage({ method: "piece", piece } satisfies Piece, [piece.buffer]);
   }
 
   /** Closes the database and ends the thread, even if closing fails. */

@@ -1,13 +1,21 @@
 /** The SQLite database of predictions, on its thread: commits changes, reads predictions, evicts old outcomes. */
-import type { Database, Statement } from "bun:sqlite";
+import type { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { codeOf } from "../../base/errors.ts";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
 import { prepareFolder } from "./database-lock.ts";
-import { connect, type FileOptions, MAX_LOG_BYTES, UnreadableFile } from "./prediction-schema.ts";
-import type { Row, RowSource, StoredRecord, StoredRequest, Totals } from "./rows.ts";
-import { type Meta, type Oldest, type Statements, statements } from "./statements.ts";
+import { connect, type FileOptions, UnreadableFile } from "./prediction-schema.ts";
+import {
+  type Meta,
+  type Oldest,
+  type Statements,
+  type StoredRecord,
+  type StoredRequest,
+  statements,
+  type Totals,
+  type UnfinishedRow,
+} from "./statements.ts";
 
 export interface DatabaseOptions extends RetentionLimits, FileOptions {
   /** Name of this process's server, which is stored with its requests. */
@@ -16,36 +24,26 @@ export interface DatabaseOptions extends RetentionLimits, FileOptions {
   readonly wallMs: number;
 }
 
+/** A change of one prediction. Exactly one of the members `request`, `runningSinceMs`, `end` and `isWebhookDone` is set. */
+export interface Row {
+  readonly id: string;
+  readonly request?: { readonly head: string; readonly timeoutMs: number; readonly body: string };
+  /** Start in milliseconds since 1970; null for a request that stops because the process exits. */
+  readonly runningSinceMs?: number | null;
+  readonly end?: { readonly head: string; readonly members: string; readonly bytes: number };
+  /** Whether the webhook's message was delivered or given up. */
+  readonly isWebhookDone?: true;
+  /** Whether the body or the members are in `WriteBatch.large`. */
+  readonly isLarge?: boolean;
+}
+
 /** Changes for one transaction. */
 export interface WriteBatch {
-  /** JSON list of `Row`. */
+  /** JSON list of `Row`: sending as many objects takes far more time. */
   readonly rows: string;
-  /** Time now on the clock of `atMs` in the rows. */
-  readonly nowMs: number;
+  /** Pieces of the large bodies and outcomes, in the order of their rows. */
+  readonly large: readonly (readonly Uint8Array[])[];
   readonly wallMs: number;
-}
-
-interface RowContext {
-  /** Pieces of this row and of later ones. */
-  readonly pieces: Uint8Array[];
-  /** Time on the clock of the database: now, and of the change. */
-  readonly nowMs: number;
-  readonly changedMs: number;
-  readonly totals: Totals;
-}
-
-export interface Sources {
-  readonly sources: readonly RowSource[];
-  /** Row number of the newest unfinished prediction, to exclude later ones. */
-  readonly upTo: number;
-}
-
-/** Selects unfinished predictions with these sources, and row numbers above `after` and up to `upTo`. */
-export interface Selection {
-  /** Concatenated sources, each as `OWNER SERVER,`. */
-  readonly sources: string;
-  readonly after: number;
-  readonly upTo: number;
 }
 
 /** A file that the server could not read, and has moved. */
@@ -56,11 +54,10 @@ export interface Aside {
   readonly reason: string;
 }
 
-const PAGE_BYTES = 4096;
-/** Maximum rows that a step of maintenance evicts. */
-const SWEEP_ROWS = 256;
-/** Maximum free pages that a step of maintenance returns to the disk. */
-const VACUUM_PAGES = 512;
+/** Maximum rows that a run of maintenance evicts. */
+const SWEEP_ROWS = 2048;
+/** Maximum free pages that a run of maintenance returns to the disk. */
+const VACUUM_PAGES = 2048;
 /** Minimum number of free pages that the file keeps for later rows. A large file keeps a quarter of its pages. */
 const SPARE_PAGES = 1024;
 /** Content of a test file, which shows whether a full disk has room again. */
@@ -116,14 +113,12 @@ export class PredictionDatabase {
     return identityOf(this.#options.path) !== this.#identity;
   }
 
-  /**
-   * Commits all changes, or throws and changes nothing. Without changes, tests whether the disk has room.
-   * @param pieces the large bodies and outcomes of the rows, in the order of the rows
-   */
-  write({ rows, nowMs: sentMs, wallMs }: WriteBatch, pieces: Uint8Array[] = []): Totals {
+  /** Commits all changes, or throws and changes nothing. Without changes, tests whether the disk has room. */
+  write({ rows, large, wallMs }: WriteBatch): Totals {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const parsed: readonly Row[] = JSON.parse(rows);
     if (parsed.length === 0) this.#probe();
+    const pieces = large[Symbol.iterator]();
     return this.#database
       .transaction(() => {
         const totals = this.totals;
@@ -131,7 +126,10 @@ export class PredictionDatabase {
         this.#startMs = Math.max(this.#startMs, this.#meta().elapsedMs - performance.now());
         const nowMs = this.#nowMs;
         const before = totals.count;
-        for (const row of parsed) this.#writeRow(row, { pieces, nowMs, changedMs: nowMs - sentMs + row.atMs, totals });
+        for (const row of parsed) {
+          const text = row.isLarge ? Buffer.concat([...(pieces.next().value ?? [])]) : undefined;
+          this.#writeRow(row, { text, nowMs, totals });
+        }
         this.#sweep(totals, { nowMs, limit: 2 * Math.max(0, totals.count - before) + 16 });
         this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
         return totals;
@@ -145,25 +143,26 @@ export class PredictionDatabase {
     return (isReadable ? ended : this.#sql.getUnfinished.get(id)) ?? undefined;
   }
 
-  sources(): Sources {
-    return { sources: this.#sql.sources.all(), upTo: this.#sql.newest.get()?.seq ?? 0 };
+  /** All unfinished predictions, oldest first. */
+  unfinished(): readonly UnfinishedRow[] {
+    return this.#sql.unfinished.all();
   }
 
   /**
-   * Takes over the next unfinished prediction of the selection. If it was running, counts that its process died.
-   * @returns undefined if there is none; "full" if the disk has no room for the change
+   * Takes over an unfinished prediction. If it was running, counts that its process died.
+   * @returns undefined if it has ended; "full" if the disk has no room for the change
    */
-  takeOver({ sources, after, upTo }: Selection): StoredRequest | "full" | undefined {
+  takeOver(row: number): StoredRequest | "full" | undefined {
     try {
       return this.#database
         .transaction(() => {
-          const found = this.#sql.oldestUnfinished.get(after, upTo, sources);
+          const found = this.#sql.request.get(row);
           if (found === null) return undefined;
-          const { deadlineMs, runningSinceMs, server: earlier, ...request } = found;
+          const { head, body, deadlineMs, runningSinceMs, server: earlier } = found;
           const { server } = this.#options;
           const deaths = runningSinceMs === null ? found.deaths : found.deaths + 1;
-          if (runningSinceMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
-          return { ...request, leftMs: deadlineMs - this.#nowMs, deaths };
+          if (runningSinceMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, row);
+          return { head, body, leftMs: deadlineMs - this.#nowMs, deaths };
         })
         .immediate();
     } catch (error) {
@@ -176,26 +175,16 @@ export class PredictionDatabase {
     return this.#sql.webhooks.all();
   }
 
-  /** Copies the write-ahead log into the database if the log is large. */
-  checkLog(): void {
-    const { log, checkpointed } = this.#checkpoint("NOOP");
-    if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // PASSIVE never empties a log that other processes keep in use. RESTART does, but makes writers wait.
-    this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
-  }
-
-  /**
-   * Runs a short step of maintenance on an idle thread.
-   * @returns whether more steps are due
-   */
-  tend(): boolean {
-    if (this.#evict()) return true;
-    const { log, checkpointed } = this.#checkpoint("NOOP");
-    if (log > checkpointed) this.#checkpoint("PASSIVE");
-    const free = this.#pragma("freelist_count");
-    if (free <= Math.max(SPARE_PAGES, this.#pragma("page_count") / 4)) return false;
-    this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
-    return true;
+  /** Evicts old outcomes, and returns free pages to the disk. Runs while the thread is idle. */
+  tend(): void {
+    this.#database
+      .transaction(() => {
+        const meta = this.#meta();
+        if (this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) this.#sql.setMeta.run(meta);
+      })
+      .deferred();
+    if (this.#pragma("freelist_count") > Math.max(SPARE_PAGES, this.#pragma("page_count") / 4))
+      this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
   }
 
   close(): void {
@@ -208,38 +197,28 @@ export class PredictionDatabase {
     return this.#startMs + performance.now();
   }
 
-  #writeRow(row: Row, { pieces, nowMs, changedMs, totals }: RowContext): void {
-    const { id, creation, runningSinceMs, end, webhook } = row;
+  /** @param context.text the large body or outcome of the row */
+  #writeRow(
+    { id, request, runningSinceMs, end, isWebhookDone }: Row,
+    { text, nowMs, totals }: { readonly text: Buffer<ArrayBuffer> | undefined; nowMs: number; totals: Totals },
+  ): void {
     const { maxAgeMs, server } = this.#options;
-    const large = row.pieces === undefined ? undefined : Buffer.concat(pieces.splice(0, row.pieces));
-    if (creation !== undefined) {
-      const deadlineMs = changedMs + creation.timeoutMs;
-      this.#sql.create.run({ ...creation, id, deadlineMs, server, body: large ?? creation.body });
+    if (request !== undefined) {
+      const { head, timeoutMs, body } = request;
+      this.#sql.create.run({ id, deadlineMs: nowMs + timeoutMs, server, head, body: text ?? body });
     }
     if (runningSinceMs !== undefined) this.#sql.started.run(runningSinceMs, id);
     if (end !== undefined) {
-      this.#sql.removeUnfinished.run(id);
       // An expired outcome, which is not evicted yet, makes room for an outcome with the same id.
       const expired = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);
-      const members = large ?? end.members;
-      const isAdded = this.#sql.end.run({ ...end, id, members, endedMs: changedMs }).changes > 0;
+      const { head, members, bytes } = end;
+      const added = this.#sql.end.run({ id, bytes, endedMs: nowMs, head, members: text ?? members });
+      const isAdded = added.changes > 0;
+      this.#sql.removeUnfinished.run(id);
       totals.count += Number(isAdded) - Number(expired !== null);
-      totals.bytes += (isAdded ? end.bytes : 0) - (expired?.bytes ?? 0);
+      totals.bytes += (isAdded ? bytes : 0) - (expired?.bytes ?? 0);
     }
-    if (webhook === null) this.#sql.removeWebhook.run(id);
-    else if (webhook !== undefined) this.#sql.addWebhook.run(id, webhook);
-  }
-
-  /** Evicts up to SWEEP_ROWS old rows in a transaction. @returns whether it evicted any */
-  #evict(): boolean {
-    return this.#database
-      .transaction(() => {
-        const meta = this.#meta();
-        if (!this.#sweep(meta, { nowMs: this.#nowMs, limit: SWEEP_ROWS })) return false;
-        this.#sql.setMeta.run(meta);
-        return true;
-      })
-      .deferred();
+    if (isWebhookDone) this.#sql.removeWebhook.run(id);
   }
 
   /**
@@ -274,13 +253,6 @@ export class PredictionDatabase {
     } finally {
       rmSync(path, { force: true });
     }
-  }
-
-  #checkpoint(mode: "NOOP" | "PASSIVE" | "RESTART"): { log: number; checkpointed: number } {
-    const checkpoint: Statement<{ log: number; checkpointed: number }, []> = this.#database.query(
-      `PRAGMA wal_checkpoint(${mode})`,
-    );
-    return checkpoint.get() ?? { log: 0, checkpointed: 0 };
   }
 
   #pragma(name: string): number {

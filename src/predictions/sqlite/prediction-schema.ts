@@ -12,18 +12,19 @@ export interface FileOptions {
 
 /** Milliseconds that SQLite waits for a lock, which other processes hold for a few milliseconds. */
 const BUSY_TIMEOUT_MS = 10_000;
-/** From this size on, a write-ahead log is copied into the database after a write, else when the thread is idle. */
-export const MAX_LOG_BYTES = 16 * 1024 * 1024;
+/** From this number of pages of 4 kB on, a write copies the write-ahead log into the database. */
+const MAX_LOG_PAGES = 4096;
 
 /** Marks an SQLite file as a database of sconce: "scnc" in ASCII. */
 const APPLICATION_ID = 0x73636e63;
-const VERSION = 3;
+const VERSION = 4;
 /** Maximum size of a file that is checked for damage at the start: a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
 /**
- * Times in `ended_ms`, `deadline_ms` and `elapsed_ms` are of the database's clock, others of the wall clock, all in
- * milliseconds. A small body or outcome is text, a large one UTF-8 in a blob. `webhooks` has undelivered webhooks.
+ * `ended_ms`, `deadline_ms` and `elapsed_ms` are times of the database's clock, others of the wall clock, all in
+ * milliseconds. `head` is the JSON of a request without its body, or of a record without its outcome's members. A small
+ * body or outcome is text, a large one UTF-8 in a blob. `webhook` is the JSON of a webhook with an undelivered message.
  */
 const tables = `
   CREATE TABLE meta (
@@ -32,20 +33,14 @@ const tables = `
   ) STRICT;
   INSERT INTO meta VALUES (1, 0, 0, 0, 0);
   CREATE TABLE unfinished (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
-    created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
-    deaths INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
-    body ANY NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, deadline_ms REAL NOT NULL, running_since_ms REAL,
+    deaths INTEGER NOT NULL DEFAULT 0, server TEXT NOT NULL, head TEXT NOT NULL, body ANY NOT NULL
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL,
-    kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
-    created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members ANY NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
+    head TEXT NOT NULL, members ANY NOT NULL, webhook TEXT
   ) STRICT;
-  CREATE TABLE webhooks (
-    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
-  ) STRICT;
+  CREATE INDEX undelivered ON ended (seq) WHERE webhook IS NOT NULL;
 `;
 /** A file that the server cannot read, and moves aside. The message continues a sentence, such as "it is damaged". */
 export class UnreadableFile extends Error {}
@@ -64,8 +59,8 @@ export function connect({ path, sync, isMain }: FileOptions): Database {
     if (isMain && statSync(path).size <= MAX_CHECKED_BYTES) check(database);
     database.run("PRAGMA journal_mode = WAL");
     database.run(`PRAGMA synchronous = ${sync}`);
-    database.run("PRAGMA wal_autocheckpoint = 0");
-    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
+    database.run(`PRAGMA wal_autocheckpoint = ${MAX_LOG_PAGES}`);
+    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_PAGES * 4096}`);
     database.run("PRAGMA cache_size = -16000");
     return database;
   } catch (error) {

@@ -6,11 +6,11 @@ import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
-import { type EndedRecord, kindOf, type PredictionRecord, recordOf } from "../record.ts";
-import { originOf, type PredictionRequest } from "../request.ts";
+import { type EndedRecord, type PredictionRecord, pendingRecord, type RecordFields, recordOf } from "../record.ts";
+import type { PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";
-import type { Accepted, Claimed, Claimer, RequestSource, Store, StoreOutage, StoreRole } from "../store.ts";
-import { type WebhookStore, webhookText } from "../webhooks/webhook.ts";
+import type { Accepted, Claimed, Claimer, Store, StoreOutage, StoreRole } from "../store.ts";
+import type { WebhookStore } from "../webhooks/webhook.ts";
 import { unusable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
@@ -37,7 +37,6 @@ export interface SqliteOptions {
 export class SqliteStore implements Store {
   readonly webhooks: WebhookStore;
   readonly #path: string;
-  readonly #retention: RetentionLimits;
   readonly #server: string;
   readonly #wallClock: () => number;
   readonly #thread = new DatabaseThread();
@@ -71,7 +70,6 @@ export class SqliteStore implements Store {
   private constructor(options: SqliteOptions, lock: FileLock | undefined) {
     const { path, retention, wallClock = Date.now, memory, server = "" } = options;
     this.#path = path;
-    this.#retention = retention;
     this.#server = server;
     this.#wallClock = wallClock;
     this.#lock = lock;
@@ -85,7 +83,6 @@ export class SqliteStore implements Store {
       writer.totals = totals;
     };
     this.webhooks = {
-      add: (id, webhook) => writer.addWebhook(id, webhook),
       remove: ({ id }) => writer.removeWebhook(id),
       undelivered: async (owners) => {
         const all = await this.#query((thread) => thread.call("webhooks", undefined));
@@ -100,19 +97,13 @@ export class SqliteStore implements Store {
   }
 
   get retained(): { count: number; bytes: number } {
-    const [{ totals, unwritten }, answered] = [this.#writer, this.#answered.retained];
-    // The next commit evicts what exceeds the limits, except the newest result.
-    const { maxCount, maxBytes } = totals.count + unwritten.count > 1 ? this.#retention : everything;
-    return {
-      count: Math.min(totals.count + unwritten.count, maxCount) + answered.count,
-      bytes: Math.min(totals.bytes + unwritten.bytes, maxBytes) + answered.bytes,
-    };
+    const [{ totals }, answered] = [this.#writer, this.#answered.retained];
+    return { count: totals.count + answered.count, bytes: totals.bytes + answered.bytes };
   }
 
   async accept(request: PredictionRequest): Promise<Accepted> {
-    const { id, webhook, createdAtMs } = request;
-    await Promise.all([this.#writer.create(request), webhook && this.webhooks.add(id, webhookText(webhook))]);
-    return { createdAtMs };
+    await this.#writer.create(request);
+    return { createdAtMs: request.createdAtMs };
   }
 
   processing(id: string): void {
@@ -136,38 +127,31 @@ export class SqliteStore implements Store {
     if (known !== undefined) return known;
     const stored = await this.#query((thread) => thread.call("get", id));
     if (stored === undefined) return undefined;
-    const { members } = stored;
-    return recordOf({ ...stored, members: typeof members === "string" ? members : new LargeText([members]) });
-  }
-
-  async sources(): Promise<readonly RequestSource[]> {
-    return (await this.#sources()).sources;
+    const { head, members, runningSinceMs } = stored;
+    if (members === null) return { ...pendingRecord(requestOf(head)), startedAtMs: runningSinceMs ?? undefined };
+    const fields: RecordFields = JSON.parse(head);
+    return recordOf({ ...fields, members: typeof members === "string" ? members : new LargeText([members]) });
   }
 
   async *claim({ isTaken, full, signal }: Claimer): AsyncGenerator<Claimed> {
-    const { sources, upTo } = await this.#sources();
-    const chosen = sources
-      .filter(isTaken)
-      .map(({ text }) => text)
-      .join("");
-    let after = 0;
-    while (chosen !== "") {
-      const stored = await this.#query((thread) => thread.call("takeOver", { sources: chosen, after, upTo }));
-      if (stored === undefined || signal.aborted) return;
-      if (stored === "full") {
+    for (const { row, owner, server } of await this.#query((thread) => thread.call("unfinished", undefined))) {
+      if (!isTaken({ owner, isOwnServer: server === this.#server })) continue;
+      let stored = await this.#query((thread) => thread.call("takeOver", row));
+      while (stored === "full" && !signal.aborted) {
         full();
         await Bun.sleep(FULL_MS);
-        if (signal.aborted) return;
-        continue;
+        stored = await this.#query((thread) => thread.call("takeOver", row));
       }
-      const { row, kind, origin, digest, model, leftMs, body, ...request } = stored;
-      after = row;
-      const facts = { ...request, kind: kindOf(kind), digest: digest || undefined, model: ModelVersion.of(model) };
+      if (signal.aborted) return;
+      if (stored === undefined || stored === "full") continue;
+      const { head, body, leftMs, deaths } = stored;
+      const request = requestOf(head);
       yield {
-        ...facts,
+        ...request,
         bytes: body.length,
         deadlineMs: performance.now() + leftMs,
-        load: () => Promise.resolve({ ...facts, body, origin: originOf(origin) }),
+        deaths,
+        load: () => Promise.resolve({ ...request, body }),
       };
     }
   }
@@ -189,16 +173,6 @@ export class SqliteStore implements Store {
     }
   }
 
-  async #sources() {
-    const { sources, upTo } = await this.#query((thread) => thread.call("sources", undefined));
-    const known = sources.map(({ owner, server }) => ({
-      owner,
-      isOwnServer: server === this.#server,
-      text: `${owner} ${server},`,
-    }));
-    return { sources: known, upTo };
-  }
-
   async #query<T>(query: (thread: DatabaseThread) => Promise<T>): Promise<T> {
     try {
       return await query(this.#thread);
@@ -208,4 +182,8 @@ export class SqliteStore implements Store {
   }
 }
 
-const everything = { maxCount: Infinity, maxBytes: Infinity };
+/** A request without its body, from the JSON that `SqliteWriter.create` writes. */
+function requestOf(head: string): Omit<PredictionRequest, "body"> {
+  const { model = "", ...request }: Omit<PredictionRequest, "body" | "model"> & { model?: string } = JSON.parse(head);
+  return { ...request, model: ModelVersion.of(model) };
+}

@@ -1,34 +1,47 @@
 /** The thread of the database, so that the server's event loop never waits for a disk, lock or checkpoint. */
 import { databaseFault } from "./database-fault.ts";
-import type { Answer, Argument, Call, Method, Piece, Result, Tended } from "./database-thread.ts";
-import { PredictionDatabase } from "./prediction-database.ts";
-import type { StoredText } from "./rows.ts";
+import { type Aside, type DatabaseOptions, PredictionDatabase } from "./prediction-database.ts";
+import type { StoredText, Totals } from "./statements.ts";
 
 declare const self: Worker;
 
-/** Milliseconds without a call before maintenance begins. */
-const IDLE_MS = 100;
-/** Milliseconds between maintenance runs on an idle thread. */
-const PAUSE_MS = 1000;
+export type Methods = Pick<PredictionDatabase, "write" | "get" | "unfinished" | "takeOver" | "webhooks" | "close"> & {
+  open(options: DatabaseOptions): { readonly totals: Totals; readonly aside: Aside | undefined };
+};
+export type Method = keyof Methods;
+export type Argument<M extends Method> = Parameters<Methods[M]>[0];
+export type Result<M extends Method> = ReturnType<Methods[M]>;
+
+type Call<M extends Method = Method> = {
+  [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
+}[M];
+
+export type Answer<R = unknown> =
+  | { readonly number: number; readonly result: R; readonly fault?: undefined }
+  | { readonly number: number; readonly result?: undefined; readonly fault: string };
+
+/** Message of the thread after maintenance. It answers no call, so it has no number. */
+export interface Tended {
+  readonly number?: undefined;
+  readonly totals: Totals;
+  /** Whether the file of the database was deleted or replaced. */
+  readonly isDetached: boolean;
+}
+
+/** Milliseconds between runs of maintenance. */
+const TEND_MS = 1000;
 
 let database: PredictionDatabase | undefined;
-let timer: ReturnType<typeof setTimeout> | undefined;
-/** Pieces for the next call of `write`. */
-let pieces: Uint8Array[] = [];
 
 const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } = {
   open(options) {
     database = PredictionDatabase.open(options);
     return { totals: database.totals, aside: database.aside };
   },
-  write(batch) {
-    const received = pieces;
-    pieces = [];
-    return opened().write(batch, received);
-  },
+  write: (batch) => opened().write(batch),
   get: (id) => opened().get(id),
-  sources: () => opened().sources(),
-  takeOver: (selection) => opened().takeOver(selection),
+  unfinished: () => opened().unfinished(),
+  takeOver: (row) => opened().takeOver(row),
   webhooks: () => opened().webhooks(),
   close() {
     opened().close();
@@ -36,24 +49,32 @@ const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } 
   },
 };
 
-self.onmessage = ({ data }: MessageEvent<Call | Piece>) => {
-  if (data.method === "piece") {
-    pieces.push(data.piece);
-    return;
-  }
+self.onmessage = ({ data }: MessageEvent<Call>) => {
   const answered = answer(data);
   self.postMessage(answered, ownedBy(answered));
-  if (data.method === "write") quietly(() => database?.checkLog());
-  tendIn(IDLE_MS);
 };
+
+setInterval(() => {
+  if (database === undefined) return;
+  try {
+    database.tend();
+  } catch {
+    // Maintenance runs again later, and the next write reports a full disk.
+  }
+  report(database);
+}, TEND_MS);
 
 function answer<M extends Method>({ number, method, argument }: Call<M>): Answer<Result<M>> {
   try {
     return { number, result: methods[method](argument) };
   } catch (error) {
-    if (database?.isDetached) self.postMessage({ totals: database.totals, isDetached: true } satisfies Tended);
+    if (database?.isDetached) report(database);
     return { number, fault: databaseFault(error) };
   }
+}
+
+function report({ totals, isDetached }: PredictionDatabase): void {
+  self.postMessage({ totals, isDetached } satisfies Tended);
 }
 
 /** The buffer of a large value, whose ownership the answer passes on without a copy. */
@@ -66,27 +87,4 @@ function ownedBy({ result }: Answer): ArrayBuffer[] {
 function opened(): PredictionDatabase {
   if (database === undefined) throw new Error("it is not open");
   return database;
-}
-
-function tendIn(delayMs: number): void {
-  clearTimeout(timer);
-  if (database === undefined) return;
-  timer = setTimeout(tend, delayMs);
-}
-
-function tend(): void {
-  let delayMs = PAUSE_MS;
-  quietly(() => {
-    if (database === undefined) return;
-    delayMs = database.tend() ? 0 : PAUSE_MS;
-    self.postMessage({ totals: database.totals, isDetached: database.isDetached } satisfies Tended);
-  });
-  tendIn(delayMs);
-}
-
-/** Ignores errors of maintenance: it runs again later, and the next write reports a full disk. */
-function quietly(task: () => void): void {
-  try {
-    task();
-  } catch {}
 }

@@ -12,7 +12,8 @@ import { type PredictionRequest, storedBody } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
-import { creationRow, type Row, type Totals } from "./rows.ts";
+import type { Row } from "./prediction-database.ts";
+import type { Totals } from "./statements.ts";
 
 /** Milliseconds until a failed write is repeated. Until then, requests are refused. */
 const RETRY_MS = 1000;
@@ -68,28 +69,26 @@ export class SqliteWriter {
     return this.#fault !== undefined;
   }
 
-  /** Outcomes that are not written yet: their number, and the bytes counted for them. */
-  get unwritten(): Totals {
-    let bytes = 0;
-    for (const end of this.#ends) bytes += end.bytes;
-    return { count: this.#ends.size, bytes };
-  }
-
   /** Writes a request. Resolves after the commit. @throws SconceError `predictions_unwritable` */
   create(request: PredictionRequest): Promise<void> {
-    const body = storedBody(request);
-    const large = body.length > MAX_INLINE_LENGTH ? new LargeText([body]) : undefined;
-    const creation = creationRow(request, large === undefined ? body : "");
-    return this.#waited(rowOf(request.id, { creation, pieces: large?.pieces.length }), { large, bytes: body.length });
+    const error = this.#isStopped ? unwritable("it is closed") : this.#fault;
+    if (error !== undefined) return Promise.reject(error);
+    const waiting = Promise.withResolvers<void>();
+    const { id, timeoutMs, model } = request;
+    const stored = storedBody(request);
+    const large = largeOf(typeof stored === "string" ? stored : new LargeText([stored]));
+    const body = large !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
+    const head = JSON.stringify({ ...request, body: undefined, model: model?.reference });
+    this.#add(
+      { id, request: { head, timeoutMs, body }, isLarge: large !== undefined },
+      { large, bytes: stored.length, waiting },
+    );
+    return waiting.promise;
   }
 
-  /** Writes a webhook. Resolves after the commit. @throws SconceError `predictions_unwritable` */
-  addWebhook(id: string, webhook: string): Promise<void> {
-    return this.#waited(rowOf(id, { webhook }));
-  }
-
+  /** Records that the webhook of an ended prediction has no message left. */
   removeWebhook(id: string): void {
-    this.#add(rowOf(id, { webhook: null }));
+    this.#add({ id, isWebhookDone: true });
   }
 
   /**
@@ -97,7 +96,7 @@ export class SqliteWriter {
    * @param runningSinceMs milliseconds since 1970; null if it stops because the process exits
    */
   processing(id: string, runningSinceMs: number | null): void {
-    this.#add(rowOf(id, { runningSinceMs }));
+    this.#add({ id, runningSinceMs });
   }
 
   /** Writes an outcome, and removes the request. The first outcome of an id stands. */
@@ -107,9 +106,9 @@ export class SqliteWriter {
     const bytes = RECORD_BYTES + byteLengthOf(members) + Buffer.byteLength(end.logs);
     this.#charge?.grow(bytes);
     const large = largeOf(members);
-    const fields = { ...fieldsOf(end), members: large === undefined ? String(members) : "", bytes };
-    const row = rowOf(end.id, { end: fields, pieces: large?.pieces.length });
-    this.#ends.set(end.id, this.#add(row, { end, large, bytes }));
+    const head = JSON.stringify({ ...fieldsOf(end), members: "" });
+    const row = { head, members: large === undefined ? String(members) : "", bytes };
+    this.#ends.set(end.id, this.#add({ id: end.id, end: row, isLarge: large !== undefined }, { end, large, bytes }));
   }
 
   /** The outcome of a prediction that is not written yet; undefined if there is none. */
@@ -145,14 +144,6 @@ export class SqliteWriter {
     }
     this.#isStopped = true;
     this.#stopRetrying();
-  }
-
-  #waited(row: Row, change: Partial<Change> = {}): Promise<void> {
-    const error = this.#isStopped ? unwritable("it is closed") : this.#fault;
-    if (error !== undefined) return Promise.reject(error);
-    const waiting = Promise.withResolvers<void>();
-    this.#add(row, { ...change, waiting });
-    return waiting.promise;
   }
 
   #add(row: Row, change: Partial<Change> = {}): Change {
@@ -191,14 +182,22 @@ export class SqliteWriter {
   async #send(changes: readonly Change[]): Promise<void> {
     const { thread, wallClock } = this.#options;
     const turn = new Turn();
-    for (const { large } of changes) {
-      for (let i = 0, piece = large?.bytes(0); piece !== undefined; piece = large?.bytes(++i)) {
+    const large: Uint8Array[][] = [];
+    const owned: ArrayBuffer[] = [];
+    for (const { large: text } of changes) {
+      if (text === undefined) continue;
+      const pieces: Uint8Array[] = [];
+      large.push(pieces);
+      for (let i = 0, piece = text.bytes(0); piece !== undefined; piece = text.bytes(++i)) {
         if (turn.isOver) await turn.next();
-        thread.sendPiece(piece);
+        // A copy: a message with a view would copy its whole buffer.
+        const copy = piece.slice();
+        pieces.push(copy);
+        owned.push(copy.buffer);
       }
     }
     const rows = JSON.stringify(changes.map(({ row }) => row));
-    this.totals = await thread.call("write", { rows, nowMs: performance.now(), wallMs: wallClock() });
+    this.totals = await thread.call("write", { rows, large, wallMs: wallClock() }, owned);
   }
 
   /** Removes and returns the changes of the next commit. */
@@ -224,7 +223,7 @@ export class SqliteWriter {
     this.#fault = error;
     const [all, refused] = [[...changes, ...this.#queue], new Set<string>()];
     for (const { row, waiting } of all) {
-      if (row.creation !== undefined) refused.add(row.id);
+      if (row.request !== undefined) refused.add(row.id);
       waiting?.reject(error);
     }
     this.#queue = all.filter(
@@ -244,9 +243,7 @@ export class SqliteWriter {
   }
 }
 
-function rowOf(id: string, change: Omit<Row, "id" | "atMs">): Row {
-  return { id, atMs: performance.now(), ...change };
-}
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 function largeOf(text: Text): LargeText | undefined {
   if (text.length <= MAX_INLINE_LENGTH) return undefined;

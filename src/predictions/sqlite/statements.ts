@@ -1,7 +1,43 @@
-/** The SQL statements of a prediction database. */
+/** The SQL statements of a prediction database, and the rows that they read. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../webhooks/webhook.ts";
-import type { CreationRow, EndRow, RowSource, StoredRecord, StoredRequest, StoredText, Totals } from "./rows.ts";
+
+/** A text, or UTF-8 if it is large. */
+export type StoredText = string | Uint8Array<ArrayBuffer>;
+
+/** Number of ended predictions in the database, and the bytes counted for them. */
+export interface Totals {
+  count: number;
+  bytes: number;
+}
+
+/** Totals, and the times of the last write, from which the next process continues the clock. */
+export type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
+
+/** An unfinished prediction: its row, the first character of its id, and the name of the server that accepted it. */
+export interface UnfinishedRow {
+  readonly row: number;
+  readonly owner: string;
+  readonly server: string;
+}
+
+export interface StoredRequest {
+  /** JSON of the request without its body. */
+  readonly head: string;
+  readonly body: StoredText;
+  /** Milliseconds until the time limit. */
+  readonly leftMs: number;
+  readonly deaths: number;
+}
+
+/** An ended prediction, or an unfinished one without `members`. */
+export interface StoredRecord {
+  /** JSON of the record without its outcome's members, or of the request without its body. */
+  readonly head: string;
+  readonly members: StoredText | null;
+  /** Milliseconds since 1970; null for an ended prediction. */
+  readonly runningSinceMs: number | null;
+}
 
 /** One of the oldest ended predictions. */
 export interface Oldest {
@@ -10,11 +46,6 @@ export interface Oldest {
   readonly endedMs: number;
 }
 
-/** Totals, and the times of the last write, from which the next process continues the clock. */
-export type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
-
-type Creation = Omit<CreationRow, "body"> & { id: string; body: StoredText; deadlineMs: number; server: string };
-type End = Omit<EndRow, "members"> & { id: string; members: StoredText; endedMs: number };
 type Unfinished = Omit<StoredRequest, "leftMs"> & {
   readonly deadlineMs: number;
   readonly runningSinceMs: number | null;
@@ -33,38 +64,34 @@ export function statements(database: Database) {
       "UPDATE meta SET count = $count, bytes = $bytes, elapsed_ms = $elapsedMs, wall_ms = $wallMs",
     ),
 
-    create: prepare<null, [Creation]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, body, origin, digest, model, server)
-       VALUES ($id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $body, $origin, $digest, $model, $server)
+    create: prepare<null, [{ id: string; deadlineMs: number; server: string; head: string; body: StoredText }]>(
+      `INSERT INTO unfinished (id, deadline_ms, server, head, body) VALUES ($id, $deadlineMs, $server, $head, $body)
        ON CONFLICT (id) DO NOTHING`,
     ),
-    started: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
+    started: prepare<null, [number | null, string]>("UPDATE unfinished SET running_since_ms = ? WHERE id = ?"),
     takenOver: prepare<null, [number, string, number]>(
-      "UPDATE unfinished SET begun_at_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
+      "UPDATE unfinished SET running_since_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
     ),
     removeUnfinished: prepare<null, [string]>("DELETE FROM unfinished WHERE id = ?"),
     getUnfinished: prepare<StoredRecord, [string]>(
-      `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
-         NULL status, '' members, '' logs, digest, model FROM unfinished WHERE id = ?`,
+      "SELECT head, NULL members, running_since_ms runningSinceMs FROM unfinished WHERE id = ?",
     ),
-    sources: prepare<RowSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server FROM unfinished"),
-    newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
-    oldestUnfinished: prepare<Unfinished, [number, number, string]>(
-      `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms runningSinceMs, deaths, body, origin, digest, model, server
-       FROM unfinished WHERE seq > ? AND seq <= ?
-         AND instr(?, substr(id, 1, 1) || ' ' || server || ',') ORDER BY seq LIMIT 1`,
+    unfinished: prepare<UnfinishedRow, []>(
+      "SELECT seq row, substr(id, 1, 1) owner, server FROM unfinished ORDER BY seq",
+    ),
+    request: prepare<Unfinished, [number]>(
+      `SELECT head, body, deadline_ms deadlineMs, running_since_ms runningSinceMs, deaths, server
+       FROM unfinished WHERE seq = ?`,
     ),
 
-    end: prepare<null, [End]>(
-      `INSERT INTO ended (id, bytes, ended_ms, kind, count, items_done,
-         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
-       VALUES ($id, $bytes, $endedMs, $kind, $count, $itemsDone,
-         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
+    // The webhook of the request is sent after the end.
+    end: prepare<null, [{ id: string; bytes: number; endedMs: number; head: string; members: StoredText }]>(
+      `INSERT INTO ended (id, bytes, ended_ms, head, members, webhook)
+       VALUES ($id, $bytes, $endedMs, $head, $members, (SELECT head -> '$.webhook' FROM unfinished WHERE id = $id))
+       ON CONFLICT (id) DO NOTHING`,
     ),
     getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
-      `SELECT id, kind, count, items_done itemsDone, created_at_ms createdAtMs, started_at_ms startedAtMs,
-         finished_at_ms finishedAtMs, status, members, logs, digest, model, ended_ms endedMs FROM ended WHERE id = ?`,
+      "SELECT head, members, NULL runningSinceMs, ended_ms endedMs FROM ended WHERE id = ?",
     ),
     removeExpired: prepare<{ bytes: number }, [string, number, number]>(
       "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes",
@@ -72,10 +99,7 @@ export function statements(database: Database) {
     oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs FROM ended ORDER BY seq LIMIT ?"),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
 
-    addWebhook: prepare<null, [string, string]>(
-      "INSERT INTO webhooks (id, webhook) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET webhook = excluded.webhook",
-    ),
-    removeWebhook: prepare<null, [string]>("DELETE FROM webhooks WHERE id = ?"),
-    webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM webhooks ORDER BY seq"),
+    removeWebhook: prepare<null, [string]>("UPDATE ended SET webhook = NULL WHERE id = ?"),
+    webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM ended WHERE webhook IS NOT NULL ORDER BY seq"),
   };
 }

@@ -27,17 +27,15 @@ export interface StoredWebhook {
   readonly webhook: string;
 }
 
-/** Stores undelivered webhooks, so that later processes can send them. */
+/** The webhooks of stored predictions, so that later processes can send them. */
 export interface WebhookStore {
-  /** Stores a webhook. @throws SconceError `predictions_unwritable` */
-  add(id: string, webhook: string): Promise<void>;
   /** Removes a webhook whose message was delivered or given up. */
   remove(key: WebhookKey): void;
   /**
-   * Undelivered webhooks of earlier processes, oldest first. @param owners selects predictions by the first character
-   * of their ids
+   * Undelivered webhooks of ended predictions of earlier processes, oldest first. Undefined if other servers have the store.
+   * @param owners selects predictions by the first character of their ids
    */
-  undelivered(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
+  undelivered?(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
   /** Gives the webhooks that other servers leave to this process, from now on. Undefined if no other server has webhooks of this store. */
   deliver?(deliverer: Deliverer): void;
   /** Leaves webhooks of this process to other servers. */

@@ -17,7 +17,7 @@ import type { LivePrediction } from "../live.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Store } from "../store.ts";
 import { Progress, type ProgressOptions } from "./progress.ts";
-import { type Deliverer, type Webhook, type WebhookKey, webhookOf, webhookText } from "./webhook.ts";
+import { type Deliverer, type Webhook, type WebhookKey, webhookOf } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
 export interface WebhooksOptions extends Omit<ProgressOptions, "read"> {
@@ -113,37 +113,13 @@ export class Webhooks implements Deliverer {
     if (!this.hasRoom) throw new SconceError("queue_full", "too many webhooks wait to be told; try again later");
   }
 
-  /** Stores the webhook of a prediction. @throws SconceError `predictions_unwritable` */
-  async store(id: string, webhook: Webhook): Promise<void> {
-    await this.#options.store.webhooks?.add(id, webhookText(webhook));
-  }
-
-  remove(key: WebhookKey): void {
-    this.#options.store.webhooks?.remove(key);
-  }
-
   /**
-   * Sends the webhooks that earlier processes have left in the store.
+   * Sends the webhooks of ended predictions that earlier processes have left in the store.
    * @param owners selects predictions by the first character of their ids
-   * @param options.isPartly whether another process sends the webhooks of ended predictions
    */
-  async resume(
-    owners: (owner: string) => boolean,
-    liveOf: (id: string) => LivePrediction | undefined,
-    { isPartly = false }: { readonly isPartly?: boolean } = {},
-  ): Promise<void> {
-    for (const { id, webhook: text } of (await this.#options.store.webhooks?.undelivered(owners)) ?? []) {
-      const webhook = webhookOf(text);
-      const live = liveOf(id);
-      if (live !== undefined && live.webhook === undefined) {
-        live.webhook = webhook;
-        this.watch(live, webhook);
-      }
-      if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
-      const record = await this.#read(id);
-      // The webhook of an unfinished prediction is left to the process that runs it.
-      if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
-    }
+  async resume(owners: (owner: string) => boolean): Promise<void> {
+    for (const { id, webhook } of (await this.#options.store.webhooks?.undelivered?.(owners)) ?? [])
+      this.ended({ id, createdAtMs: undefined }, webhookOf(webhook));
   }
 
   /** Starts sending messages about a running prediction. */
@@ -179,7 +155,7 @@ export class Webhooks implements Deliverer {
     if (waiting === undefined) return;
     this.#waiting.delete(id);
     this.#giveUp(waiting, EXPIRED);
-    this.remove(waiting);
+    this.#options.store.webhooks?.remove(waiting);
   }
 
   /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
@@ -223,7 +199,7 @@ export class Webhooks implements Deliverer {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    this.remove(waiting);
+    this.#options.store.webhooks?.remove(waiting);
   }
 
   /** Reads an ended prediction; undefined if the store has evicted it. */
