@@ -146,8 +146,18 @@ at::Tensor PackedConvolution::unpacked() const {
 }
 
 /**
- * The weights in the layout that oneDNN prefers for the input's sizes and the number of threads. With another layout it
- * would repack the weights at each run, which can take ten times as long as the convolution.
+ * Whether the convolution is a matrix product: each picture is a single pixel, as after global pooling. oneDNN adds all
+ * products of such a pixel one after the other, so its rounding error is twice as large as MKL's, which is also faster.
+ */
+bool PackedConvolution::is_product(const at::Tensor& input) const {
+  const bool has_pixels = input.size(2) == 1 && input.size(3) == 1 && sizes_[2] == 1 && sizes_[3] == 1;
+  return has_pixels && form_.groups == 1 && form_.padding == Pair{0, 0} && type_ == at::kFloat;
+}
+
+/**
+ * The weights in the layout for the input's sizes and the number of threads: plain for a matrix product, else the layout
+ * that oneDNN prefers. With another layout it would repack the weights at each run, which can take ten times as long as
+ * the convolution.
  */
 at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vector<int64_t>& sizes) {
   static const auto layout = find(LAYOUT);
@@ -155,11 +165,13 @@ at::Tensor PackedConvolution::weight_for(const at::Tensor& input, const std::vec
   const auto known = packed_for_.find(sizes);
   if (known != packed_for_.end()) return known->second;
   if (packed_for_.size() == MOST_SIZES) packed_for_.clear();
-  const auto wanted = call(layout, {pack(at::empty(sizes_, type_), input.sizes())});
-  auto found = std::find_if(packed_.begin(), packed_.end(),
-                            [&](const at::Tensor& packed) { return at::equal(call(layout, {packed}), wanted); });
+  const bool is_plain = is_product(input);
+  const auto wanted = is_plain ? at::Tensor() : call(layout, {pack(at::empty(sizes_, type_), input.sizes())});
+  auto found = std::find_if(packed_.begin(), packed_.end(), [&](const at::Tensor& packed) {
+    return packed.is_mkldnn() ? !is_plain && at::equal(call(layout, {packed}), wanted) : is_plain;
+  });
   if (found == packed_.end()) {
-    auto packed = pack(unpacked(), input.sizes());
+    auto packed = is_plain ? unpacked() : pack(unpacked(), input.sizes());
     // Drops layouts that no remembered size uses.
     if (packed_for_.empty()) packed_.clear();
     found = packed_.insert(packed_.end(), std::move(packed));
@@ -183,11 +195,20 @@ at::Tensor PackedConvolution::run_plain(const at::Tensor& input, const at::Tenso
   return at::convolution(input, weight, bias_, stride, padding, dilation, false, {0, 0}, groups);
 }
 
+/** The convolution of single pixels, with the strides of a channels-last tensor. */
+at::Tensor PackedConvolution::product(const at::Tensor& input, const at::Tensor& weight) const {
+  const int64_t rows = input.size(0), channels = sizes_[0];
+  const auto output = at::linear(input.reshape({rows, sizes_[1]}), weight.reshape({channels, sizes_[1]}), bias_);
+  return output.as_strided({rows, channels, 1, 1}, {channels, 1, channels, channels});
+}
+
 at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vector<int64_t>& sizes, bool is_free) {
   static const auto function = find(RUN_CONVOLUTION);
   const auto& [stride, padding, dilation, groups, _] = form_;
-  const auto output = call(function, {input, weight_for(input, sizes), bias_, list(padding), list(stride), list(dilation), groups, none_after,
-                                      no_scalars(), ""});
+  const auto weight = weight_for(input, sizes);
+  const auto output = weight.is_mkldnn() ? call(function, {input, weight, bias_, list(padding), list(stride), list(dilation), groups, none_after,
+                                                           no_scalars(), ""})
+                                         : product(input, weight);
   const bool is_right_layout = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   return is_right_layout ? output : in_order(output);
 }

@@ -77,6 +77,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
 
  private:
   bool fits(const at::Tensor& input) const;
+  bool is_product(const at::Tensor& input) const;
+  at::Tensor product(const at::Tensor& input, const at::Tensor& weight) const;
   at::Tensor run_packed(const at::Tensor& input, const std::vector<int64_t>& sizes, bool is_free);
   at::Tensor run_plain(const at::Tensor& input, const at::Tensor& weight) const;
   at::Tensor pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const;
@@ -91,8 +93,8 @@ class PackedConvolution final : public torch::CustomClassHolder {
   /** Guards the packed weights: sessions that share the weights run in parallel. */
   std::mutex mutex_;
   /**
-   * The weights in each layout that remembered input sizes need; at first in the layout for an unknown input size.
-   * Never empty.
+   * The weights in each layout that remembered input sizes need, also plain; at first in the layout for an unknown input
+   * size. Never empty.
    */
   std::vector<at::Tensor> packed_;
   /** The weights in the right layout, by input sizes and number of threads. */

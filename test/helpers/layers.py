@@ -1,5 +1,6 @@
 """Networks with layers that are packed when they are loaded, and with what must not be done to them; weights.py makes them."""
 
+import copy
 import json
 import os
 
@@ -253,6 +254,18 @@ class Scales(nn.Module):
         return torch.stack([large.mean((2, 3)), small.mean((2, 3)), self.second(wide).mean((2, 3))], 1)
 
 
+class Squeezed(nn.Module):
+    """Convolves pictures of one pixel, as squeeze-and-excitation does."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 960, 1)
+        self.squeeze = nn.Conv2d(960, 480, 1)
+
+    def forward(self, x):
+        return self.squeeze(F.adaptive_avg_pool2d(F.relu(self.first(x)), 1)).flatten(1)
+
+
 class Stopped(nn.Module):
     """No layer: libtorch refuses it when it is run."""
 
@@ -288,7 +301,7 @@ class Vast(nn.Module):
         return F.linear(x, self.weight)
 
 
-NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Aliased, Spread, Given, Scales]
+NETWORKS = [Residual, Halves, Shapes, Viewed, Asked, Written, Products, Branches, ChannelsLast, Strided, WrittenInto, Aliased, Spread, Given, Scales, Squeezed]
 ALONE = [Stopped, TooLarge, Vast]
 
 
@@ -301,8 +314,11 @@ def main(folder: str) -> None:
         with torch.inference_mode():
             given = network(x)
         given = given if isinstance(given, dict) else {"y": given}
-        known[kind.__name__] = {name: {"shape": list(each.shape), "data": each.flatten().tolist()} for name, each in given.items()}
-        known[kind.__name__]["x"] = {"shape": list(x.shape), "data": x.flatten().tolist()}
+        as_json = lambda tensor: {"shape": list(tensor.shape), "data": tensor.flatten().tolist()}
+        known[kind.__name__] = {name: as_json(each) for name, each in {**given, "x": x}.items()}
+        if kind is Squeezed:
+            with torch.inference_mode():
+                known["exact"] = {"y": as_json(copy.deepcopy(network).double()(x.double()))}
         torch.jit.script(network).save(os.path.join(folder, f"{kind.__name__}.pt"))
     for kind in ALONE:
         torch.jit.script(kind().eval()).save(os.path.join(folder, f"{kind.__name__}.pt"))
