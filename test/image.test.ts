@@ -1,9 +1,11 @@
 /** OCI images with a small program: their content, and the layers that several images share. */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { refNameKey } from "../src/package/image/documents.ts";
-import { ImageLayout } from "../src/package/image/layout.ts";
-import { imagePlatform } from "../src/package/image/platform.ts";
+import { imagePlatform } from "../src/package/image/image-config.ts";
+import { openImages } from "../src/package/image/layout.ts";
+import { Blobs } from "../src/package/store/blobs.ts";
+import { IndexFile } from "../src/package/store/index-file.ts";
+import { annotations } from "../src/package/store/manifest.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -32,10 +34,7 @@ afterEach(() => dir[Symbol.asyncDispose]());
 const write = (reference: string, change: Omit<Parameters<typeof smallImage>[1], "home" | "reference"> = {}) =>
   smallImage(images, { home: home.path, reference, ...change });
 const layersOf = (name: string) => readImage(images, name).manifest.layers.map(({ digest }) => digest);
-const names = () =>
-  ImageLayout.open(images)
-    .index()
-    .manifests.map(({ annotations }) => annotations?.[refNameKey]);
+const names = () => IndexFile.read(images).descriptors.map((each) => each.annotations?.[annotations.refName]);
 
 /** Path and content hash of each file in a folder. */
 async function contentOf(folder: string): Promise<Record<string, bigint | number>> {
@@ -110,8 +109,8 @@ describe("an image", () => {
     await write("digits:v1");
     await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
     expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
-    const listed =
-      await Bun.$`tar -tvz --utc -f ${ImageLayout.open(images).blobs.path(layersOf("digits:v1")[2] ?? "")}`.text();
+    const layer = new Blobs(images).path(layersOf("digits:v1")[2] ?? "");
+    const listed = await Bun.$`tar -tvz --utc -f ${layer}`.text();
     expect(listed.match(/ 1970-01-01 00:00 /g)?.length).toBe(listed.trim().split("\n").length);
   });
 });
@@ -168,7 +167,7 @@ describe("refused is", () => {
   test("a folder with other content, such as a model store", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "text");
-    const open = (path: string) => failure(() => ImageLayout.openOrCreate(path));
+    const open = (path: string) => failure(() => openImages(path));
     expect(await open(dir.path)).toContain("has files and is not an OCI image layout; expected a new or empty folder");
     expect(await open(dir.join("file"))).toContain("is not a folder");
     expect(await open(home.path)).toContain("is a store of models, whose names an image would take");

@@ -2,11 +2,13 @@
 import { readFileSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
-import { descriptorSchema, refNameKey } from "../../src/package/image/documents.ts";
 import { type ImageOptions, type WrittenImage, writeImage } from "../../src/package/image/image.ts";
-import { ImageLayout } from "../../src/package/image/layout.ts";
-import { imagePlatform } from "../../src/package/image/platform.ts";
+import { imagePlatform } from "../../src/package/image/image-config.ts";
+import { openImages } from "../../src/package/image/layout.ts";
 import { runtimeLibraries } from "../../src/package/image/runtime-libraries.ts";
+import { Blobs } from "../../src/package/store/blobs.ts";
+import { IndexFile } from "../../src/package/store/index-file.ts";
+import { annotations } from "../../src/package/store/manifest.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
 
 export const platform = imagePlatform();
@@ -18,7 +20,7 @@ export async function smallImage(
 ): Promise<WrittenImage> {
   const executable = await realpath(Bun.which("true") ?? "");
   const [library] = await runtimeLibraries([{ name: "true", path: executable }]);
-  return writeImage(ImageLayout.openOrCreate(folder), {
+  return writeImage(openImages(folder), {
     model: await new ModelStore(home).resolve(reference),
     home,
     program: { executable, libraries: [{ name: "libsmall.so", path: library?.source ?? "" }] },
@@ -28,6 +30,7 @@ export async function smallImage(
   });
 }
 
+const descriptorSchema = z.looseObject({ mediaType: z.string(), digest: z.string(), size: z.int() });
 const manifestSchema = z.looseObject({ config: descriptorSchema, layers: z.array(descriptorSchema) });
 const configSchema = z.looseObject({
   config: z.looseObject({}),
@@ -42,10 +45,10 @@ export interface ReadImage {
 
 /** Reads the image with this name from the OCI layout in `folder`. */
 export function readImage(folder: string, name: string): ReadImage {
-  const layout = ImageLayout.open(folder);
-  const descriptor = layout.index().manifests.find(({ annotations }) => annotations?.[refNameKey] === name);
+  const { descriptors } = IndexFile.read(folder);
+  const descriptor = descriptors.find((each) => each.annotations?.[annotations.refName] === name);
   if (descriptor === undefined) throw new Error(`no image ${name} in ${folder}`);
-  const read = (digest: string): unknown => JSON.parse(readFileSync(layout.blobs.path(digest), "utf8"));
+  const read = (digest: string): unknown => JSON.parse(readFileSync(new Blobs(folder).path(digest), "utf8"));
   const manifest = manifestSchema.parse(read(descriptor.digest));
   return { digest: descriptor.digest, manifest, config: configSchema.parse(read(manifest.config.digest)) };
 }
@@ -67,6 +70,5 @@ export function startOf({ config }: ReadImage) {
 
 /** Unpacks all layers of an image, in order, into a folder. */
 export async function unpackImage(folder: string, { manifest }: ReadImage, into: string): Promise<void> {
-  const layout = ImageLayout.open(folder);
-  for (const { digest } of manifest.layers) await Bun.$`tar -xpzf ${layout.blobs.path(digest)} -C ${into}`.quiet();
+  for (const { digest } of manifest.layers) await Bun.$`tar -xpzf ${new Blobs(folder).path(digest)} -C ${into}`.quiet();
 }

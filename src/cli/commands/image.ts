@@ -5,8 +5,8 @@ import { log } from "../../base/log.ts";
 import { folderPath, openOption } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { type WrittenImage, writeImage } from "../../package/image/image.ts";
-import { ImageLayout } from "../../package/image/layout.ts";
-import { imagePlatform } from "../../package/image/platform.ts";
+import { imagePlatform } from "../../package/image/image-config.ts";
+import { openImages } from "../../package/image/layout.ts";
 import { makeProgram } from "../../package/image/program.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { hostOf } from "../../package/store/reference.ts";
@@ -55,7 +55,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
     }
     const progress = new Progress({ verb: "Writing" });
     try {
-      const layout = ImageLayout.openOrCreate(folder);
+      const layout = openImages(folder);
       using workspace = layout.openWorkspace();
       await store.verify(model, {
         onProgress: ({ title, ...step }) => progress.update({ title: title ?? "the model", ...step }),

@@ -1,8 +1,28 @@
+/** The OCI config of a container image, and its platform. */
+import { SconceError } from "../../base/errors.ts";
 import { annotations } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
 import { containerUser, entrypoint } from "./contents.ts";
-import type { Platform } from "./platform.ts";
+
+export interface Platform {
+  readonly os: "linux";
+  /** Processor architecture, as Go spells it. */
+  readonly architecture: "amd64" | "arm64";
+}
+
+/**
+ * The platform of this machine, whose libraries are copied into the image.
+ * @throws SconceError `usage` when it is not Linux on x64 or arm64
+ */
+export function imagePlatform(os: string = process.platform, arch: string = process.arch): Platform {
+  const architecture = arch === "x64" ? "amd64" : arch === "arm64" ? "arm64" : undefined;
+  if (os === "linux" && architecture !== undefined) return { os: "linux", architecture };
+  throw new SconceError(
+    "usage",
+    `an image takes the libraries of the machine that writes it, which is ${os} ${arch}; expected linux x64 or linux arm64: write it there, or in a container`,
+  );
+}
 
 export interface ImageConfigOptions {
   readonly model: PackagedModel;

@@ -1,13 +1,12 @@
 /** Writes the container image of a model and its server into an OCI layout. Needs no container engine. */
+import { SconceError } from "../../base/errors.ts";
 import type { StagedBlob } from "../store/blobs.ts";
+import type { Layout } from "../store/layout.ts";
 import { mediaTypes } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type ImageProgram, modelEntries, programEntries, runtimeEntries } from "./contents.ts";
-import { type Descriptor, imageConfigType } from "./documents.ts";
-import { imageConfig, imageLabels } from "./image-config.ts";
-import { type LayerFiles, type LayerOptions, layerDescriptor, stageLayer } from "./layer.ts";
-import type { ImageLayout } from "./layout.ts";
-import type { Platform } from "./platform.ts";
+import { imageConfig, imageLabels, type Platform } from "./image-config.ts";
+import { type LayerFiles, type LayerOptions, stageLayer } from "./layer.ts";
 import { runtimeLibraries } from "./runtime-libraries.ts";
 
 export interface ImageOptions extends LayerOptions {
@@ -34,48 +33,50 @@ export interface WrittenImage {
   readonly layers: readonly WrittenLayer[];
 }
 
+const layerType = "application/vnd.oci.image.layer.v1.tar+gzip";
+const configType = "application/vnd.oci.image.config.v1+json";
+
 /**
  * Adds the image to the layout, or replaces the image with the same name. Equal options
  * give equal bytes. Safe against kills at any moment and against concurrent runs.
  * @throws SconceError `image_invalid` when a file is missing or changes while it is read
  */
-export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
-  const { model, platform } = options;
+export async function writeImage(layout: Layout, options: ImageOptions): Promise<WrittenImage> {
+  const { model, platform, name } = options;
   using workspace = layout.openWorkspace();
   const staged: StagedBlob[] = [];
-  const stageJson = async (content: unknown, mediaType: string): Promise<Descriptor> => {
+  const stageJson = async (content: unknown, mediaType: string) => {
     const bytes = new TextEncoder().encode(JSON.stringify(content));
     const blob = await layout.blobs.stage(bytes, workspace.folder, { reuse: true });
     staged.push(blob);
     return { mediaType, digest: blob.digest, size: blob.size };
   };
-  const layers: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
+  const layers: (WrittenLayer & { readonly diffId: string })[] = [];
   for (const files of await layersOf(options)) {
     const blob = await stageLayer(files, workspace.folder, options);
     staged.push(blob);
-    const { title } = files;
     const { digest, size, diffId } = blob;
-    layers.push({
-      title,
-      diffId,
-      descriptor: layerDescriptor(blob),
-      written: { title, digest, size, isShared: layout.blobs.has(blob) },
-    });
+    layers.push({ title: files.title, digest, size, diffId, isShared: layout.blobs.has(blob) });
   }
-  const config = await stageJson(imageConfig({ model, platform, layers }), imageConfigType);
-  const manifest = await stageJson(
-    {
-      schemaVersion: 2,
-      mediaType: mediaTypes.manifest,
-      config,
-      layers: layers.map(({ descriptor }) => descriptor),
-      annotations: imageLabels(model),
-    },
-    mediaTypes.manifest,
+  const config = await stageJson(imageConfig({ model, platform, layers }), configType);
+  const content = {
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    config,
+    layers: layers.map(({ digest, size }) => ({ mediaType: layerType, digest, size })),
+    annotations: imageLabels(model),
+  };
+  const manifest = await stageJson(content, mediaTypes.manifest);
+  const isWritten = layout.commit({
+    blobs: staged,
+    change: (index) => index.point(name, { ...manifest, platform: { ...platform } }),
+    collects: true,
+  });
+  if (isWritten) return { digest: manifest.digest, layers };
+  throw new SconceError(
+    "image_invalid",
+    `a blob of ${name} was removed from ${layout.home} by another process; write the image again`,
   );
-  const described = { ...manifest, platform: { ...platform } };
-  layout.commit({ name: options.name, manifest: described, blobs: staged }, workspace);
-  return { digest: manifest.digest, layers: layers.map(({ written }) => written) };
 }
 
 /**

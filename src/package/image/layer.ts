@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import type { BlobRef, StagedBlob } from "../store/blobs.ts";
+import type { StagedBlob } from "../store/blobs.ts";
 import { type TarEntry, tar } from "./tar.ts";
 
 const compress = promisify(gzip);
@@ -65,10 +65,6 @@ export async function stageLayer(
   }
   await output.sync();
   return { digest: `sha256:${compressed.digest("hex")}`, size, stagedPath, diffId: `sha256:${plain.digest("hex")}` };
-}
-
-export function layerDescriptor({ digest, size }: BlobRef) {
-  return { mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", digest, size };
 }
 
 /** The entries sorted by path, with their parent folders added. */

@@ -5,12 +5,13 @@ import { z } from "zod";
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { annotations, mediaTypes } from "./manifest.ts";
-import { parseReference, type TagReference } from "./reference.ts";
+import { formatReference, parseReference, type TagReference } from "./reference.ts";
 
 const descriptorSchema = z.looseObject({
   mediaType: z.string(),
   digest: z.string(),
   size: z.int().nonnegative(),
+  artifactType: z.string().optional(),
   annotations: z.record(z.string(), z.string()).optional(),
 });
 
@@ -95,10 +96,9 @@ export class IndexFile {
     });
   }
 
-  /** Points `repository:tag` at a manifest. An earlier entry of this name is removed. */
+  /** Points `repository:tag` at the manifest of a model. */
   set(entry: IndexEntry): void {
-    this.delete(entry);
-    this.#content.manifests.push({
+    this.point(`${entry.repository}:${entry.tag}`, {
       mediaType: mediaTypes.manifest,
       artifactType: mediaTypes.model,
       digest: entry.digest,
@@ -107,15 +107,25 @@ export class IndexFile {
         ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
         ...(entry.source !== undefined && { [annotations.source]: entry.source }),
         ...(entry.folder !== undefined && { [annotations.folder]: entry.folder }),
-        [annotations.refName]: `${entry.repository}:${entry.tag}`,
       },
     });
   }
 
-  delete(name: TagReference): void {
+  /** Points a name at a manifest. An earlier entry of this name is removed. */
+  point(name: string, descriptor: IndexDescriptor): void {
+    this.delete(name);
+    const named = { ...descriptor, annotations: { ...descriptor.annotations, [annotations.refName]: name } };
+    this.#content.manifests.push(named);
+  }
+
+  /** Removes the entry of a name. @param name for a model `repository:tag` */
+  delete(name: string): void {
     this.#content.manifests = this.#content.manifests.filter((descriptor) => {
       const reference = referenceOf(descriptor);
-      return reference?.repository !== name.repository || reference.tag !== name.tag;
+      // Other tools may write a name without a tag, which means the tag `latest`.
+      return (
+        name !== descriptor.annotations?.[annotations.refName] && (!reference || name !== formatReference(reference))
+      );
     });
   }
 

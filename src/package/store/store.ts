@@ -1,16 +1,12 @@
 /** The model store: models on disk as an OCI image layout, which registry tools can read and write. */
-import { existsSync, mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
-import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { storeLocation } from "../../machine/files/location.ts";
-import { acquireLock } from "../../machine/files/lock.ts";
-import { Blobs, digestOf } from "./blobs.ts";
+import { digestOf } from "./blobs.ts";
 import { diskFault, isFull, requireSpace } from "./disk-fault.ts";
-import { referencedDigests } from "./garbage.ts";
 import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
+import { Layout } from "./layout.ts";
 import { findEntry, findUnnamed } from "./lookup.ts";
-import { annotations, ociLayout } from "./manifest.ts";
+import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { missingLayersOf, readConfig, readManifest, withoutWeights } from "./read-model.ts";
@@ -18,12 +14,7 @@ import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts
 import { checkRepository, checkTag, formatReference, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
 import { type Stamps, type VerifyOptions, verifyLayers } from "./verification.ts";
-import { Workspace } from "./workspace.ts";
-
-const lockTimeoutMs = 30_000;
-
-/** Milliseconds after which an unfinished download is deleted. */
-const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
+import type { Workspace } from "./workspace.ts";
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
 export type { ModelSummary } from "./summary.ts";
@@ -56,13 +47,15 @@ interface TaggedModel {
 }
 
 export class ModelStore {
-  /** Absolute path of the store's folder. `put` and `receive` create it. */
-  readonly home: string;
-  readonly #blobs: Blobs;
+  readonly #layout: Layout;
 
   constructor(home: string = storeLocation()) {
-    this.home = resolve(home);
-    this.#blobs = new Blobs(this.home);
+    this.#layout = new Layout(home);
+  }
+
+  /** Absolute path of the store's folder. `put` and `receive` create it. */
+  get home(): string {
+    return this.#layout.home;
   }
 
   /**
@@ -75,23 +68,17 @@ export class ModelStore {
   async put(options: PutOptions): Promise<PutResult> {
     checkRepository(options.repository);
     for (const tag of options.tags ?? []) checkTag(tag);
-    try {
-      return await this.#put(options);
-    } catch (error) {
-      throw diskFault(error, this.home) ?? error;
-    }
-  }
-
-  async #put(options: PutOptions): Promise<PutResult> {
-    using workspace = this.#openWorkspace();
     const [moved, tagsIfAbsent] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
-    return await this.#commit(workspace, {
-      verb: "build",
-      stage: (reuse) => stagePackage(this.#blobs, options, { folder: workspace.folder, reuse }),
-      repository: options.repository,
-      tags: [...moved, ...(options.tags ?? [])],
-      tagsIfAbsent,
-      folder: options.folder === undefined ? undefined : folderDigest(options.folder),
+    return this.#explained(async () => {
+      using workspace = this.#layout.openWorkspace();
+      return await this.#commit(workspace, {
+        verb: "build",
+        stage: (reuse) => stagePackage(this.#layout.blobs, options, { folder: workspace.folder, reuse }),
+        repository: options.repository,
+        tags: [...moved, ...(options.tags ?? [])],
+        tagsIfAbsent,
+        folder: options.folder === undefined ? undefined : folderDigest(options.folder),
+      });
     });
   }
 
@@ -106,23 +93,17 @@ export class ModelStore {
     checkRepository(repository);
     for (const tag of options.tags) checkTag(tag);
     const digest = digestOf(options.manifest);
-    try {
-      return await this.#receive(options, digest);
-    } catch (error) {
-      throw diskFault(error, this.home) ?? error;
-    }
-  }
-
-  async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
-    using workspace = this.#openWorkspace(digest.slice("sha256:".length));
-    requireSpace(this.home, missingBytes(this.#blobs, options, workspace.folder));
-    return await this.#commit(workspace, {
-      verb: "pull",
-      stage: (reuse) => stageReceived(this.#blobs, options, { folder: workspace.folder, reuse }),
-      repository: options.repository,
-      tags: options.tags,
-      tagsIfAbsent: [latestTag],
-      source: options.source,
+    return this.#explained(async () => {
+      using workspace = this.#layout.openWorkspace(digest.slice("sha256:".length));
+      requireSpace(this.home, missingBytes(this.#layout.blobs, options, workspace.folder));
+      return await this.#commit(workspace, {
+        verb: "pull",
+        stage: (reuse) => stageReceived(this.#layout.blobs, options, { folder: workspace.folder, reuse }),
+        repository: options.repository,
+        tags: options.tags,
+        tagsIfAbsent: [latestTag],
+        source: options.source,
+      });
     });
   }
 
@@ -131,11 +112,11 @@ export class ModelStore {
    * @throws SconceError `store_corrupt`
    */
   manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
-    return this.#blobs.read(this.#find(`${repository}@${digest}`));
+    return this.#layout.blobs.read(this.#find(`${repository}@${digest}`));
   }
 
   blobPath(digest: string): string {
-    return this.#blobs.path(digest);
+    return this.#layout.blobs.path(digest);
   }
 
   /**
@@ -147,19 +128,19 @@ export class ModelStore {
    */
   async resolve(reference?: string, { weights = true }: { weights?: boolean } = {}): Promise<PackagedModel> {
     const entry = this.#find(reference);
-    const manifest = await readManifest(this.#blobs, entry);
-    const config = await readConfig(this.#blobs, entry, manifest);
+    const manifest = await readManifest(this.#layout.blobs, entry);
+    const config = await readConfig(this.#layout.blobs, entry, manifest);
     const layers = manifest.layers.map((layer) => ({
       mediaType: layer.mediaType,
       title: layer.annotations[annotations.title],
       digest: layer.digest,
       size: layer.size,
-      path: this.#blobs.path(layer.digest),
+      path: this.#layout.blobs.path(layer.digest),
     }));
-    const missingLayers = missingLayersOf(this.#blobs, entry, layers);
+    const missingLayers = missingLayersOf(this.#layout.blobs, entry, layers);
     if (weights && missingLayers.length > 0) throw withoutWeights(entry);
     await Promise.all(
-      layers.filter((layer) => !missingLayers.includes(layer)).map((layer) => this.#blobs.check(layer)),
+      layers.filter((layer) => !missingLayers.includes(layer)).map((layer) => this.#layout.blobs.check(layer)),
     );
     return new PackagedModel({
       ...entry,
@@ -197,13 +178,13 @@ export class ModelStore {
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
   verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
-    return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
+    return verifyLayers(model, { ...options, blobs: this.#layout.blobs, home: this.home });
   }
 
   /** All models, the most recent build first, without manifests of other tools. */
   async list(): Promise<ModelSummary[]> {
     const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
-    const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
+    const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#layout.blobs, entries)));
     return summaries
       .filter((summary) => summary !== undefined)
       .sort((a, b) => (b.created?.getTime() ?? 0) - (a.created?.getTime() ?? 0));
@@ -221,10 +202,10 @@ export class ModelStore {
     // Fails for an unknown model before the lock's file is created in a store that does not exist.
     this.#find(source);
     try {
-      using _lock = this.#lock();
-      const index = IndexFile.read(this.home);
-      index.set({ ...this.#find(source, index), ...name, folder: undefined });
-      index.write();
+      this.#layout.commit({
+        blobs: [],
+        change: (index) => index.set({ ...this.#find(source, index), ...name, folder: undefined }),
+      });
     } catch (error) {
       throw diskFault(error, this.home) ?? error;
     }
@@ -248,8 +229,8 @@ export class ModelStore {
   }
 
   #remove(reference: string, allTags: boolean): RemoveResult {
-    using _lock = this.#lock();
-    this.#sweep();
+    using _lock = this.#layout.lock();
+    this.#layout.sweep();
     const index = IndexFile.read(this.home);
     const found = this.#find(reference, index);
     const byDigest = allTags || "digest" in parseReference(reference);
@@ -260,7 +241,7 @@ export class ModelStore {
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
     // The tag made from the digest alone does not keep a model: it is removed together with the last other tag.
     const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
-    for (const entry of removedEntries) index.delete(entry);
+    for (const entry of removedEntries) index.delete(formatReference(entry));
     let freedBytes = 0;
     try {
       index.write();
@@ -268,15 +249,14 @@ export class ModelStore {
       if (!isFull(error)) throw error;
       // A full disk has no space for a second index.json, so blobs are deleted before it is written. The manifest
       // stays, so that `remove` can run again after a kill.
-      freedBytes = this.#collect(index, found.digest);
-      this.#sweep(0);
+      freedBytes = this.#layout.collect(index, found.digest);
+      this.#layout.sweep(0);
       index.write();
     }
-    const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
     return {
-      removed: removedEntries.map(nameOf),
-      remaining: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
-      freedBytes: freedBytes + this.#collect(index),
+      removed: removedEntries.map(formatReference),
+      remaining: ofModel.filter((entry) => !removedEntries.includes(entry)).map(formatReference),
+      freedBytes: freedBytes + this.#layout.collect(index),
     };
   }
 
@@ -298,20 +278,17 @@ export class ModelStore {
     // all blobs.
     for (const reuse of [true, false]) {
       const { manifest, blobs } = await stage(reuse);
-      using _lock = this.#lock();
-      if (!blobs.every((blob) => this.#blobs.isAtHand(blob))) continue;
-      for (const blob of blobs) this.#blobs.place(blob);
-      syncPath(this.#blobs.folder);
-      const index = IndexFile.read(this.home);
-      const created = new Date();
-      const existing = index.entries().filter((entry) => entry.repository === repository);
-      const absent = model.tagsIfAbsent.filter((tag) => !existing.some((entry) => entry.tag === tag));
       const generated = generatedTag(manifest.digest);
-      for (const tag of [generated, ...model.tags, ...absent]) {
-        index.set({ repository, tag, created, source, folder, ...manifest });
-      }
-      index.write();
-      workspace.finish();
+      const change = (index: IndexFile) => {
+        const existing = index.entries().filter((entry) => entry.repository === repository);
+        const absent = model.tagsIfAbsent.filter((tag) => !existing.some((entry) => entry.tag === tag));
+        const created = new Date();
+        for (const tag of [generated, ...model.tags, ...absent]) {
+          index.set({ repository, tag, created, source, folder, ...manifest });
+        }
+        workspace.finish();
+      };
+      if (!this.#layout.commit({ blobs, change })) continue;
       return { digest: manifest.digest, tag: generated, reference: `${repository}:${generated}` };
     }
     throw new SconceError(
@@ -320,52 +297,10 @@ export class ModelStore {
     );
   }
 
-  /**
-   * Removes blobs that no manifest needs, except `exceptDigest`. The caller holds the store's lock.
-   * @returns freed bytes
-   */
-  #collect(index: IndexFile, exceptDigest?: string): number {
-    const needed = referencedDigests(this.#blobs, index.descriptors);
-    // If a manifest cannot be read, its blobs are unknown, so nothing is removed.
-    if (!needed) return 0;
-    const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
-    return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
-  }
-
-  #lock() {
-    return acquireLock(join(this.home, ".lock"), lockTimeoutMs);
-  }
-
-  /**
-   * Opens a temporary folder in the store. Creates the store if needed, and deletes temporary folders of dead
-   * processes.
-   * @param download name of a folder whose content a later pull can resume; if another process uses it, a new folder is
-   * opened
-   */
-  #openWorkspace(download?: string): Workspace {
-    const [parent, downloads] = this.#workspaces;
-    for (const folder of [this.#blobs.folder, parent, downloads]) mkdirSync(folder, { recursive: true });
-    using _lock = this.#lock();
-    this.#sweep();
-    const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
-    const workspace = reopened ?? Workspace.open(parent);
-    const layoutPath = join(this.home, "oci-layout");
-    if (!existsSync(layoutPath)) replaceFile(layoutPath, ociLayout);
-    return workspace;
-  }
-
-  /** Parent folders of the temporary folders: the first for builds, the second for downloads. */
-  get #workspaces() {
-    return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
-  }
-
-  /**
-   * Removes temporary folders of dead builds, and downloads without a write for `maxAgeMs`. The caller holds the
-   * store's lock.
-   */
-  #sweep(maxAgeMs = maxPartialAgeMs): void {
-    const [parent, downloads] = this.#workspaces;
-    if (existsSync(parent)) Workspace.sweep(parent);
-    if (existsSync(downloads)) Workspace.sweep(downloads, maxAgeMs);
+  /** Runs work that writes to the store. @throws the errors of the work; an error of the disk with a fix */
+  #explained<T>(work: () => Promise<T>): Promise<T> {
+    return work().catch((error: unknown) => {
+      throw diskFault(error, this.home) ?? error;
+    });
   }
 }
