@@ -232,10 +232,13 @@ test("the webhook of a prediction is there for the next process, before and afte
   const store = await open(dir);
   await Promise.all(["a1", "a2", "a3"].map((id) => store.accept(requestOf(id, { webhook }))));
   for (const id of ["a1", "a2"]) store.finish(endOf(id), true);
-  store.webhooks.remove({ id: "a1", createdAtMs: 0 });
+  store.webhooks.remove({ id: "a1", createdAtMs: 1000 });
+  store.webhooks.remove({ id: "a2", createdAtMs: 999 });
   await store.close();
   await using next = await open(dir);
   const left = (await next.webhooks.undelivered?.(() => true)) ?? [];
-  expect(left.map(({ id, webhook: text }) => [id, JSON.parse(text)])).toEqual([["a2", webhook]]);
+  expect(left.map(({ webhook: text, ...key }) => [key, JSON.parse(text)])).toEqual([
+    [{ id: "a2", createdAtMs: 1000 }, webhook],
+  ]);
   expect(await leftOf(next)).toMatchObject([{ id: "a3", webhook }]);
 });

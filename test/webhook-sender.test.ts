@@ -96,7 +96,7 @@ test("new webhooks are refused while undelivered ones use all memory for webhook
     check() {},
     metrics: { webhook() {} },
   });
-  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended({ id: `${i}`, createdAtMs: undefined }, webhook);
+  for (let i = 0; webhooks.hasRoom; i++) webhooks.ended({ id: `${i}`, createdAtMs: live.record.createdAtMs }, webhook);
   expect(webhooks.waiting).toBe(4);
   expect(memory.hasRoom("bodies", 90_000)).toBe(true);
   expect(() => webhooks.admit(webhook)).toThrow("too many webhooks wait");

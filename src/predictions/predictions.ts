@@ -26,15 +26,6 @@ export interface PredictionsOptions
   readonly unavailable?: (() => SconceError | undefined) | undefined;
 }
 
-export interface Resumption {
-  /** Whether this process takes over predictions whose ids begin with this character. */
-  readonly isOwn: (owner: string) => boolean;
-  /** Whether to take over predictions of this source; by default all. */
-  readonly isTaken?: (source: RequestSource) => boolean;
-  /** Whether another server runs the other predictions of the store, and sends the webhooks of ended predictions. */
-  readonly isPartly?: boolean;
-}
-
 /** Milliseconds that a stopping process waits until a shared store has the outcomes. */
 const FLUSH_MS = 5000;
 
@@ -97,7 +88,7 @@ export class Predictions {
   async create(request: NewPrediction): Promise<PredictionRecord> {
     const { once, kind, waitMs, client } = request;
     if (once !== undefined) {
-      const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request, once.id));
+      const record = await this.#creations.run(once, request.charge, () => this.#createOnce(request));
       if (hasEnded(record)) this.live.unread.delete(once.id);
       return hasEnded(record) ? record : ((await this.wait(kind, once.id, { waitMs, client })) ?? record);
     }
@@ -199,33 +190,16 @@ export class Predictions {
    * process claims its predictions from now on.
    * @returns the number of predictions started so far
    */
-  async resume({ isOwn, isTaken = () => true, isPartly = false }: Resumption): Promise<number> {
-    const { webhooks } = this.#options;
-    const isOurs = (source: RequestSource) => isOwn(source.owner) && isTaken(source);
-    let [resumed, isFull] = [0, false];
-    const full = Promise.withResolvers<void>();
-    const claims = this.#claims.run(isOurs, {
-      onClaimed: () => {
-        resumed += 1;
-      },
-      onFull: () => {
-        if (!isFull)
-          log.warn(
-            "The disk of the predictions is full: the server reads them, accepts none, and resumes the rest when there is room",
-          );
-        isFull = true;
-        full.resolve();
-      },
-    });
-    if (this.#shared !== undefined) claims.catch((error: unknown) => log.error(error));
-    const run = async () => {
-      if (this.#shared === undefined) await claims;
-      if (isFull) log.info("The disk of the predictions has room again");
-      if (!isPartly) await webhooks?.resume(isOwn);
+  async resume(isTaken: (source: RequestSource) => boolean): Promise<number> {
+    let resumed = 0;
+    const early = Promise.withResolvers<void>();
+    const onClaimed = () => {
+      resumed += 1;
     };
-    const done = run();
-    done.catch((error) => isFull && log.error(error));
-    await Promise.race([done, full.promise]);
+    const claims = this.#claims.run(isTaken, { onClaimed, onFull: early.resolve });
+    void early.promise.then(() => claims.catch((error: unknown) => log.error(error)));
+    if (this.#shared !== undefined) early.resolve();
+    await Promise.race([claims, early.promise]);
     return resumed;
   }
 
@@ -243,8 +217,7 @@ export class Predictions {
   }
 
   /** Creates a prediction whose id the client knows, and may read from another process: the store must have it at once. */
-  async #createOnce(request: NewPrediction, id: string): Promise<PredictionRecord> {
-    this.#options.webhooks?.giveUp(id);
+  async #createOnce(request: NewPrediction): Promise<PredictionRecord> {
     if (this.#shared !== undefined) return this.#shared.create({ ...request, waitMs: 0 });
     const live = await this.#accept({ ...request, waitMs: 0 });
     await this.live.store(live);

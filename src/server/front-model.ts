@@ -130,7 +130,7 @@ export class FrontModel implements ServedName, AsyncDisposable {
   async start(hasClaim: boolean): Promise<void> {
     if (this.opened !== undefined) {
       await this.served.started();
-      await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, !hasClaim);
+      await this.#resume(({ isOwnServer }) => hasClaim || isOwnServer, hasClaim);
       await this.opened.parts.store.shared?.ready();
       this.model = await this.#servedModel(this.opened);
     }
@@ -139,7 +139,7 @@ export class FrontModel implements ServedName, AsyncDisposable {
 
   /** Runs the unfinished predictions of the server that had the port before, and has ended. */
   claim(): Promise<void> {
-    return this.#resume(({ isOwnServer }) => !isOwnServer, false);
+    return this.#resume(({ isOwnServer }) => !isOwnServer, true);
   }
 
   /** Opens the next build, while the present build answers. @throws SconceError an error of its set-up */
@@ -179,11 +179,15 @@ export class FrontModel implements ServedName, AsyncDisposable {
     this.served.onFailed = (reason) => live.failAll(`the model could not be loaded: ${reason}`);
   }
 
-  async #resume(isTaken: (source: RequestSource) => boolean, isPartly: boolean): Promise<void> {
+  /** @param hasClaim whether no other server sends the webhooks of ended predictions */
+  async #resume(isTaken: (source: RequestSource) => boolean, hasClaim: boolean): Promise<void> {
+    if (this.opened === undefined) return;
+    const { predictions, webhooks } = this.opened.parts;
     const { index, count } = this.shared.start;
     const isOwn = (owner: string) => frontOf(owner, count) === index;
-    const resumed = await this.opened?.parts.predictions.resume({ isOwn, isTaken, isPartly });
-    if (resumed) log.info(`Resuming ${resumed} accepted predictions of ${this.served.label}`);
+    const resumed = await predictions.resume((source) => isOwn(source.owner) && isTaken(source));
+    if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions of ${this.served.label}`);
+    if (hasClaim) await webhooks?.resume(isOwn);
   }
 
   /**

@@ -24,15 +24,15 @@ export interface DatabaseOptions extends RetentionLimits, FileOptions {
   readonly wallMs: number;
 }
 
-/** A change of one prediction. Exactly one of the members `request`, `runningSinceMs`, `end` and `isWebhookDone` is set. */
+/** A change of one prediction. Exactly one of the members `request`, `runningSinceMs`, `end` and `removedWebhook` is set. */
 export interface Row {
   readonly id: string;
   readonly request?: { readonly head: string; readonly timeoutMs: number; readonly body: string };
   /** Start in milliseconds since 1970; null for a request that stops because the process exits. */
   readonly runningSinceMs?: number | null;
   readonly end?: { readonly head: string; readonly members: string; readonly bytes: number };
-  /** Whether the webhook's message was delivered or given up. */
-  readonly isWebhookDone?: true;
+  /** Time of creation of the prediction whose webhook has no message left. */
+  readonly removedWebhook?: number;
   /** Whether the body or the members are in `WriteBatch.large`. */
   readonly isLarge?: boolean;
 }
@@ -199,7 +199,7 @@ export class PredictionDatabase {
 
   /** @param context.text the large body or outcome of the row */
   #writeRow(
-    { id, request, runningSinceMs, end, isWebhookDone }: Row,
+    { id, request, runningSinceMs, end, removedWebhook }: Row,
     { text, nowMs, totals }: { readonly text: Buffer<ArrayBuffer> | undefined; nowMs: number; totals: Totals },
   ): void {
     const { maxAgeMs, server } = this.#options;
@@ -218,7 +218,7 @@ export class PredictionDatabase {
       totals.count += Number(isAdded) - Number(expired !== null);
       totals.bytes += (isAdded ? bytes : 0) - (expired?.bytes ?? 0);
     }
-    if (isWebhookDone) this.#sql.removeWebhook.run(id);
+    if (removedWebhook !== undefined) this.#sql.removeWebhook.run(id, removedWebhook);
   }
 
   /**

@@ -83,7 +83,7 @@ export class SqliteStore implements Store {
       writer.totals = totals;
     };
     this.webhooks = {
-      remove: ({ id }) => writer.removeWebhook(id),
+      remove: (key) => writer.removeWebhook(key),
       undelivered: async (owners) => {
         const all = await this.#query((thread) => thread.call("webhooks", undefined));
         return all.filter(({ id }) => owners(id.slice(0, 1)));
@@ -136,11 +136,18 @@ export class SqliteStore implements Store {
   async *claim({ isTaken, full, signal }: Claimer): AsyncGenerator<Claimed> {
     for (const { row, owner, server } of await this.#query((thread) => thread.call("unfinished", undefined))) {
       if (!isTaken({ owner, isOwnServer: server === this.#server })) continue;
-      let stored = await this.#query((thread) => thread.call("takeOver", row));
-      while (stored === "full" && !signal.aborted) {
+      const takeOver = () => this.#query((thread) => thread.call("takeOver", row));
+      let stored = await takeOver();
+      if (stored === "full") {
+        log.warn(
+          `The disk of ${this.#path} is full: predictions are read, none is accepted, the rest resumes with room`,
+        );
         full();
-        await Bun.sleep(FULL_MS);
-        stored = await this.#query((thread) => thread.call("takeOver", row));
+        while (stored === "full" && !signal.aborted) {
+          await Bun.sleep(FULL_MS);
+          stored = await takeOver();
+        }
+        if (stored !== "full") log.info(`The disk of ${this.#path} has room again`);
       }
       if (signal.aborted) return;
       if (stored === undefined || stored === "full") continue;

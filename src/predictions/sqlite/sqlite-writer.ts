@@ -10,6 +10,7 @@ import { byteLengthOf, LargeText, type Text } from "../large-text.ts";
 import { type EndedRecord, fieldsOf } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
+import type { WebhookKey } from "../webhooks/webhook.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 import type { Row } from "./prediction-database.ts";
@@ -87,8 +88,8 @@ export class SqliteWriter {
   }
 
   /** Records that the webhook of an ended prediction has no message left. */
-  removeWebhook(id: string): void {
-    this.#add({ id, isWebhookDone: true });
+  removeWebhook({ id, createdAtMs }: WebhookKey): void {
+    this.#add({ id, removedWebhook: createdAtMs });
   }
 
   /**

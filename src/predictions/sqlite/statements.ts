@@ -99,7 +99,11 @@ export function statements(database: Database) {
     oldest: prepare<Oldest, [number]>("SELECT seq, bytes, ended_ms endedMs FROM ended ORDER BY seq LIMIT ?"),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
 
-    removeWebhook: prepare<null, [string]>("UPDATE ended SET webhook = NULL WHERE id = ?"),
-    webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM ended WHERE webhook IS NOT NULL ORDER BY seq"),
+    removeWebhook: prepare<null, [string, number]>(
+      "UPDATE ended SET webhook = NULL WHERE id = ? AND head ->> '$.createdAtMs' = ?",
+    ),
+    webhooks: prepare<StoredWebhook, []>(
+      "SELECT id, head ->> '$.createdAtMs' createdAtMs, webhook FROM ended WHERE webhook IS NOT NULL ORDER BY seq",
+    ),
   };
 }

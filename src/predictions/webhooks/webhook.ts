@@ -18,12 +18,11 @@ export function webhookOf(text: string): Webhook {
 
 export interface WebhookKey {
   readonly id: string;
-  /** Distinguishes the prediction from a later prediction with the same id. Undefined if unknown. */
-  readonly createdAtMs: number | undefined;
+  /** Distinguishes the prediction from a later prediction with the same id. */
+  readonly createdAtMs: number;
 }
 
-export interface StoredWebhook {
-  readonly id: string;
+export interface StoredWebhook extends WebhookKey {
   readonly webhook: string;
 }
 

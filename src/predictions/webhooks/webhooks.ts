@@ -35,7 +35,6 @@ const WAITING_BYTES = 2000;
 /** Milliseconds before the second attempt. The pause doubles for each further attempt. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
-const EXPIRED = "the prediction is kept no longer";
 
 /** The options of `serve` for webhooks. */
 interface WebhookOptions {
@@ -71,7 +70,7 @@ export function openWebhooks(
 
 export class Webhooks implements Deliverer {
   readonly #options: WebhooksOptions;
-  /** Undelivered webhooks by id, in the order in which their predictions ended. */
+  /** Undelivered webhooks by id and time of creation, in the order in which their predictions ended. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
@@ -118,8 +117,8 @@ export class Webhooks implements Deliverer {
    * @param owners selects predictions by the first character of their ids
    */
   async resume(owners: (owner: string) => boolean): Promise<void> {
-    for (const { id, webhook } of (await this.#options.store.webhooks?.undelivered?.(owners)) ?? [])
-      this.ended({ id, createdAtMs: undefined }, webhookOf(webhook));
+    for (const { webhook, ...key } of (await this.#options.store.webhooks?.undelivered?.(owners)) ?? [])
+      this.ended(key, webhookOf(webhook));
   }
 
   /** Starts sending messages about a running prediction. */
@@ -133,29 +132,16 @@ export class Webhooks implements Deliverer {
 
   /** Starts sending the last message of an ended prediction, which `read` must find. Never throws. */
   ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
-    const before = this.#waiting.get(id);
-    if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
-    this.giveUp(id);
+    const key = `${id} ${createdAtMs}`;
+    if (this.#waiting.has(key)) return;
     const bytes = WAITING_BYTES + webhook.url.length;
     const waiting: Waiting = { id, createdAtMs, webhook, sinceMs: performance.now() };
     this.#charge.grow(bytes);
-    this.#waiting.set(id, waiting);
+    this.#waiting.set(key, waiting);
     void this.#deliver(waiting).finally(() => {
       this.#charge.grow(-bytes);
-      if (this.#isCurrent(waiting)) this.#waiting.delete(id);
+      this.#waiting.delete(key);
     });
-  }
-
-  /**
-   * Drops the webhook of an evicted prediction when a new prediction gets its id, since the old receiver must not get
-   * the new outcome.
-   */
-  giveUp(id: string): void {
-    const waiting = this.#waiting.get(id);
-    if (waiting === undefined) return;
-    this.#waiting.delete(id);
-    this.#giveUp(waiting, EXPIRED);
-    this.#options.store.webhooks?.remove(waiting);
   }
 
   /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
@@ -178,20 +164,21 @@ export class Webhooks implements Deliverer {
   }
 
   async #deliver(waiting: Waiting): Promise<void> {
-    const { sender, metrics } = this.#options;
+    const { sender, metrics, store } = this.#options;
     const { id, webhook } = waiting;
     await this.#progress.get(id)?.ended();
-    if (!this.#isCurrent(waiting)) return;
     const receiver = new URL(webhook.url);
     for (let failures = 0; webhook.events.includes("completed"); failures++) {
       const sent = await sender.send(receiver, () => this.#message(waiting));
-      if (this.#isStopped || !this.#isCurrent(waiting)) return;
+      if (this.#isStopped) return;
       if (sent?.result === "delivered") {
         metrics.webhook("told");
         break;
       }
       if (sent?.result !== "failed") {
-        this.#giveUp(waiting, sent === undefined ? EXPIRED : "it answered 410");
+        metrics.webhook("given_up");
+        const why = sent === undefined ? "the prediction is kept no longer" : "it answered 410";
+        warn(id, "given_up", receiver, why);
         break;
       }
       metrics.webhook("failed");
@@ -199,7 +186,7 @@ export class Webhooks implements Deliverer {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    this.#options.store.webhooks?.remove(waiting);
+    store.webhooks?.remove(waiting);
   }
 
   /** Reads an ended prediction; undefined if the store has evicted it. */
@@ -208,25 +195,14 @@ export class Webhooks implements Deliverer {
     return this.#options.store.read(id);
   }
 
-  /** Whether the webhook still waits. After giveUp(), a new prediction may have the same id. */
-  #isCurrent(waiting: Waiting): boolean {
-    return this.#waiting.get(waiting.id) === waiting;
-  }
-
-  #giveUp({ id, webhook }: Waiting, why: string): void {
-    this.#options.metrics.webhook("given_up");
-    warn(id, "given_up", new URL(webhook.url), why);
-  }
-
   /**
    * The last message of a prediction; undefined if the store has evicted the prediction, or a new prediction has its
    * id.
    */
-  async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
+  async #message(waiting: WebhookKey): Promise<WebhookMessage | undefined> {
     const { id, createdAtMs } = waiting;
     const record = await this.#read(id);
-    if (record === undefined || !this.#isCurrent(waiting)) return undefined;
-    if (createdAtMs !== undefined && record.createdAtMs !== createdAtMs) return undefined;
+    if (record?.createdAtMs !== createdAtMs) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
     const isLarge = outcome.members.length > MAX_DATA_LENGTH;
