@@ -45,6 +45,12 @@ test.each([
     /^training mode, or /,
     "net.eval(), example, dynamic_shapes=tuple({0: torch.export.Dim.DYNAMIC} for _ in example))",
   ],
+  [
+    "drops.pt",
+    { tensors: '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32(pad("length", 0)) } }' },
+    /^training mode, or /,
+    'dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}})',
+  ],
   ["mixes.pt", {}, "softmax over the batch", "softmax(dim=1)"],
   [
     "averages.pt",

@@ -2,6 +2,7 @@
  * The common mistakes of an export. Each has its messages from libtorch or the addon, and a line of Python that fixes
  * it.
  */
+import type { TensorSpecs } from "../author/tensor.ts";
 
 export interface ExportMistake {
   readonly name: string;
@@ -9,14 +10,17 @@ export interface ExportMistake {
   readonly seen?: RegExp;
   /** The cause, if the message does not name it. */
   readonly cause?: string;
-  /** @returns a line of Python that fixes the mistake @param inputs names of the model's inputs */
-  python(inputs: readonly string[]): string;
+  /** @returns a line of Python that fixes the mistake @param inputs the declared inputs of the model */
+  python(inputs: TensorSpecs): string;
 }
 
-/** A line of Python that exports the network with a dynamic batch dimension. */
-function exporting(inputs: readonly string[]): string {
-  const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
-  const shapes = inputs.length === 0 ? "tuple({0: torch.export.Dim.DYNAMIC} for _ in example)" : `{${free}}`;
+/** A line of Python that exports the network with a dynamic batch dimension. Declared dimensions without a fixed size stay dynamic. */
+function exporting(inputs: TensorSpecs): string {
+  const free = Object.entries(inputs).map(([name, { dims }]) => {
+    const dynamic = [0, ...dims.flatMap((dim, i) => (typeof dim === "number" ? [] : [i + 1]))];
+    return `"${name}": {${dynamic.map((at) => `${at}: torch.export.Dim.DYNAMIC`).join(", ")}}`;
+  });
+  const shapes = free.length === 0 ? "tuple({0: torch.export.Dim.DYNAMIC} for _ in example)" : `{${free.join(", ")}}`;
   return `torch.export.export(net.eval(), example, dynamic_shapes=${shapes})`;
 }
 
@@ -80,7 +84,7 @@ export const exportMistakes = {
     name: "names",
     seen: /the model declares the inputs|the model declares \d+|which the model/,
     python: (inputs) =>
-      `def forward(self, ${inputs.join(", ")}): …  # or rename in model.ts; outputs by name: return {"scores": y}`,
+      `def forward(self, ${Object.keys(inputs).join(", ")}): …  # or rename in model.ts; outputs by name: return {"scores": y}`,
   },
   batchSoftmax: {
     name: "softmax over the batch",

@@ -2,7 +2,7 @@
  * The trial of a model in `build` and `check`. The example runs through every stage; `check` measures each stage too.
  */
 import { availableParallelism } from "node:os";
-import type { Tensor } from "../../author/tensor.ts";
+import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { wireSchema } from "../../author/wire-schema.ts";
 import { codedError, hasCode, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -66,7 +66,7 @@ export async function examine(
   try {
     return await new Stages(source, report, options).run(fetcher);
   } catch (error) {
-    report.findings.push(findingOf(error, namesOf(source)));
+    report.findings.push(findingOf(error, inputsOf(source)));
     return undefined;
   }
 }
@@ -89,7 +89,7 @@ class Stages {
     this.#report = report;
     this.#options = options;
     this.#isFree = allowsAnyNumber(wireSchema(source.model.input, "input"));
-    this.#findings = new Findings(report.findings, namesOf(source));
+    this.#findings = new Findings(report.findings, inputsOf(source));
     this.#rows = new StatedRows(source, this.#findings, options.fixedRows);
   }
 
@@ -307,9 +307,9 @@ class Stages {
   }
 }
 
-/** Names of the program's inputs; none for a model whose own code calls its programs with other tensors. */
-function namesOf({ model: { predict, tensors } }: SourceModel): readonly string[] {
-  return predict === undefined ? Object.keys(tensors.inputs) : [];
+/** The program's inputs; none for a model whose own code calls its programs with other tensors. */
+function inputsOf({ model: { predict, tensors } }: SourceModel): TensorSpecs {
+  return predict === undefined ? tensors.inputs : {};
 }
 
 function untried(item: readonly Tensor[] | undefined): string {

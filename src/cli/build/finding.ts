@@ -1,4 +1,5 @@
 /** Faults of a model, which `build` or `check` finds. */
+import type { TensorSpecs } from "../../author/tensor.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
 import { type ExportMistake, mistakeIn } from "../../engine/export-mistakes.ts";
 
@@ -14,21 +15,21 @@ export interface Finding {
   readonly effect: "refused" | "unsteady" | "warned";
 }
 
-/** Turns an error into a finding. @param inputs names of the model's inputs */
-export function findingOf(error: unknown, inputs: readonly string[] = []): Finding {
+/** Turns an error into a finding. @param inputs the declared inputs of the model */
+export function findingOf(error: unknown, inputs: TensorSpecs = {}): Finding {
   const coded = codedError(error);
   return { ...found(coded, mistakeIn(coded.message), inputs), effect: "refused" };
 }
 
-function found(error: SconceError, mistake: ExportMistake | undefined, inputs: readonly string[]) {
+function found(error: SconceError, mistake: ExportMistake | undefined, inputs: TensorSpecs) {
   return { mistake: mistake?.name ?? "model", error, python: mistake?.python(inputs) };
 }
 
 export class Findings {
   readonly #list: Finding[];
-  readonly #inputs: readonly string[];
+  readonly #inputs: TensorSpecs;
 
-  constructor(list: Finding[], inputs: readonly string[]) {
+  constructor(list: Finding[], inputs: TensorSpecs) {
     this.#list = list;
     this.#inputs = inputs;
   }
