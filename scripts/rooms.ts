@@ -128,7 +128,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "http/access": {
     imports: "http http/page",
-    doors: "api-key api-keys require-key",
+    doors: "api-key api-keys key-file",
   },
   "http/apis": {
     imports: "http",

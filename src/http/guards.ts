@@ -1,31 +1,33 @@
-/** The guards of a front: checks that refuse a request before its route. */
+/** The guards of a front: checks that refuse a request before the router sees it. */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { isLoopback } from "../machine/network/loopback.ts";
-import type { ApiKeys } from "./access/api-keys.ts";
-import { requireKey } from "./access/require-key.ts";
-import { INDEX, isAdminPath } from "./admin.ts";
+import type { Permission } from "./access/key-file.ts";
+import { changesServer, INDEX, isAdminPath } from "./admin.ts";
 import type { HttpOptions } from "./options.ts";
-import { isForPage } from "./page/page.ts";
+import { prefersHtml } from "./page/page.ts";
 import { ProblemError } from "./problem.ts";
-import { type Check, contextOf } from "./request.ts";
+import type { RequestContext } from "./request.ts";
 import { type Lifecycle, notReady } from "./routes/health.ts";
 
 interface Guarded {
   readonly config: HttpOptions;
-  readonly keys: ApiKeys | undefined;
+  readonly keys: unknown;
   readonly lifecycle: Lifecycle;
 }
 
-/** All guards, in the order in which they see a request. */
-export function guardsOf({ config, keys, lifecycle }: Guarded): Check[] {
-  return [
-    refuseOtherHosts(config, keys),
-    refuseForeignOrigins(config.corsOrigin),
-    ...(config.adminPort === undefined ? [] : [separatePorts]),
-    ...(keys === undefined ? [] : [requireKey(keys)]),
-    refuseUntilReady(lifecycle, config.api.includes("page")),
-  ];
+/** Returns a function that calls all guards. @throws ProblemError to refuse a request */
+export function guardOf({ config, keys, lifecycle }: Guarded): (context: RequestContext) => void {
+  const hasKeys = keys !== undefined;
+  const refuseOtherHosts = hostGuard(config, hasKeys);
+  const hasPage = config.api.includes("page");
+  return (context) => {
+    refuseOtherHosts(context);
+    refuseForeignOrigin(context, config.corsOrigin);
+    if (config.adminPort !== undefined) refuseOtherPort(context);
+    if (hasKeys) requireKey(context);
+    refuseUntilReady(context, lifecycle, hasPage);
+  };
 }
 
 /**
@@ -36,16 +38,18 @@ export function guardsOf({ config, keys, lifecycle }: Guarded): Check[] {
  * server on a loopback address allows no other names. Any other server then refuses only names of the public DNS from browsers over plain HTTP, and
  * none if it has API keys.
  */
-function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions, keys: ApiKeys | undefined): Check {
+function hostGuard(
+  { allowedHosts, host, adminPort }: HttpOptions,
+  hasKeys: boolean,
+): (context: RequestContext) => void {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminPort?.host ?? host)];
   // Nearly all requests have the same Host header, so the last name is cached.
   let last = { header: "", name: "" };
-  return (c) => {
-    const header = c.req.raw.headers.get("host") ?? "";
+  return ({ request, path, isForwarded, isAdmin }) => {
+    const header = request.headers.get("host") ?? "";
     if (header !== last.header) last = { header, name: nameOf(header) };
     const { name } = last;
-    const { path, isForwarded, isAdmin } = contextOf(c);
     const names = isAdmin ? adminNames : publicNames;
     const isAllowed =
       !isHostName(name) ||
@@ -53,9 +57,7 @@ function refuseOtherHosts({ allowedHosts, host, adminPort }: HttpOptions, keys: 
       path.startsWith("/health/") ||
       isAddress(name) ||
       isLoopback(name) ||
-      (names === undefined
-        ? keys !== undefined || isPrivateName(name) || !isPlainBrowser(c.req.raw)
-        : isListed(name, names));
+      (names === undefined ? hasKeys || isPrivateName(name) || !isPlainBrowser(request) : isListed(name, names));
     if (!isAllowed) {
       const refused =
         names === undefined
@@ -113,21 +115,17 @@ const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * Refuses requests of pages of another origin that change something, such as POST. Browsers send forms to other origins without a CORS preflight.
  * @param allowed the origins of --cors-origin; `*` allows all
  */
-function refuseForeignOrigins(allowed: readonly string[] = []): Check {
-  return (c) => {
-    if (safeMethods.has(c.req.method)) return;
-    const { headers } = c.req.raw;
-    const origin = headers.get("origin");
-    if (!isCrossSite(headers, origin)) return;
-    // --cors-origin applies to the public port only.
-    const isAllowed = !contextOf(c).isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""));
-    if (!isAllowed) {
-      throw new ProblemError({
-        code: "origin_refused",
-        detail: `pages of ${origin ?? "another origin"} may not start or cancel work here; --cors-origin allows them`,
-      });
-    }
-  };
+function refuseForeignOrigin({ request, isAdmin }: RequestContext, allowed: readonly string[] = []): void {
+  const { method, headers } = request;
+  if (safeMethods.has(method)) return;
+  const origin = headers.get("origin");
+  if (!isCrossSite(headers, origin)) return;
+  // --cors-origin applies to the public port only.
+  if (!isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""))) return;
+  throw new ProblemError({
+    code: "origin_refused",
+    detail: `pages of ${origin ?? "another origin"} may not start or cancel work here; --cors-origin allows them`,
+  });
 }
 
 /**
@@ -146,22 +144,62 @@ function hostOf(origin: string): string | undefined {
 }
 
 /** Answers 404 for public paths on the admin port, and for admin paths on the public port. Both ports have health checks and the index of models. */
-const separatePorts: Check = (c) => {
-  const { path, isAdmin } = contextOf(c);
+function refuseOtherPort({ path, isAdmin }: RequestContext): void {
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
   if (isServed) return;
   const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
   throw new ProblemError({ code: "not_found", detail });
-};
+}
+
+/**
+ * Paths that need no API key: health probes, the icon, the documentation page, static files, and the well-known paths
+ * of other standards (RFC 8615), which do not exist here. They reveal nothing about the model.
+ */
+const openPath =
+  /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*|\.well-known\/.*)$/;
+
+/** Refuses requests without a valid API key, except to the open paths and the page, and requests that their key does not permit. */
+function requireKey(context: RequestContext): void {
+  const { key, path, request } = context;
+  if (key === undefined) {
+    if (openPath.test(path) || isForPage(context)) return;
+    throw unauthorized(request.headers);
+  }
+  const permission = permissionFor(request.method, path);
+  if (key.may(permission)) return;
+  throw new ProblemError({
+    code: "key_refused",
+    detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
+  });
+}
+
+function permissionFor(method: string, path: string): Permission {
+  if (path === "/metrics") return "metrics";
+  if (changesServer(path)) return "admin";
+  if (path === INDEX) return "read";
+  return safeMethods.has(method) ? "read" : "predictions";
+}
+
+function unauthorized(headers: Headers): ProblemError {
+  const hasKey = headers.has("authorization") || headers.has("x-api-key");
+  return new ProblemError({
+    code: hasKey ? "key_unknown" : "key_required",
+    detail: hasKey ? "the API key is unknown" : "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY",
+    headers: { "WWW-Authenticate": hasKey ? 'Bearer realm="sconce", error="invalid_token"' : 'Bearer realm="sconce"' },
+  });
+}
 
 /** Paths with an answer while the server starts: health checks and static files. */
 const startingPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|demo\/assets\/.*)$/;
 
 /** Refuses requests until their model is ready, or the server if they name no model. The page itself waits for the model. */
-function refuseUntilReady(lifecycle: Lifecycle, hasPage: boolean): Check {
-  return (c) => {
-    const { served, path } = contextOf(c);
-    const { pending } = served ?? lifecycle;
-    if (pending !== undefined && !startingPath.test(path) && !(hasPage && isForPage(c))) throw notReady(pending);
-  };
+function refuseUntilReady(context: RequestContext, lifecycle: Lifecycle, hasPage: boolean): void {
+  const { served, path } = context;
+  const { pending } = served ?? lifecycle;
+  if (pending !== undefined && !startingPath.test(path) && !(hasPage && isForPage(context))) throw notReady(pending);
+}
+
+/** Whether a browser asks for the page of a model, or for the redirect to it. The routes also choose HTML or JSON by `prefersHtml`. */
+function isForPage({ path, request: { method, headers } }: RequestContext): boolean {
+  return (path === "/" || path === "/demo") && (method === "GET" || method === "HEAD") && prefersHtml(headers);
 }

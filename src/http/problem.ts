@@ -1,5 +1,4 @@
 /** Error answers: problem details (RFC 9457), and their status for each error code. */
-import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../base/errors.ts";
 import { type Refusal, refusals } from "../base/labels.ts";
 
@@ -129,7 +128,7 @@ export function problemOf(error: unknown): Problem {
   return { code: "internal", detail: "The server failed to answer this request." };
 }
 
-export function problemResponse(c: Context, problem: Problem): Response {
+export function problemResponse(problem: Problem): Response {
   const { detail, code, errors, headers } = problem;
   const status = problemStatus(problem);
   const body = {
@@ -139,5 +138,8 @@ export function problemResponse(c: Context, problem: Problem): Response {
     detail,
     ...(errors ? { errors } : {}),
   };
-  return c.body(JSON.stringify(body), status, { ...headers, "Content-Type": "application/problem+json" });
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { ...headers, "Content-Type": "application/problem+json" },
+  });
 }

@@ -35,6 +35,8 @@ export class RequestContext implements Origin, Client {
   readonly isHead: boolean;
   /** The path that the router matches: without --base-path, and without the name of a model. */
   path = "/";
+  /** Why a guard refuses the request; undefined if none does. */
+  refusal: unknown = undefined;
   /** The name in the path, or the first name of the server. Undefined if the server does not have the name in the path. */
   served: ServedName | undefined = undefined;
   /** `/models/NAME` if the path names a model, else empty. */
@@ -146,9 +148,6 @@ export interface Connections {
   sending(request: Request): void;
   peerOf(request: Request): Peer | undefined;
 }
-
-/** Checks a request, and throws a ProblemError to refuse it. */
-export type Check = (c: Context) => void;
 
 export function contextOf({ env }: Context): RequestContext {
   if (env instanceof RequestContext) return env;

@@ -3,8 +3,8 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
-import { accepts } from "hono/accepts";
 import { html } from "hono/html";
+import { parseAccept } from "hono/utils/accept";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
 import { ImmutableAssets } from "../assets.ts";
@@ -58,7 +58,7 @@ export function addPage(app: Pick<Hono, "get">, { names, hasKeys }: Pick<PageOpt
     c.header("Vary", "Accept");
     // The names of the models are on a page that needs a key.
     const hasList = contextOf(c).modelPath === "" && names.list.length > 1 && !hasKeys;
-    return prefersHtml(c) ? Promise.resolve(c.redirect(below(c, hasList ? "models" : "demo"))) : next();
+    return prefersHtml(c.req.raw.headers) ? Promise.resolve(c.redirect(below(c, hasList ? "models" : "demo"))) : next();
   });
   assets.addRoute(app);
 }
@@ -71,7 +71,7 @@ export function pageRoute({ hasKeys, lifecycle }: Pick<PageOptions, "hasKeys" | 
     answer: async (c) => {
       const { served } = contextOf(c);
       const { pending } = served ?? lifecycle;
-      if (pending !== undefined && !prefersHtml(c)) throw notReady(pending);
+      if (pending !== undefined && !prefersHtml(c.req.raw.headers)) throw notReady(pending);
       const description = pending === undefined ? modelOf(c).description : "";
       // Redirects /demo/ to /demo, because the page's URLs are relative to /demo.
       if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
@@ -148,14 +148,12 @@ function below(c: Context, page: string): string {
   return last === "" ? page : `${last}/${page}`;
 }
 
-/** Whether a browser asks for the page of a model, or for the redirect to it. */
-export function isForPage(c: Context): boolean {
-  const { path } = contextOf(c);
-  return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
-}
+/** Media types in `Accept` that include HTML or JSON, except the one of programs that accept every type. */
+const htmlOrJson = /^(?:text\/(?:html|\*)|application\/(?:json|\*))$/i;
 
 /** Whether the client prefers HTML to JSON. Browsers do. Programs that accept every type do not. */
-export function prefersHtml(c: Context): boolean {
-  const supports = ["application/json", "text/html"];
-  return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";
+export function prefersHtml(headers: Headers): boolean {
+  // The types are sorted by descending preference.
+  const chosen = parseAccept(headers.get("accept") ?? "").find(({ type, q }) => q > 0 && htmlOrJson.test(type));
+  return chosen !== undefined && /^text/i.test(chosen.type);
 }

@@ -51,7 +51,8 @@ export function modelsRoute(names: ServedNames, { basePath }: Pick<HttpOptions, 
   return {
     method: "get",
     path: "/models",
-    answer: (c) => (prefersHtml(c) ? listPage(c, names.list) : c.json({ models: names.list.map(listed) })),
+    answer: (c) =>
+      prefersHtml(c.req.raw.headers) ? listPage(c, names.list) : c.json({ models: names.list.map(listed) }),
     describe: ({ isOfServer }) =>
       isOfServer
         ? {
