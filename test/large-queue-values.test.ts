@@ -55,9 +55,9 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     redis.pause();
     // Repeats until a command fails before it is sent: then the old connection is closed, and the new one is not
     // ready.
-    await until(async () => !isAnswerLost(await one.largeLink.fetch(0, "get", "x").catch((error) => error)));
+    await until(async () => !isAnswerLost(await one.queue.largeLink.fetch(0, "get", "x").catch((error) => error)));
     redis.resume();
-    await until(() => one.largeLink.fetch(0, "ping").then(Boolean, () => false));
+    await until(() => one.queue.largeLink.fetch(0, "ping").then(Boolean, () => false));
   });
 
   test("are read whole, beside small values and by several readers", async () => {
@@ -78,9 +78,9 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("that are stored slowly do not delay small outcomes", async () => {
     using one = await worker("outcomes");
-    await using claimer = leasesOf(one.queue, redis.url);
+    await using claimer = leasesOf(one.queue);
     const { leases } = claimer;
-    const held = hold(one.largeLink);
+    const held = hold(one.queue.largeLink);
     for (const id of ["p", "q"]) await one.queue.create(requestOf(id));
     for (const id of ["p", "q"]) expect((await claimer.claim()).id).toBe(id);
     leases.finish(endOf(`"outputs":[${large}]`, "p").record);
@@ -94,9 +94,9 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("that were sent twice, because the queue was emptied meanwhile, release their memory", async () => {
     using one = await worker("emptied");
-    await using claimer = leasesOf(one.queue, redis.url);
+    await using claimer = leasesOf(one.queue);
     const { leases } = claimer;
-    const held = hold(one.largeLink);
+    const held = hold(one.queue.largeLink);
     await one.queue.create(requestOf("p", "[1]"));
     await claimer.claim();
     leases.finish(endOf(`"outputs":[${large}]`, "p").record);

@@ -2,16 +2,13 @@
 import { describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { capacityOf } from "../src/predictions/claims.ts";
-import { Queue } from "../src/predictions/redis/queue.ts";
 import { clientOf } from "./helpers/cli.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { hold } from "./helpers/hold.ts";
+import { queueOn } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { redisLinks } from "./helpers/redis-links.ts";
 import { inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
-
-const limits = { maxQueuedItems: 1000, maxQueuedBytes: 1e6 };
 
 describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -65,10 +62,8 @@ describe.skipIf(!hasRedis)(`fronts (with redis-server${hasRedis ? "" : ": not he
       await worker.stop();
     }
     // This worker dies while it has the prediction, because it neither renews its lease nor leaves.
-    using links = await redisLinks(redis.url);
-    const names = { repository: "stage", name: "stops", node: "dead" };
-    const died = new Queue({ ...links, ...names, leaseMs: 1000, retentionMs: 60_000, limits });
-    expect(await died.claim(links.link, 1, 1)).toHaveLength(1);
+    using died = await queueOn(redis.url, "stops", { repository: "stage", node: "dead" });
+    expect(await died.take(1)).toHaveLength(1);
     await using _next = await store.serve("stage", { ...config, role: "worker", queueLease: 1 });
     gate.release("a");
     expect(await state({ Prefer: "wait" })).toMatchObject({ status: "success" });

@@ -12,7 +12,7 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     using opened = await queueOn(redis.url, "logs");
     const { queue } = opened;
     await queue.create(requestOf("p", "[1]", { kind: "demo" }));
-    await using claimer = leasesOf(queue, redis.url);
+    await using claimer = leasesOf(queue);
     await claimer.claim();
     const live = livePrediction({ id: "p", kind: "demo" });
     claimer.leases.report(live);

@@ -5,7 +5,6 @@ import { QueueState } from "../src/predictions/redis/queue-state.ts";
 import { fixture } from "./helpers/fixture.ts";
 import { endOf, queueOn, requestOf } from "./helpers/queue.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
-import { blocking } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const redis = fixture(startRedis);
@@ -130,9 +129,8 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.take();
     const canceled = Promise.withResolvers<string>();
     await one.queue.poll(true);
-    using link = await blocking(redis.url);
+    const link = one.queue.openLink("blocking");
     void one.queue.mail.read(link, (letter, id) => letter === "canceled" && canceled.resolve(id));
-    using _mail = one.queue.mail;
     await one.queue.cancel("p");
     expect(await canceled.promise).toBe("p");
     expect((await one.queue.read("p"))?.outcome).toBeUndefined();

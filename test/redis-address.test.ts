@@ -7,7 +7,6 @@ import { hasRedis, startRedis } from "./helpers/redis.ts";
 describe("the address of a queue", () => {
   test("is one server, a socket, Sentinels or a Cluster", () => {
     expect(parseRedisAddress("redis://user:p%40ss@host:1234/5")).toEqual({
-      kind: "one",
       nodes: [],
       options: { host: "host", port: 1234, username: "user", password: "p@ss", db: 5 },
     });
@@ -54,7 +53,7 @@ describe("the address of a queue", () => {
 
   test("of Sentinels has their password in any form", () => {
     const of = (query: string) => parseRedisAddress(`redis-sentinel://:p@a/main?${query}`).options;
-    expect(of("sentinel_username=u&sentinel_password=a+b@c:100%/d")).toMatchObject({
+    expect(of("sentinel_username=u&sentinel_password=a+b%40c:100%/d")).toMatchObject({
       sentinelUsername: "u",
       sentinelPassword: "a+b@c:100%/d",
     });

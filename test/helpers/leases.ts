@@ -2,8 +2,6 @@
 import { MemoryAccount } from "../../src/pipeline/memory/memory-account.ts";
 import { Leases } from "../../src/predictions/redis/leases.ts";
 import type { Queue } from "../../src/predictions/redis/queue.ts";
-import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
-import { RedisLink } from "../../src/predictions/redis/redis-link.ts";
 import type { Claimed } from "../../src/predictions/store.ts";
 import { Metrics } from "../../src/server/metrics/metrics.ts";
 
@@ -14,11 +12,9 @@ export interface TestLeases extends AsyncDisposable {
   claim(): Promise<Claimed>;
 }
 
-/** @param url the value of `--queue` */
-export function leasesOf(queue: Queue, url: string): TestLeases {
+export function leasesOf(queue: Queue): TestLeases {
   const memory = new MemoryAccount();
-  const openLink = () => new RedisLink({ address: parseRedisAddress(url), use: "blocking", onFault() {} });
-  const leases = new Leases({ queue, openLink, memory, metrics: new Metrics() });
+  const leases = new Leases({ queue, memory, metrics: new Metrics() });
   const stopping = new AbortController();
   const claims = leases.claim({
     signal: stopping.signal,

@@ -1,19 +1,27 @@
 /** A queue in Redis without a server, and requests and outcomes for it. */
 import type { Kind } from "../../src/predictions/record.ts";
-import { Queue, type QueuedOutcome } from "../../src/predictions/redis/queue.ts";
-import { redisLinks } from "./redis-links.ts";
+import { Queue, type QueuedOutcome, type QueueOptions } from "../../src/predictions/redis/queue.ts";
+import { parseRedisAddress } from "../../src/predictions/redis/redis-address.ts";
 
 /** @param url the value of `--queue` @param options.leaseMs 0 lets other nodes take over a claimed prediction at once */
-export async function queueOn(url: string, name: string, { node = "a", leaseMs = 60_000 } = {}) {
-  const links = await redisLinks(url);
-  const limits = { maxQueuedItems: 10_000, maxQueuedBytes: 2 ** 30 };
-  const queue = new Queue({ ...links, repository: name, name, node, leaseMs, retentionMs: 60_000, limits });
+export async function queueOn(url: string, name: string, options: Partial<QueueOptions> = {}) {
+  const queue = new Queue({
+    address: parseRedisAddress(url),
+    onFault() {},
+    repository: name,
+    name,
+    node: "a",
+    leaseMs: 60_000,
+    retentionMs: 60_000,
+    limits: { maxQueuedItems: 10_000, maxQueuedBytes: 2 ** 30 },
+    ...options,
+  });
+  await queue.opened;
   await queue.poll(false);
   return {
-    ...links,
     queue,
-    take: (count = 5) => queue.claim(links.link, count, 1),
-    [Symbol.dispose]: () => links[Symbol.dispose](),
+    take: (count = 5) => queue.claim(queue.link, count, 1),
+    [Symbol.dispose]: () => queue[Symbol.dispose](),
   };
 }
 

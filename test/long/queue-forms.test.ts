@@ -124,7 +124,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test("in a Cluster does not send a command again after a broken connection", async () => {
     const ready = Promise.withResolvers<void>();
     const address = parseRedisAddress(cluster?.url ?? "");
-    using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
+    using link = new RedisLink({ address, use: "commands", onFault: () => {}, onReady: ready.resolve });
     await ready.promise;
     await link.call("rpush", "list", "first");
     const lengths = await Promise.all(cluster?.nodes.map(({ client }) => client.exists("list").catch(() => 0)) ?? []);

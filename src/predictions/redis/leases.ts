@@ -15,8 +15,6 @@ import { BLOCK_MS, LARGE_VALUE_BYTES, type RedisLink, retry } from "./redis-link
 
 export interface LeasesOptions {
   readonly queue: Queue;
-  /** Opens a Redis connection for reads that block. */
-  readonly openLink: () => RedisLink;
   readonly memory: MemoryAccount;
   readonly metrics: PredictionMetrics;
 }
@@ -62,7 +60,7 @@ export class Leases implements Disposable {
   }
 
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
-    const { queue, openLink } = this.#options;
+    const { queue } = this.#options;
     const { signal } = claimer;
     this.#claimer = claimer;
     this.#timers.push(
@@ -70,7 +68,7 @@ export class Leases implements Disposable {
       setInterval(() => void this.#report(), REPORT_MS),
     );
     for (const timer of this.#timers) timer.unref();
-    using link = openLink();
+    using link = queue.openLink("blocking");
     signal.addEventListener("abort", () => link[Symbol.dispose]());
     for (let room = await claimer.room(); room > 0; room = await claimer.room()) {
       const claimed = await this.#next(link, Math.min(MAX_COUNT, room)).catch((error: unknown) => error);

@@ -8,7 +8,7 @@ import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
 import { type Letter, Mail } from "./mail.ts";
-import { type Argument, LARGE_VALUE_BYTES, type RedisLink } from "./redis-link.ts";
+import { type Argument, LARGE_VALUE_BYTES, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
@@ -22,9 +22,9 @@ import {
 } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
-export interface QueueOptions {
-  readonly link: RedisLink;
-  readonly largeLink: RedisLink;
+export interface QueueOptions extends Pick<RedisLinkOptions, "address" | "onFault"> {
+  /** Called each time the connection for commands is open. */
+  readonly onReady?: () => void;
   /** Repository of the model. A queue finds all predictions of its repository. */
   readonly repository: string;
   /** Name of the queue. Replicas with the same name share predictions. */
@@ -119,35 +119,59 @@ interface Ending {
   readonly nodes: string;
 }
 
-export class Queue {
-  readonly link: RedisLink;
+export class Queue implements Disposable {
   readonly node: string;
   readonly leaseMs: number;
   readonly keys: Keys;
   readonly mail: Mail;
+  readonly link: RedisLink;
+  /** A connection for large values, because small ones must not wait for them. */
+  readonly largeLink: RedisLink;
+  /** Resolves when both connections have been open. */
+  readonly opened: Promise<unknown>;
+  readonly #links = new DisposableStack();
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
   readonly #largeCreates: CallBatch<QueuedRequest, Accepted | Full>;
   readonly #outcomes: CallBatch<QueuedOutcome, Ending>;
   readonly #largeOutcomes: CallBatch<QueuedOutcome, Ending>;
-  /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
-  #redisClockMs: number | undefined;
+  /** Redis' clock minus `performance.now()`, in milliseconds. Before the first answer, the clock of this machine counts. */
+  #clockMs = Date.now() - performance.now();
 
   constructor(options: QueueOptions) {
-    const { link, largeLink, repository, name, node, leaseMs, retentionMs } = options;
+    const { repository, name, node, leaseMs, retentionMs, onReady } = options;
     this.#options = options;
-    this.link = link;
     this.node = node;
     this.leaseMs = leaseMs;
     this.keys = new Keys(repository, name);
     this.#retentionMs = Math.min(RETENTION_MS.most, Math.max(RETENTION_MS.least, retentionMs));
-    this.mail = new Mail(link, this.keys, node);
-    // Large values have a separate connection and separate calls, because small ones must not wait for them.
-    this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests, link));
-    this.#largeCreates = new CallBatch(1, (requests) => this.#createAll(requests, largeLink));
-    this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#finishAll(outcomes, link));
-    this.#largeOutcomes = new CallBatch(1, (outcomes) => this.#finishAll(outcomes, largeLink));
+    const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    this.opened = Promise.all(ready.map(({ promise }) => promise));
+    this.link = this.openLink("commands", () => {
+      ready[0].resolve();
+      onReady?.();
+    });
+    this.largeLink = this.openLink("large", ready[1].resolve);
+    this.mail = this.#links.use(new Mail(this.link, this.keys, node));
+    this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests, this.link));
+    this.#largeCreates = new CallBatch(1, (requests) => this.#createAll(requests, this.largeLink));
+    this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#finishAll(outcomes, this.link));
+    this.#largeOutcomes = new CallBatch(1, (outcomes) => this.#finishAll(outcomes, this.largeLink));
+  }
+
+  /** Opens a connection. */
+  openLink(use: LinkUse, onReady?: () => void): RedisLink {
+    return this.#links.use(new RedisLink({ ...this.#options, use, onReady }));
+  }
+
+  /** The time in milliseconds by Redis' clock. */
+  get nowMs(): number {
+    return this.#clockMs + performance.now();
+  }
+
+  [Symbol.dispose](): void {
+    this.#links[Symbol.dispose]();
   }
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
@@ -161,7 +185,7 @@ export class Queue {
     const bytes = numberOf(listOf(reply).at(-1));
     const record = recordOf(reply);
     if (bytes === 0 || record?.outcome === undefined) return record;
-    const members = await this.#options.largeLink.fetch(bytes, "hget", this.keys.prediction(id), "largeMembers");
+    const members = await this.largeLink.fetch(bytes, "hget", this.keys.prediction(id), "largeMembers");
     return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
   }
 
@@ -202,7 +226,7 @@ export class Queue {
     const reply = await this.link.call("hmget", this.keys.prediction(id), "created", "deadline");
     const [createdAtMs = 0, deadlineMs = 0] = listOf(reply).map(numberOf);
     const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
-    await this.#fail(id, `Timed out after ${seconds} s`, (await this.nowMs()) >= deadlineMs + GRACE_MS);
+    await this.#fail(id, `Timed out after ${seconds} s`, this.nowMs >= deadlineMs + GRACE_MS);
   }
 
   /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
@@ -235,12 +259,16 @@ export class Queue {
 
   /** Renews the leases of predictions, and stores their progress. */
   async renew(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
-    const nowMs = await this.nowMs();
     const args = reports.flatMap(({ progress }) => {
       if (progress === undefined) return [0];
       const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
-      const startedMs = startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, Date.now() - startedAtMs));
-      const more = [startedMs, itemsDone, logBytes, logs, ...(page === undefined ? [] : [JSON.stringify(page)])];
+      const more = [
+        this.#onClock(startedAtMs) ?? "",
+        itemsDone,
+        logBytes,
+        logs,
+        ...(page === undefined ? [] : [JSON.stringify(page)]),
+      ];
       return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
@@ -276,18 +304,9 @@ export class Queue {
     );
     const [nowMs = 0, isFull = 0, items = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, workers = 0] =
       listOf(reply).map(numberOf);
-    this.#redisClockMs = nowMs - performance.now();
+    this.#clockMs = nowMs - performance.now();
     const figures = { items, ended, waiting, taken, ageMs, workers };
     return { figures, isFull: isFull === 1, late: listOf(reply).slice(8).map(textOf) };
-  }
-
-  /** The time in milliseconds by Redis' clock. */
-  async nowMs(): Promise<number> {
-    if (this.#redisClockMs === undefined) {
-      const [seconds, microseconds] = listOf(await this.link.call("time")).map(numberOf);
-      this.#redisClockMs = 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
-    }
-    return this.#redisClockMs + performance.now();
   }
 
   async #createAll(requests: readonly QueuedRequest[], link: RedisLink): Promise<(Accepted | Full)[]> {
@@ -326,10 +345,7 @@ export class Queue {
   }
 
   async #finishAll(outcomes: readonly QueuedOutcome[], link: RedisLink): Promise<readonly Ending[]> {
-    const nowMs = await this.nowMs();
-    const started = outcomes.map(({ record: { startedAtMs, finishedAtMs } }) =>
-      startedAtMs === undefined ? "" : Math.floor(nowMs - Math.max(0, finishedAtMs - startedAtMs)),
-    );
+    const started = outcomes.map(({ record }) => this.#onClock(record.startedAtMs));
     const fields = outcomes.map(({ record, bytes }, i) => {
       const { outcome, itemsDone, logs, model } = record;
       const { status, members } = outcome;
@@ -342,7 +358,7 @@ export class Queue {
     this.mail.send(
       outcomes.map(({ record, bytes }, i) => {
         const isShort = bytes <= MAX_LETTER_BYTES;
-        const times = { startedAtMs: started[i] || undefined, finishedAtMs: endedMs };
+        const times = { startedAtMs: started[i], finishedAtMs: endedMs };
         const value = isShort ? letterOf({ ...record, ...times }) : record.id;
         return [endings[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
       }),
@@ -399,7 +415,7 @@ export class Queue {
     const [, request = "", , createdAt, , deaths, , body = ""] = fields;
     const { origin, ...facts }: RequestFacts = JSON.parse(request);
     const createdAtMs = Number(createdAt);
-    const deadlineMs = performance.now() + createdAtMs + facts.timeoutMs - (await this.nowMs());
+    const deadlineMs = performance.now() + createdAtMs + facts.timeoutMs - this.nowMs;
     const claimed = { ...facts, origin: originOf(origin), createdAtMs, deaths: Number(deaths) + deliveries - 1 };
     const load = async () => {
       const found = body || (await this.#bodyOf(claimed));
@@ -415,8 +431,13 @@ export class Queue {
     return body instanceof Uint8Array && body.length > LARGE_BYTES ? new Uint8Array(body) : textOf(body);
   }
 
+  /** A time of this machine's clock, by Redis' clock. */
+  #onClock(ms: number | undefined): number | undefined {
+    return ms && Math.floor(ms + this.nowMs - Date.now());
+  }
+
   /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */
   #linkFor(bytes: number): RedisLink {
-    return bytes > LARGE_VALUE_BYTES ? this.#options.largeLink : this.link;
+    return bytes > LARGE_VALUE_BYTES ? this.largeLink : this.link;
   }
 }

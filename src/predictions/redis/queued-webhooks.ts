@@ -1,18 +1,19 @@
 /** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
 import { type Deliverer, type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Queue } from "./queue.ts";
-import type { Argument } from "./redis-link.ts";
+import { retry } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
 /** Maximum webhooks in one call, because the next call waits for it. */
 const MAX_IDS = 500;
 /** Milliseconds between polls for webhooks that no replica has leased. */
 const POLL_MS = 1000;
+/** Milliseconds in which a delivered webhook is removed. A webhook that stays is sent again. */
+const REMOVAL_MS = 60_000;
 
 /** The queue stores a webhook together with its prediction. */
 export class QueuedWebhooks implements WebhookStore, Disposable {
   readonly #queue: Queue;
-  #delivered: WebhookKey[] = [];
   #isStopped = false;
   #renewedMs = performance.now();
 
@@ -21,7 +22,8 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
   }
 
   remove(key: WebhookKey): void {
-    this.#delivered.push(key);
+    const { link, keys } = this.#queue;
+    void retry(() => link.call("zrem", keys.due, memberOf(key)), performance.now() + REMOVAL_MS);
   }
 
   deliver(webhooks: Deliverer): void {
@@ -30,27 +32,24 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
 
   /** Ends the leases of these webhooks, so that other replicas claim them at once. */
   async release(keys: readonly WebhookKey[]): Promise<void> {
-    const nowMs = Math.floor(await this.#queue.nowMs());
-    await this.#call(keys, (key) => [nowMs, memberOf(key)], "zadd", "XX").catch(() => {});
-    await this.#removeDelivered().catch(() => {});
+    await this.#lease(keys, Math.floor(this.#queue.nowMs)).catch(() => {});
   }
 
   [Symbol.dispose](): void {
     this.#isStopped = true;
   }
 
-  /** Removes delivered webhooks, renews leases, and claims webhooks that `webhooks` then sends, again and again. */
+  /** Renews leases, and claims webhooks that `webhooks` then sends, again and again. */
   async #poll(webhooks: Deliverer): Promise<void> {
     const { keys, link, leaseMs } = this.#queue;
     while (!this.#isStopped) {
       try {
-        const nowMs = Math.ceil(await this.#queue.nowMs());
+        const nowMs = Math.ceil(this.#queue.nowMs);
         // Nodes that claim a webhook at the same time set the same end of the lease, so that only one of them changes it.
         const untilMs = Math.ceil(nowMs / leaseMs + 1) * leaseMs;
-        await this.#removeDelivered();
         if (performance.now() - this.#renewedMs > leaseMs / 3) {
           this.#renewedMs = performance.now();
-          await this.#call(webhooks.predictions, (key) => [untilMs, memberOf(key)], "zadd", "XX");
+          await this.#lease(webhooks.predictions, untilMs);
         }
         const most = webhooks.hasRoom ? MAX_IDS : 0;
         const found = listOf(await link.call("zrangebyscore", keys.due, "-inf", nowMs, "LIMIT", 0, most)).map(textOf);
@@ -72,21 +71,12 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     else webhooks.ended({ id, createdAtMs: Number(createdAtMs) }, webhookOf(webhook));
   }
 
-  async #removeDelivered(): Promise<void> {
-    const delivered = this.#delivered.splice(0);
-    try {
-      await this.#call(delivered, (key) => [memberOf(key)], "zrem");
-    } catch (error) {
-      this.#delivered.push(...delivered);
-      throw error;
-    }
-  }
-
-  /** Runs a command for webhooks, page by page. */
-  async #call<T>(all: readonly T[], args: (each: T) => Argument[], command: string, ...more: string[]): Promise<void> {
-    for (let i = 0; i < all.length; i += MAX_IDS) {
-      const page = all.slice(i, i + MAX_IDS).flatMap(args);
-      await this.#queue.link.call(command, this.#queue.keys.due, ...more, ...page);
+  /** Sets the end of the leases of webhooks. */
+  async #lease(webhooks: readonly WebhookKey[], untilMs: number): Promise<void> {
+    const { keys, link } = this.#queue;
+    for (let i = 0; i < webhooks.length; i += MAX_IDS) {
+      const page = webhooks.slice(i, i + MAX_IDS).flatMap((key) => [untilMs, memberOf(key)]);
+      await link.call("zadd", keys.due, "XX", ...page);
     }
   }
 }

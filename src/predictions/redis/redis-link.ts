@@ -4,7 +4,7 @@ import { Cluster, Command, type Redis, ReplyError } from "ioredis";
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
-import { type ConnectionSettings, type RedisAddress, redisClient } from "./redis-address.ts";
+import { type RedisAddress, redisClient } from "./redis-address.ts";
 
 /** Time limit of a small command in milliseconds, so that clients soon get an error when Redis is unavailable. */
 const COMMAND_MS = 1500;
@@ -35,9 +35,9 @@ export type LinkUse = "commands" | "blocking" | "large";
 
 export interface RedisLinkOptions {
   readonly address: RedisAddress;
-  readonly use?: LinkUse;
+  readonly use: LinkUse;
   readonly onFault: (fault: QueueFault, message: string) => void;
-  readonly onReady?: () => void;
+  readonly onReady?: (() => void) | undefined;
 }
 
 /** A command failed because there is no connection. */
@@ -60,8 +60,10 @@ export class RedisLink implements Disposable {
   #isInUse = false;
   #disconnectReason: string | undefined;
 
-  constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
-    const options: ConnectionSettings = {
+  constructor({ address, use, onFault, onReady }: RedisLinkOptions) {
+    this.#use = use;
+    this.#onFault = onFault;
+    this.#client = redisClient(address, {
       // A failed command throws at once, and is not sent again.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
@@ -71,14 +73,12 @@ export class RedisLink implements Disposable {
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       sentinelCommandTimeout: COMMAND_MS,
-      ...silenceOf(use),
+      // A connection is replaced when it is silent for longer than an answer may take. Large values are silent while they are sent.
+      socketTimeout: use === "large" ? undefined : MARGIN_MS + (use === "blocking" ? BLOCK_MS : COMMAND_MS),
       protocol: 2,
       // Only for commands that ioredis sends while it connects. `#send` sets the limit of other commands.
-      ...(use === "blocking" ? {} : { commandTimeout: COMMAND_MS }),
-    };
-    this.#use = use;
-    this.#onFault = onFault;
-    this.#client = redisClient(address, options);
+      commandTimeout: use === "blocking" ? undefined : COMMAND_MS,
+    });
     // Keeps the reason for commands that fail later. Without a listener, ioredis prints the error.
     this.#client.on("error", (error) => {
       this.#isInUse = true;
@@ -168,15 +168,6 @@ export function isAnswerLost(error: unknown): boolean {
 /** Whether a command failed only because the first connection is not open yet. */
 export function isConnecting(error: unknown): boolean {
   return error instanceof SconceError && error.cause instanceof NotSent && error.cause.reason === undefined;
-}
-
-/**
- * A connection is replaced when it is silent for longer than an answer may take. Connections for large values have no limit, because they are silent
- * while they send.
- */
-function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
-  if (use === "large") return {};
-  return { socketTimeout: (use === "blocking" ? BLOCK_MS : COMMAND_MS) + MARGIN_MS };
 }
 
 function faultOf(message: string): QueueFault {

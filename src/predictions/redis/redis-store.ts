@@ -14,7 +14,7 @@ import { Queue } from "./queue.ts";
 import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
-import { isAnswerLost, RedisLink, type RedisLinkOptions, retry } from "./redis-link.ts";
+import { isAnswerLost, retry } from "./redis-link.ts";
 import { recordOfLetter } from "./replies.ts";
 
 export interface RedisStoreOptions {
@@ -43,47 +43,39 @@ export class RedisStore implements Store, SharedStore {
   readonly shared: SharedStore = this;
   /** Redis evicts predictions by their time to live, and nobody counts them. */
   readonly retained = { count: 0, bytes: 0 };
-  readonly #links = new DisposableStack();
+  readonly #owned = new DisposableStack();
   readonly #queue: Queue;
   readonly #state: QueueState;
   readonly #leases: Leases;
   readonly #memory: MemoryAccount;
   readonly #followed = new Map<string, FollowedPrediction>();
-  readonly #connected = Promise.withResolvers<void>();
 
   /** Connects to Redis, and retries forever. @throws SconceError `usage` for a malformed address */
   constructor({ config, url, name, repository, memory, metrics }: RedisStoreOptions) {
-    const linkOptions: Omit<RedisLinkOptions, "use" | "onReady"> = {
-      address: parseRedisAddress(url),
-      onFault: (fault) => metrics.queueFailed(fault),
-    };
-    const openLink = () => this.#links.use(new RedisLink({ ...linkOptions, use: "blocking" }));
-    const largeLinkReady = Promise.withResolvers<void>();
-    const onReady = () => {
-      void Promise.all([this.#state.poll(), largeLinkReady.promise]).then(() => this.#connected.resolve());
-      void this.#leases.renew();
-    };
-    const link = this.#links.use(new RedisLink({ ...linkOptions, onReady }));
-    const largeLink = this.#links.use(new RedisLink({ ...linkOptions, use: "large", onReady: largeLinkReady.resolve }));
-    const queue = new Queue({
-      link,
-      largeLink,
-      repository,
-      name,
-      node: newId(""),
-      leaseMs: 1000 * config.queueLease,
-      retentionMs: 1000 * config.retainAge,
-      limits: config,
-      deliversWebhooks: config.webhookSecret.length > 0,
-    });
+    const queue = this.#owned.use(
+      new Queue({
+        address: parseRedisAddress(url),
+        onFault: (fault) => metrics.queueFailed(fault),
+        onReady: () => {
+          void this.#state.poll();
+          void this.#leases.renew();
+        },
+        repository,
+        name,
+        node: newId(""),
+        leaseMs: 1000 * config.queueLease,
+        retentionMs: 1000 * config.retainAge,
+        limits: config,
+        deliversWebhooks: config.webhookSecret.length > 0,
+      }),
+    );
     this.#memory = memory;
     this.#queue = queue;
-    this.#links.use(queue.mail);
-    void queue.mail.read(openLink(), (letter, value) => this.#received(letter, value));
-    this.#leases = this.#links.use(new Leases({ queue, openLink, memory, metrics }));
+    void queue.mail.read(queue.openLink("blocking"), (letter, value) => this.#received(letter, value));
+    this.#leases = this.#owned.use(new Leases({ queue, memory, metrics }));
     const onPoll = () => this.#polled();
-    this.#state = this.#links.use(new QueueState(queue, () => this.#leases.isActive, onPoll));
-    this.webhooks = this.#links.use(new QueuedWebhooks(queue));
+    this.#state = this.#owned.use(new QueueState(queue, () => this.#leases.isActive, onPoll));
+    this.webhooks = this.#owned.use(new QueuedWebhooks(queue));
   }
 
   get outage(): StoreOutage | undefined {
@@ -175,7 +167,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   async ready(): Promise<void> {
-    await Promise.race([this.#connected.promise, Bun.sleep(START_MS)]);
+    await Promise.race([this.#queue.opened.then(() => this.#state.poll()), Bun.sleep(START_MS)]);
   }
 
   async leave(maxMs: number): Promise<void> {
@@ -187,7 +179,7 @@ export class RedisStore implements Store, SharedStore {
   }
 
   close(): Promise<void> {
-    this.#links[Symbol.dispose]();
+    this.#owned[Symbol.dispose]();
     return Promise.resolve();
   }
 
