@@ -1,19 +1,10 @@
-/** Code of the model's page, tested without a browser: texts of numbers, parts of outputs, and events. */
+/** Parts of an output on the model's page, tested without a browser. */
 import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
+import type { Json } from "../src/base/json.ts";
 import { SchemaNode } from "../src/base/schemas/json-schema.ts";
-import { eventsIn } from "../src/http/page/client/events.ts";
-import { alignedTexts, grownBy, type Json } from "../src/http/page/client/value.ts";
+import { grownBy } from "../src/http/page/client/value.ts";
 import { image, z } from "../src/index.ts";
-
-test.each([
-  ["shares of 1 as percent", [0.9012, 0.09876, 0.00004], ["90.1 %", "9.9 %", "0.0 %"]],
-  ["with as many decimals each", [0.5, 12.3456, -1], ["0.50", "12.35", "-1.00"]],
-  ["whole ones as they are", [3, 100], ["3", "100"]],
-  ["very small ones with an exponent", [1e-7, 2e-5], ["1.000e-7", "2.000e-5"]],
-])("numbers are aligned: %s", (_, values, texts) => {
-  expect(alignedTexts(values)).toEqual(texts);
-});
 
 describe("parts of an output", () => {
   const node = (part: z.ZodType) => SchemaNode.of(wireSchema(part, "part"));
@@ -42,22 +33,4 @@ describe("parts of an output", () => {
       "see https://a.example or data: 3",
     );
   });
-});
-
-test("events are found in their text, whatever chunks it arrives in", async () => {
-  const text = "retry: 1\n\nevent: log\ndata: a\nid: 1\n\n: comment\n\ndata: b\ndata: c\n\nrest";
-  for (let size = 1; size <= text.length; size++) {
-    const chunks = Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size).slice(0, size));
-    const stream = new ReadableStream<string>({
-      start(controller) {
-        for (const chunk of chunks) controller.enqueue(chunk);
-        controller.close();
-      },
-    });
-    const found = await Array.fromAsync(eventsIn(stream));
-    expect(found).toEqual([
-      { name: "log", data: "a" },
-      { name: "message", data: "b\nc" },
-    ]);
-  }
 });

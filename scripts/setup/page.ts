@@ -14,8 +14,9 @@ export const page: Step = {
   inputs() {
     if (!existsSync(sources)) return undefined;
     const { devDependencies } = JSON.parse(readText(join(root, "package.json")) ?? "{}");
+    const bundled = ["eventsource-parser", "preact"].map((name) => devDependencies[name]);
     const names = readdirSync(sources).sort();
-    return JSON.stringify([devDependencies.preact, Bun.version, names.map((name) => readText(join(sources, name)))]);
+    return JSON.stringify([...bundled, Bun.version, ...names.map((name) => readText(join(sources, name)))]);
   },
 
   isIntact: () => ["page.js", "page.css"].every((name) => existsSync(join(pageFolder, name))),

@@ -104,6 +104,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
       ];
       await view.cdp("Emulation.setEmulatedMedia", { features });
       await view.cdp("Emulation.setDeviceMetricsOverride", { width, height, mobile, deviceScaleFactor: 1 });
+      await view.cdp("Emulation.setTouchEmulationEnabled", { enabled: mobile });
     },
     async [Symbol.asyncDispose]() {
       view.close();

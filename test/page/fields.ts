@@ -26,7 +26,7 @@ export function fieldTests(given: () => Fields): void {
     await visitor.run();
     await visitor.comesTo("Done");
     return visitor.browser.evaluate<Record<string, string>>(
-      `Object.fromEntries([...document.querySelectorAll(".members > div")].map((each) => [each.firstChild.textContent, each.lastChild.innerText]))`,
+      `Object.fromEntries([...document.querySelectorAll("dl > div")].map((each) => [each.firstChild.textContent, each.lastChild.innerText]))`,
     );
   };
 
@@ -37,25 +37,19 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.text(".about")).toBe("Is said again.");
     expect(await visitor.text("select")).toBe("SmallLarge");
     expect(await visitor.browser.evaluate<string>("document.body.innerText")).not.toContain("Secret");
-    const own = ["It said", "Size", "Matrix", "Width", "Wave", "Boxes", "Tree", "Scenes"];
-    const inner = ["Same", "Wide", "Mask", "Swatches", "Found", "Name", "Crop"];
-    expect(Object.keys(await outputs())).toEqual([...own, ...inner]);
+    const titles = ["It said", "Size", "Matrix", "Width", "Wave", "Boxes", "Tree", "Swatches", "Found", "Name", "Crop"];
+    expect(Object.keys(await outputs())).toEqual(titles);
   });
 
-  test("outputs are shown by type: a word, a plot, a table, JSON", async () => {
+  test("outputs are shown by type: a word, numbers, a table, JSON", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { "It said": said, Wave, Boxes, Tree } = await outputs();
     expect(said).toBe("hello");
-    expect(Wave).toStartWith("100 numbers from -0.9999 to 0.9996");
+    expect(Wave).toStartWith("[0,0.0998");
     expect(Boxes?.split(/\s+/)).toEqual(["Left", "Label", "3", "a", "lamp"]);
     expect(JSON.parse(Tree ?? "")).toEqual([{ branches: [["leaf"]] }]);
     expect(await visitor.violations()).toEqual([]);
-    await visitor.write("/0/said", "a long wave");
-    await visitor.run();
-    await visitor.until(`document.querySelector(".plot summary")?.textContent.startsWith("130000 numbers from -1")`);
-    const lines = `document.querySelector(".plot path").getAttribute("d").split("M").length - 1`;
-    expect(await visitor.browser.evaluate<number>(lines)).toBeLessThanOrEqual(1200);
   });
 
   test("files are shown by type, in a list and in objects", async () => {
@@ -65,7 +59,7 @@ export function fieldTests(given: () => Fields): void {
     const facts = /image\/png\s*· 1 × 1 · \d+ B\s*Save/g;
     expect([Swatches?.match(facts)?.length, Found]).toEqual([2, expect.stringContaining("image/png · 2 × 1 · ")]);
     const shown = await visitor.browser.evaluate<[string, number][]>(
-      `[...document.querySelectorAll(".items img")].map((each) => [each.alt, each.naturalWidth])`,
+      `[...document.querySelectorAll(".result img")].map((each) => [each.alt, each.naturalWidth])`,
     );
     expect(shown).toEqual([
       ["Swatches 1", 1],
@@ -73,19 +67,6 @@ export function fieldTests(given: () => Fields): void {
       ["Crop", 2],
     ]);
     expect(await visitor.violations()).toEqual([]);
-  });
-
-  test("the input lies over a picture of the same shape only, and over no mask of classes, which is brightened", async () => {
-    const { visitor, kinds } = given();
-    await visitor.open(kinds);
-    await visitor.reveal("/0/picture");
-    await visitor.drop(".file", { name: "white.png", type: "image/png", bytes: await white() });
-    await visitor.until(`document.querySelector(".file img") !== null`);
-    await outputs();
-    await visitor.until(`[...document.querySelectorAll(".result img")].every(({ naturalWidth }) => naturalWidth > 0)`);
-    const shown = `[...document.querySelectorAll(".result .media > div")].slice(0, 3)`;
-    await visitor.until(`${shown}.map((each) => each.className).join() === "compare,,"`);
-    await visitor.until(`${shown}.map((each) => each.firstChild.style.filter).join() === ",,brightness(51)"`);
   });
 
   test("an array is read from a .npy file, and other files are refused", async () => {
@@ -131,42 +112,33 @@ export function fieldTests(given: () => Fields): void {
     expect(proxy.posted).toEqual([[{ said: "hello", size: "l", secret: 3 }]]);
   });
 
-  test("a missing camera is reported, and no picture can be taken", async () => {
+  test("a phone's camera and microphone take files, and a recorded sound becomes WAV", async () => {
     const { visitor, kinds } = given();
-    await visitor.open(kinds);
-    await visitor.reveal("/0/picture");
-    await visitor.browser.evaluate(
-      `navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", "NotFoundError"))`,
-    );
-    await visitor.click("Camera");
-    await visitor.says("This device has no camera.");
-    expect(await visitor.text(".recorder video")).toBe("nothing");
-    expect(await visitor.text(".recorder .row")).toBe("Close");
-  });
-
-  test("a picture is taken with the camera", async () => {
-    const { visitor, kinds } = given();
-    await visitor.open(kinds);
-    await visitor.reveal("/0/picture");
-    await visitor.click("Camera");
-    await visitor.until(`document.querySelector("video")?.videoWidth > 0`);
-    await visitor.click("Take the picture");
-    await visitor.until(`document.querySelector(".file img")?.src.startsWith("data:image/jpeg")`);
-    expect(Number((await outputs()).Width)).toBeGreaterThan(0);
-  });
-
-  test("a sound is recorded with the microphone, and played again", async () => {
-    const { visitor, kinds } = given();
+    const shown = (device: string) =>
+      visitor.browser.evaluate<boolean>(
+        `document.querySelector('[aria-label$=": ${device}"]').closest("label").checkVisibility()`,
+      );
     await visitor.open(kinds);
     await visitor.reveal("/0/sound");
-    await visitor.click("Microphone");
-    // Waits for two seconds of sound: Chromium's fake microphone beeps once a second.
-    await visitor.until(`parseFloat(document.querySelector(".recorder .took")?.textContent) > 1`);
-    await visitor.click("Stop");
-    await visitor.until(`document.querySelector(".file audio") !== null`);
-    expect(await visitor.browser.evaluate<string>(`document.querySelector("audio").src`)).toStartWith("data:audio/wav");
+    expect([await shown("Camera"), await shown("Microphone")]).toEqual([false, false]);
+    await visitor.browser.look({ width: 360, height: 740 });
+    expect([await shown("Camera"), await shown("Microphone")]).toEqual([true, true]);
+    const record = `(async () => {
+      const recorder = new MediaRecorder(await navigator.mediaDevices.getUserMedia({ audio: true }));
+      const recorded = new Promise((resolve) => { recorder.ondataavailable = ({ data }) => data.size > 0 && resolve(data); });
+      recorder.start(500);
+      const sound = await recorded;
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([sound], "sound", { type: sound.type }));
+      const input = document.querySelector('[aria-label$=": Microphone"]');
+      input.files = transfer.files;
+      input.dispatchEvent(new Event("change"));
+      return sound.type;
+    })()`;
+    expect(await visitor.browser.evaluate<string>(record)).toStartWith("audio/webm");
+    await visitor.until(`document.querySelector(".file audio")?.src.startsWith("data:audio/wav")`);
     await outputs();
-    await visitor.until(`document.querySelector(".result audio")?.duration > 1`);
+    await visitor.until(`document.querySelector(".result audio")?.duration > 0.1`);
   });
 
   test("the request that the page shows in curl, TypeScript and Python equals the page's own, for any typed and dropped values", async () => {

@@ -29,7 +29,6 @@ export default defineModel({
     wave: z.array(z.number()),
     boxes: z.array(z.object({ left: z.int(), label: z.string() })),
     tree: z.array(z.unknown()),
-    scenes: z.object({ same: image(), wide: image(), mask: image() }),
     swatches: z.array(image()),
     found: z.array(z.object({ name: z.string(), crop: image() })),
   }),
@@ -46,9 +45,9 @@ export default defineModel({
     return { x: tensor(Float32Array.of(1), []), steps: tensor(BigInt64Array.of(0n), []) };
   },
   async postprocess(_, { input: { said, size, secret, matrix, picture, sound } }) {
-    const pixels = (width: number, value: number) =>
-      Image.fromPixels({ data: new Uint8Array(3 * width).fill(value), width, height: 1, channels: 3 });
-    const [same, wide, mask] = await Promise.all([pixels(1, 255), pixels(2, 255), pixels(1, 5)]);
+    const pixels = (width: number) =>
+      Image.fromPixels({ data: new Uint8Array(3 * width).fill(255), width, height: 1, channels: 3 });
+    const [square, wide] = await Promise.all([pixels(1), pixels(2)]);
     return {
       said,
       size,
@@ -56,11 +55,10 @@ export default defineModel({
       matrix: [...(matrix?.data ?? [])],
       width: (await picture?.size())?.width ?? 0,
       ...(sound && { heard: sound }),
-      wave: Array.from({ length: said === "a long wave" ? 130_000 : 100 }, (_, i) => Math.sin(i / 10)),
+      wave: Array.from({ length: 100 }, (_, i) => Math.sin(i / 10)),
       boxes: [{ left: 3, label: "a lamp" }],
       tree: [{ branches: [["leaf"]] }],
-      scenes: { same, wide, mask },
-      swatches: [same, same],
+      swatches: [square, square],
       found: [{ name: "a lamp", crop: wide }],
     };
   },

@@ -22,8 +22,8 @@ let asking: Promise<boolean> | undefined;
 export function askForKey(reason: string): Promise<boolean> {
   asking ??= new Promise((resolve) => {
     const dialog = document.createElement("dialog");
-    dialog.innerHTML = `<form class="stack" method="dialog"><label class="stack close">API key<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
-    dialog.querySelector("label")?.prepend(reason);
+    dialog.innerHTML = `<form method="dialog"><p></p><label class="field">API key<input type="password" required autocomplete="off"></label><button>Continue</button></form>`;
+    dialog.querySelector("p")?.append(reason);
     dialog.onclose = () => {
       const key = dialog.querySelector("input")?.value.trim() ?? "";
       if (key !== "") sessionStorage.setItem(STORED, key);

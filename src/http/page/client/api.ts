@@ -1,8 +1,9 @@
 /** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
+import { type EventSourceMessage, EventSourceParserStream } from "eventsource-parser/stream";
+import type { Json } from "../../../base/json.ts";
 import { type JsonSchema, SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { askForKey, hasKey, keyHeaders } from "./api-key.ts";
-import { eventsIn, type StreamEvent } from "./events.ts";
-import { type Json, sentence } from "./value.ts";
+import { sentence } from "./value.ts";
 
 export interface Model {
   readonly name: string;
@@ -106,11 +107,13 @@ export async function* eventsOf(
   path: string,
   init: RequestInit,
   persistence: Persistence,
-): AsyncGenerator<StreamEvent, void> {
+): AsyncGenerator<EventSourceMessage, void> {
   const headers = { ...init.headers, Accept: "text/event-stream" };
   const { body } = await request(path, { ...init, headers }, persistence);
+  // Some browsers cannot iterate over streams.
+  const reader = body?.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream()).getReader();
   try {
-    if (body !== null) yield* eventsIn(body.pipeThrough(new TextDecoderStream()));
+    for (let next = await reader?.read(); next?.value !== undefined; next = await reader?.read()) yield next.value;
   } catch {
     persistence.signal.throwIfAborted();
   }

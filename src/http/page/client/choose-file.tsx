@@ -1,25 +1,28 @@
-/** A button that chooses a file. Files that are dropped on the element `.drop` around the button, or pasted there, are chosen, too. */
+/** A button that chooses files. Files that are dropped on the element `.drop` around the button, or pasted there, are chosen, too. */
 import type { ComponentChildren } from "preact";
 
 interface ChooseFileProps {
   readonly label: string;
-  readonly accept?: string | undefined;
-  readonly onChoose: (file: File) => void;
+  readonly accept?: string;
+  readonly multiple?: boolean;
+  /** The camera or microphone that a phone opens. The style sheet hides the button on other devices, whose browsers ignore the attribute. */
+  readonly capture?: "user" | "environment";
+  readonly onChoose: (files: readonly File[]) => void;
   readonly children: ComponentChildren;
 }
 
-export function ChooseFile({ label, accept, onChoose, children }: ChooseFileProps) {
+export function ChooseFile({ label, onChoose, children, ...attributes }: ChooseFileProps) {
   return (
     <label class="button">
       {children}
       <input
+        {...attributes}
         type="file"
         class="unseen"
-        accept={accept}
         aria-label={label}
         onChange={({ currentTarget }) => {
-          const [file] = currentTarget.files ?? [];
-          if (file !== undefined) onChoose(file);
+          const files = [...(currentTarget.files ?? [])];
+          if (files.length > 0) onChoose(files);
           // Choosing the same file again is a change, too.
           currentTarget.value = "";
         }}

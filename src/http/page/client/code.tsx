@@ -9,8 +9,8 @@ export function Code({ input }: { readonly input: Value }) {
   const [copied, setCopied] = useState("");
   const text = snippetOf(language, { url: new URL("predictions", location.href).href, input, hasKey: hasKey() });
   return (
-    <section class="panel stack" aria-labelledby="code-title">
-      <header class="row ends">
+    <article aria-labelledby="code-title">
+      <div class="row ends">
         <h2 id="code-title">From a program</h2>
         <fieldset class="tabs row" aria-label="Language">
           {languages.map((each) => (
@@ -19,15 +19,15 @@ export function Code({ input }: { readonly input: Value }) {
             </button>
           ))}
         </fieldset>
-      </header>
+      </div>
       <section class="snippet" aria-label={`The request in ${language}`}>
         {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it may scroll, also by keys */}
         <pre tabIndex={0}>{text}</pre>
       </section>
       <div class="under row ends">
-        <p class="about">
+        <small>
           <a href="docs">All routes</a> · <a href="openapi.json">OpenAPI document</a>
-        </p>
+        </small>
         {/* Browsers offer the clipboard only over HTTPS and on localhost. */}
         {navigator.clipboard !== undefined && (
           <button type="button" onClick={() => navigator.clipboard.writeText(text).then(() => setCopied(text))}>
@@ -35,6 +35,6 @@ export function Code({ input }: { readonly input: Value }) {
           </button>
         )}
       </div>
-    </section>
+    </article>
   );
 }

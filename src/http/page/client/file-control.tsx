@@ -1,76 +1,105 @@
-/** A control for a file that the user drops, pastes, chooses or records, or whose URL the user types. Files become data URIs. */
-import { useState } from "preact/hooks";
+/** A control for files that the user drops, pastes or chooses, takes with a phone's camera or microphone, or whose URL the user types. */
+import { writeWav } from "../../../author/audio/wav.ts";
 import { fileDescription, imageDescription, isAudioDescription } from "../../../author/file-description.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 import { ChooseFile } from "./choose-file.tsx";
 import type { ControlProps } from "./controls.tsx";
 import { Media } from "./media.tsx";
-import { Recorder } from "./recorder.tsx";
+import { kindOf } from "./schema.ts";
 import { isFile } from "./value.ts";
 
-export function FileControl({ value, onChange, schema, label, attributes }: ControlProps) {
-  const url = typeof value === "string" ? value : "";
-  const isData = isFile(url);
-  const [isRecording, setRecording] = useState(false);
-  const [name, setName] = useState("");
-  const take = (file: Blob) => {
-    const reader = new FileReader();
-    reader.onload = () => {
-      setName(file instanceof File ? file.name : "");
-      onChange(String(reader.result));
-    };
-    reader.readAsDataURL(file);
+/** Files become data URIs. The value of a field for one file is a text, and for several files a list. */
+export function FileControl({ value, onChange, schema, label, isOptional, attributes }: ControlProps) {
+  const isList = kindOf(schema) === "files";
+  const urls = [value ?? []].flat().filter((each) => typeof each === "string");
+  const files = urls.filter(isFile);
+  const change = (changed: readonly string[]) => {
+    if (!isList) return onChange(changed.at(-1));
+    onChange(changed.length === 0 && isOptional ? undefined : changed);
   };
+  const take = async (taken: readonly Blob[]) => change([...urls, ...(await Promise.all(taken.map(dataUrlOf)))]);
   const noun = nounOf(schema);
-  const device = ({ "an image": "camera", "a sound": "microphone" } as const)[noun];
+  const device = ({ "an image": "Camera", "a sound": "Microphone" } as const)[noun];
   return (
-    <fieldset class="drop file stack" aria-label={label}>
-      {isRecording && device && (
-        <Recorder
-          device={device}
-          onDone={(recorded) => {
-            setRecording(false);
-            if (recorded !== undefined) take(recorded);
-          }}
-        />
-      )}
-      {isData && !isRecording && <Media key={url} url={url} label={label} name={name} />}
+    <fieldset class="drop file" aria-label={label}>
+      {files.map((url) => (
+        <Media key={url} url={url} label={label} />
+      ))}
       <div class="row">
-        <ChooseFile accept={schema.file?.mediaTypes.join()} label={`${label}: choose ${noun}`} onChoose={take}>
-          {url === "" ? `Choose ${noun}` : "Replace"}
+        <ChooseFile
+          accept={mediaTypesOf(schema).join()}
+          multiple={isList}
+          label={`${label}: choose ${noun}`}
+          onChoose={take}
+        >
+          {files.length === 0 || isList ? `Choose ${noun}` : "Replace"}
         </ChooseFile>
-        {device && !isRecording && navigator.mediaDevices !== undefined && (
-          <button type="button" onClick={() => setRecording(true)}>
-            {device === "camera" ? "Camera" : "Microphone"}
-          </button>
+        {device && (
+          <ChooseFile
+            accept={device === "Camera" ? "image/*" : "audio/*"}
+            capture={device === "Camera" ? "environment" : "user"}
+            label={`${label}: ${device}`}
+            onChoose={async (taken) => take(await Promise.all(taken.map(wavOf)))}
+          >
+            {device}
+          </ChooseFile>
         )}
-        {isData && (
-          <button type="button" onClick={() => onChange(undefined)}>
-            Remove
+        {files.map((url, i) => (
+          <button type="button" key={url} onClick={() => change(urls.filter((each) => each !== url))}>
+            Remove{isList && ` ${i + 1}`}
           </button>
-        )}
+        ))}
       </div>
       <input
         {...attributes}
         type="url"
-        placeholder={isData ? "or the URL of another" : "https://…"}
-        value={isData ? "" : url}
-        onInput={(event) => onChange(event.currentTarget.value || (isData ? value : undefined))}
+        placeholder={files.length === 0 ? "https://…" : "or the URL of another"}
+        value={urls.find((url) => !isFile(url)) ?? ""}
+        onInput={({ currentTarget: { value: url } }) => change([...files, ...(url === "" ? [] : [url])])}
       />
     </fieldset>
   );
 }
 
+function dataUrlOf(file: Blob): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+}
+
+/** Converts a recorded sound to WAV, which every model can read: 16 bits, the first channel. Other files stay as they are. */
+async function wavOf(file: Blob): Promise<Blob> {
+  if (!file.type.startsWith("audio/")) return file;
+  const context = new AudioContext();
+  try {
+    const sound = await context.decodeAudioData(await file.arrayBuffer());
+    const wav = writeWav(sound.getChannelData(0), { rate: sound.sampleRate, channels: 1, encoding: "pcm16" });
+    return new Blob([wav], { type: "audio/wav" });
+  } catch {
+    return file;
+  } finally {
+    await context.close();
+  }
+}
+
 /** The description of a file field. The default descriptions of schemas are for programs, so people get another one. */
 export function aboutFile(schema: SchemaNode): string {
-  const { description = "", file = { mediaTypes: [] } } = schema;
-  const isDefault = ["", imageDescription, fileDescription(file)].includes(description);
+  const { description = "" } = schema;
+  const isDefault = ["", imageDescription, fileDescription({ mediaTypes: mediaTypesOf(schema) })].includes(description);
   if (!isDefault && !isAudioDescription(description)) return description;
   return `Drop, paste or choose ${nounOf(schema)}, or give its URL.`;
 }
 
 /** The kind of file that all accepted media types share. */
-function nounOf({ file }: SchemaNode): string {
-  const [family = "", ...others] = new Set(file?.mediaTypes.map((type) => type.split("/", 1)[0]));
+function nounOf(schema: SchemaNode): string {
+  const [family = "", ...others] = new Set(mediaTypesOf(schema).map((type) => type.split("/", 1)[0]));
   return (others.length === 0 && { image: "an image", audio: "a sound", video: "a video" }[family]) || "a file";
+}
+
+/** The accepted media types of a file, or of each file in a list. */
+function mediaTypesOf({ file, items }: SchemaNode): readonly string[] {
+  return (file ?? items.file)?.mediaTypes ?? [];
 }

@@ -46,9 +46,9 @@ function Page({ model, examples }: PageProps) {
           <h1>{model.name}</h1>
           <p class="lead">{model.description}</p>
         </div>
-        <p class="version">
+        <small>
           Build <code title={model.digest}>{model.tag}</code>
-        </p>
+        </small>
       </header>
       <div class="notices" role="status">
         {unavailable !== undefined && (
@@ -84,9 +84,7 @@ function Page({ model, examples }: PageProps) {
             onCancel={() => runner.cancel()}
           />
         </div>
-        <div class="results">
-          <Result model={model} state={state} />
-        </div>
+        <Result model={model} state={state} />
         <Code input={value} />
       </main>
     </>
@@ -96,7 +94,7 @@ function Page({ model, examples }: PageProps) {
 /** Shows a message in place of the page. */
 function say(children: ComponentChildren): void {
   render(
-    <main class="waiting">
+    <main>
       <h1>{document.title}</h1>
       <p class="lead" role="status">
         {children}

@@ -4,7 +4,6 @@ import { isObject, type Json } from "../../../base/json.ts";
 import type { Model } from "./api.ts";
 import { Output } from "./output.tsx";
 import { hasEnded, type RunState } from "./run.ts";
-import { firstText, isPicture } from "./value.ts";
 
 export function Result({ model, state }: { readonly model: Model; readonly state: RunState }) {
   const { run, input, refusal, isBusy } = state;
@@ -24,13 +23,13 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const problem =
     refusal?.message.replaceAll("/0/", "") ?? (text === "Failed" && (problems?.join("\n") ?? run?.error_message));
   return (
-    <section ref={panel} class="panel stack result" aria-labelledby="result-title">
-      <header class="row ends">
+    <article ref={panel} class="result" aria-labelledby="result-title">
+      <div class="row ends">
         <h2 id="result-title">Result</h2>
         <p class={`status ${kind}`}>
-          <span role="status">{text}</span> <span class="took">{isBusy ? "" : tookOf(state)}</span>
+          <span role="status">{text}</span> <small>{isBusy ? "" : tookOf(state)}</small>
         </p>
-      </header>
+      </div>
       {run !== undefined && input === undefined && (
         <p class="notice">This result was opened by its link. The form has another input.</p>
       )}
@@ -43,24 +42,23 @@ export function Result({ model, state }: { readonly model: Model; readonly state
       {Array.from({ length: count }, (_, i) => {
         const [output, part] = [outputs[i] ?? (whole && null), grown[i]];
         if (output === undefined && part === undefined) return null;
-        const picture = firstText(input, isPicture);
         // The page shows only members of the demo output that differ from the output's.
         const more = output !== undefined && changed(demo[i], output);
         return (
-          <article key={i} class="item stack close">
+          <section key={i} class="item">
             {count > 1 && <h3>Input {i + 1}</h3>}
             <div class="grid">
-              {more && <Output value={more} schema={model.demoOutput} label="Demo output" picture={picture} />}
+              {more && <Output value={more} schema={model.demoOutput} label="Demo output" />}
               {output === undefined ? (
                 <Output value={part ?? null} schema={model.part} label="Output so far" />
               ) : (
-                <Output value={output} schema={model.output} label="Output" picture={picture} />
+                <Output value={output} schema={model.output} label="Output" />
               )}
             </div>
-          </article>
+          </section>
         );
       })}
-      {text === "" && <p class="about">The result appears here. The form has an example: run it.</p>}
+      {text === "" && <small>The result appears here. The form has an example: run it.</small>}
       {run !== undefined && run.logs !== "" && (
         <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
           <summary>Logs</summary>
@@ -71,9 +69,9 @@ export function Result({ model, state }: { readonly model: Model; readonly state
         </details>
       )}
       {run !== undefined && hasEnded(run) && (
-        <p class="about">The address of this page opens this result again while the server keeps it.</p>
+        <small>The address of this page opens this result again while the server keeps it.</small>
       )}
-    </section>
+    </article>
   );
 }
 

@@ -1,7 +1,8 @@
 /** Runs of the model on the page, which are demo predictions. The form starts a run, and the id in the page's URL opens one. */
+import type { EventSourceMessage } from "eventsource-parser/stream";
+import type { Json } from "../../../base/json.ts";
 import { cancelRun, eventsOf, type Model, type Persistence, pause, Refusal } from "./api.ts";
-import type { StreamEvent } from "./events.ts";
-import { grownBy, type Json, type Value } from "./value.ts";
+import { grownBy, type Value } from "./value.ts";
 
 /** Milliseconds before a broken event stream is opened again. */
 const REOPEN_MS = 1000;
@@ -85,8 +86,8 @@ export class Runner {
     try {
       while (run === undefined || !hasEnded(run)) {
         const [to, request]: [string, RequestInit] = run === undefined ? [path, init] : [`demo/${run.demo_id}`, {}];
-        for await (const event of eventsOf(to, request, { signal, onUnavailable })) {
-          run = afterEvent(run, event, part);
+        for await (const message of eventsOf(to, request, { signal, onUnavailable })) {
+          run = afterEvent(run, message, part);
           if (run === undefined) continue;
           history.replaceState(null, "", `#id=${run.demo_id}`);
           this.#show({ input, run, isBusy: !hasEnded(run) });
@@ -111,10 +112,10 @@ export class Runner {
 }
 
 /** The run after one of its events. A stream begins with `start` and then has all events, so `start` replaces what the page has of the run. */
-function afterEvent(run: Run | undefined, { name, data }: StreamEvent, schema: Model["part"]): Run | undefined {
-  if (name === "start" || name === "completed") return JSON.parse(data);
-  if (run === undefined || name === "loading") return run;
-  if (name === "log") return { ...run, status: "running", logs: run.logs + JSON.parse(data) };
+function afterEvent(run: Run | undefined, { event, data }: EventSourceMessage, schema: Model["part"]): Run | undefined {
+  if (event === "start" || event === "completed") return JSON.parse(data);
+  if (run === undefined || event === "loading") return run;
+  if (event === "log") return { ...run, status: "running", logs: run.logs + JSON.parse(data) };
   const { index, output, sequence, part }: EventData = JSON.parse(data);
   const partial_outputs = [...(run.partial_outputs ?? [])];
   const grown = [...(run.grown ?? [])];

@@ -1,22 +1,20 @@
 /** Chooses the kind of form field for a schema, and its initial value. */
+import { isObject, type Json } from "../../../base/json.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
-import { isObject, type Json, type Value } from "./value.ts";
+import type { Value } from "./value.ts";
 
 export interface Choice {
   readonly value: Json;
   readonly label: string;
 }
 
-const numeric = ["number", "integer", "array"] as const;
-
-export type Kind = "text" | "number" | "switch" | "choice" | "file" | "list" | "object" | "json";
+export type Kind = "text" | "number" | "switch" | "choice" | "file" | "files" | "object" | "json";
 
 /** The kind of form field for a schema. Ignores null: a nullable number gets a number field. */
 export function kindOf(schema: SchemaNode): Kind {
   if (choicesOf(schema).length > 0) return "choice";
   const [only, ...others] = optionsOf(schema);
   if (only === undefined || others.length > 0) return "json";
-  const { file, hasItems, items, fields } = only;
   switch ([...only.types][0]) {
     case "boolean":
       return "switch";
@@ -24,12 +22,11 @@ export function kindOf(schema: SchemaNode): Kind {
     case "integer":
       return "number";
     case "string":
-      return file === undefined ? "text" : "file";
+      return only.file === undefined ? "text" : "file";
     case "array":
-      // Numbers, and lists of lists, are edited as JSON.
-      return hasItems && !numeric.some((type) => items.types.has(type)) ? "list" : "json";
+      return only.hasItems && kindOf(only.items) === "file" ? "files" : "json";
     case "object":
-      return fields.size === 0 ? "json" : "object";
+      return only.fields.size === 0 ? "json" : "object";
     default:
       return "json";
   }
@@ -68,12 +65,5 @@ export function initialOf(schema: SchemaNode, example?: Value): Value {
   }
   if (value !== undefined) return value;
   if (kind === "choice") return choicesOf(schema)[0]?.value;
-  if (kind === "list") return Array.from({ length: schema.limits.minItems ?? 0 }, () => initialOf(schema.items) ?? "");
-  if (kind === "switch") return false;
-  return kind === "number" && isRange(schema) ? schema.limits.minimum : undefined;
-}
-
-/** Whether the limits of a number suit a slider. zod gives every integer the limits of exact integers, which are too far apart. */
-export function isRange({ limits: { minimum, maximum } }: SchemaNode): boolean {
-  return minimum !== undefined && maximum !== undefined && maximum - minimum < 1e6;
+  return kind === "switch" ? false : undefined;
 }

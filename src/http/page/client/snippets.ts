@@ -1,5 +1,6 @@
 /** Code that sends the request, in curl, TypeScript and Python. It reads files from disk, where the page has data URIs. */
-import { extensionOf, type Json, mediaTypeOf, type Value } from "./value.ts";
+import type { Json } from "../../../base/json.ts";
+import { extensionOf, mediaTypeOf, type Value } from "./value.ts";
 
 export const languages = ["curl", "TypeScript", "Python"] as const;
 export type Language = (typeof languages)[number];

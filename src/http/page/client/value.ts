@@ -1,21 +1,8 @@
 /** Functions for JSON values. Undefined stands for an omitted field. */
-import type { Json, JsonObject } from "../../../base/json.ts";
+import { isObject, type Json } from "../../../base/json.ts";
 import type { SchemaNode } from "../../../base/schemas/json-schema.ts";
 
-export type { Json, JsonObject };
 export type Value = Json | undefined;
-
-export function isObject(value: Value): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-export function isList(value: Value): value is readonly Json[] {
-  return Array.isArray(value);
-}
-
-export function isNumbers(value: Value): value is readonly number[] {
-  return isList(value) && value.length > 0 && value.every((each) => typeof each === "number");
-}
 
 /**
  * Adds a part of an output to the value so far: appends a text, replaces a file or another value, and does so for each member of an object.
@@ -77,18 +64,6 @@ export function sizeText(dataUri: string): string {
   const bytes = Math.floor((characters * 3) / 4);
   if (bytes < 1000) return `${bytes} B`;
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-/** Formats the numbers of a list with the same number of decimals, so that they align. Shares that add up to 1 become percentages. */
-export function alignedTexts(values: readonly number[]): string[] {
-  if (values.every(Number.isInteger)) return values.map(String);
-  const sum = values.reduce((all, value) => all + value, 0);
-  if (values.every((value) => value >= 0 && value <= 1) && Math.abs(sum - 1) < 0.01) {
-    return values.map((value) => `${(100 * value).toFixed(1)} %`);
-  }
-  const most = Math.max(...values.map(Math.abs));
-  if (most >= 1e6 || most < 1e-3) return values.map((value) => value.toExponential(3));
-  return values.map((value) => value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(most)))));
 }
 
 export function numberText(value: number): string {
