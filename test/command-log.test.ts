@@ -35,8 +35,6 @@ describe("--log-format json", () => {
   });
 });
 
-describe("log lines", () => {});
-
 describe("the progress of a copy", () => {
   const total = 4 * 2 ** 20;
 

@@ -6,7 +6,6 @@ import type { Client } from "./helpers/client.ts";
 import { cliHere } from "./helpers/command-here.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { fixture } from "./helpers/fixture.ts";
-import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith } from "./helpers/server.ts";
@@ -16,12 +15,9 @@ const dir = fixture(tempDir);
 const store = fixture(async () => {
   const ten = "({ y }) => ({ y: 10 * y.data[0] })";
   const setup = '() => { if (process.env.BREAKS_SETUP === "1") throw new Error("no such tokenizer"); }';
-  const slow =
-    "async () => { if (process.env.SETUP_URL !== undefined) await fetch(process.env.SETUP_URL + process.pid); }";
   return storeWith(
     "lab",
     "texts",
-    await writeModel(dir, modelText({ name: '"slow"', setup: slow }), "slow"),
     await writeModel(dir, modelText({ name: '"team/ten"', postprocess: ten }), "ten"),
     await writeModel(dir, modelText({ name: '"broken"', setup }), "broken"),
   );
@@ -315,20 +311,6 @@ test("a server without a usable model ends with the fault of its first model", a
   await using server = store.start(["--models", file], { BREAKS_SETUP: "1" });
   expect(await server.exited).toBe(1);
   expect(server.lines.at(-1)).toContain("the model's setup failed: no such tokenizer");
-});
-
-test("while the engine process of the first model restarts, the server is ready, and the model is not", async () => {
-  await using gate = hold();
-  await using server = store.start(["slow", "lab"], { SETUP_URL: gate.url("") });
-  await until(async () => (await inRole(server.pid, "engine")).length === 2);
-  const engines = await inRole(server.pid, "engine");
-  for (const pid of [...(await inRole(server.pid, "front")), ...engines]) gate.release(String(pid));
-  const client = await clientOf(server);
-  process.kill(await Promise.race(engines.map((pid) => gate.arrived(String(pid)).then(() => pid))), "SIGKILL");
-  await until(async () => (await client.fetch("/models/slow/health/ready")).status === 503);
-  expect((await client.fetch("/health/ready")).status).toBe(200);
-  expect((await client.predictAt("/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-  expect((await client.fetch("/models/slow/health/ready")).status).toBe(503);
 });
 
 describe("--models", () => {

@@ -4,17 +4,15 @@ Networks of timm, torchvision, transformers and torchaudio, for batches of 1, 2,
 Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME,…] [--forms FORM,…]
 """
 
-import argparse
 import copy
 import io
 import random
 import sys
-import warnings
 
 import torch
 from torch.export import Dim
 
-from cases import DTYPES, Cases, alike, outcome, say, skip, time_limit
+from cases import DTYPES, Cases, alike, options_of, outcome, saving, say, skip, time_limit
 from networks import NAMES, network
 
 BATCHES = (1, 2, 7, 16)
@@ -104,12 +102,8 @@ def write_exported(cases, name, module, example, inputs, is_compiled=False):
     program = exported(module, example)
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
 
-    def save(path):
-        with open(path, "wb") as file:
-            torch.export.save(program, file)
-
     more = {"compile": True} if is_compiled else {"pack": [True, False]}
-    add(cases, f"{name}:compiled" if is_compiled else name, module, program.module(), inputs, save, specs(names, example), **more)
+    add(cases, f"{name}:compiled" if is_compiled else name, module, program.module(), inputs, saving(program), specs(names, example), **more)
 
 
 def write_compiled(cases, name, module, example, inputs):
@@ -148,16 +142,7 @@ def write(cases, name, seed, forms):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out")
-    for number in ("seed", "part", "parts", "count"):
-        parser.add_argument(number, type=int)
-    parser.add_argument("--after")
-    parser.add_argument("--only")
-    parser.add_argument("--forms", default=",".join(FORMS))
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    options = options_of(forms=",".join(FORMS))
     cases = Cases(options.out, 1)
     names = [name for name in NAMES if not options.only or name.startswith(tuple(options.only.split(",")))]
     # A random order, so that an interrupted run has tried networks of every library.

@@ -1,10 +1,12 @@
-"""Writes programs with inputs and PyTorch's results into folders of cases, which cases.ts reads."""
+"""Writes programs with inputs and PyTorch's results into folders of cases, which case.ts reads."""
 
+import argparse
 import ctypes
 import json
 import os
 import signal
 import traceback
+import warnings
 from contextlib import contextmanager
 
 import torch
@@ -92,6 +94,29 @@ class Cases:
             self.folder.data.close()
             say(folder=self.folder.path)
         self.folder = None
+
+
+def options_of(**more):
+    """The options of a script: OUT SEED PART PARTS COUNT [--after NAME] [--only NAME], and `more` with their defaults."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    for number in ("seed", "part", "parts", "count"):
+        parser.add_argument(number, type=int)
+    for name, default in {"after": None, "only": None, **more}.items():
+        parser.add_argument(f"--{name}", default=default)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    return parser.parse_args()
+
+
+def saving(program):
+    """A function that writes an exported program into the file of a path."""
+
+    def save(path):
+        with open(path, "wb") as file:
+            torch.export.save(program, file)
+
+    return save
 
 
 def say(**message):

@@ -4,16 +4,14 @@ One program for each sample of PyTorch's own operator database (OpInfo), plain a
 Usage: operators.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
 """
 
-import argparse
 import random
 import sys
-import warnings
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from cases import DTYPES, Cases, alike, copied, draws, last_line, outcome, say, skip, time_limit
+from cases import DTYPES, Cases, alike, copied, draws, last_line, options_of, outcome, saving, say, skip, time_limit
 
 # Operators whose results are uninitialized memory.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
@@ -102,7 +100,7 @@ def write(cases, operator, dtype, seed, decompositions):
                         runs.append(("with -0.0, nan and inf", special, outcome(runnable, special)))
                     cases.add(
                         f"{name}:{form}",
-                        lambda path: torch.export.save(program, open_for(path)),
+                        saving(program),
                         runs,
                         group=operator.full_name,
                         source=f"{source_of(operator, sample)}\n{program.graph}",
@@ -112,22 +110,8 @@ def write(cases, operator, dtype, seed, decompositions):
                 skip(f"{name}:{form}", error)
 
 
-def open_for(path):
-    return open(path, "wb")
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out")
-    parser.add_argument("seed", type=int)
-    parser.add_argument("part", type=int)
-    parser.add_argument("parts", type=int)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--after")
-    parser.add_argument("--only")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    options = options_of()
     cases = Cases(options.out, 100)
     decompositions = torch.export.default_decompositions()
     pairs = [(operator, dtype) for operator in op_db for dtype in DTYPES if dtype in operator.supported_dtypes("cpu")]

@@ -4,17 +4,15 @@ Random programs with inputs inside and outside their guards. The oracle is PyTor
 Usage: programs.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME] [--forms FORM,…]
 """
 
-import argparse
 import io
 import linecache
 import random
 import sys
-import warnings
 
 import torch
 from torch.export import Dim
 
-from cases import Cases, alike, draws, outcome, say, skip, time_limit
+from cases import Cases, alike, draws, options_of, outcome, saving, say, skip, time_limit
 from generator import Module, sample
 
 RUNS = 6
@@ -91,18 +89,13 @@ def write(cases, seed, name, forms):
             torch.jit.save(made, file)
             file.seek(0)
             runnable = torch.jit.load(file)
-
-            def save(path):
-                made.save(path)
+            save = made.save
         else:
             made = exported(program, module, style)
             if form == "decomposed":
                 made = made.run_decompositions()
             runnable = made.module()
-
-            def save(path):
-                with open(path, "wb") as file:
-                    torch.export.save(made, file)
+            save = saving(made)
 
         runs = [(title, inputs, outcome(runnable, inputs)) for title, inputs in other_inputs(program)]
         is_random = form not in ("traced", "scripted") and draws(made) or not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
@@ -125,16 +118,7 @@ def attempt(cases, name, forms=FORMS):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out")
-    for number in ("seed", "part", "parts", "count"):
-        parser.add_argument(number, type=int)
-    parser.add_argument("--after")
-    parser.add_argument("--only")
-    parser.add_argument("--forms")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    options = options_of(forms=None)
     cases = Cases(options.out, 50)
     first = int(options.after.split("-")[1]) + 1 if options.after else 0
     for place in range(options.part, options.count, options.parts):

@@ -12,7 +12,7 @@ import warnings
 import torch
 
 import programs
-from cases import DTYPES, Folder, outcome, skip
+from cases import DTYPES, Folder, outcome, saving, skip
 
 PROGRAMS = 24
 
@@ -82,12 +82,8 @@ def write_operators(folder):
             skip(text, error)
             continue
 
-        def save(path):
-            with open(path, "wb") as file:
-                torch.export.save(program, file)
-
         case = [("example", inputs, outcome(program.module(), inputs))]
-        folder.add(f"{text}:{len(taken)}", save, case, group="operators", source=f"{text}\n{program.graph}", compare="values")
+        folder.add(f"{text}:{len(taken)}", saving(program), case, group="operators", source=f"{text}\n{program.graph}", compare="values")
 
 
 def main():

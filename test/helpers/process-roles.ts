@@ -12,7 +12,6 @@ const order = z.union([
   z.object({ die: z.string() }),
   z.object({ exit: z.int() }),
   z.object({ loop: z.literal(true) }),
-  z.object({ batch: z.literal(true) }),
   z.object({ add: z.number() }),
   z.object({ relay: z.number() }),
 ]);
@@ -35,10 +34,6 @@ async function worker(start: unknown, link: Link): Promise<void> {
     if ("die" in next) process.kill(process.pid, next.die);
     if ("exit" in next) process.exit(next.exit);
     if ("loop" in next) for (;;);
-    if ("batch" in next) {
-      const beganMs = performance.now();
-      link.onAsk(() => performance.now() - beganMs);
-    }
     if ("add" in next) {
       counter?.add(next.add);
       link.send({ sum: counter?.sum() });

@@ -1,5 +1,5 @@
 /** Processes of the machine: their children, roles and libraries. */
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 
 export function isRunning(pid: number): boolean {
   try {
@@ -15,29 +15,30 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 }
 
 /** Ids of the child processes of a process; default: of this process. An ended process has none. */
-export async function children(pid = process.pid): Promise<number[]> {
-  const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
-  return text.split(" ").filter(Boolean).map(Number);
+export function children(pid = process.pid): number[] {
+  return textOf(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
 }
 
 /** Ids of a process and all its descendants. */
-export async function descendants(pid: number): Promise<number[]> {
-  const below = await Promise.all((await children(pid)).map(descendants));
-  return [pid, ...below.flat()];
+export function descendants(pid: number): number[] {
+  return [pid, ...children(pid).flatMap(descendants)];
 }
 
 /** Ids of the server's child processes in this role. */
-export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
-  const found: number[] = [];
-  for (const pid of await children(server)) {
-    // A process may end after the list of children was read.
-    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
-    if (command.includes(`[${role}]`)) found.push(pid);
-  }
-  return found;
+export function inRole(server: number, role: "engine" | "front"): number[] {
+  return children(server).filter((pid) => textOf(`/proc/${pid}/cmdline`).includes(`[${role}]`));
 }
 
 /** Whether a process has loaded libtorch. */
-export async function hasLibtorch(pid: number): Promise<boolean> {
-  return (await readFile(`/proc/${pid}/maps`, "utf8")).includes("libtorch");
+export function hasLibtorch(pid: number): boolean {
+  return textOf(`/proc/${pid}/maps`).includes("libtorch");
+}
+
+/** Text of a file; empty if its process has ended. */
+export function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
 }

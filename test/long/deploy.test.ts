@@ -1,6 +1,6 @@
 /**
- * The files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by HAProxy and
- * promtool, and against the options, routes and metrics of the server. proxies.test.ts runs the proxies.
+ * The files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by promtool, and
+ * against the options, routes and metrics of the server. proxies.test.ts checks and runs the proxies.
  */
 import { describe, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
@@ -261,22 +261,6 @@ describe.skipIf(kubectl === null)("in Kubernetes", () => {
     expect(new URL(url).password).toBe(password);
     expect(password).not.toBe("");
   });
-});
-
-const haproxy = debianTool("haproxy");
-
-test.skipIf(haproxy === undefined)("HAProxy accepts the configuration of the load balancer", async () => {
-  const schema = z.looseObject({ configs: z.looseObject({ balancer: z.looseObject({ content: z.string() }) }) });
-  const { configs } = schema.parse(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
-  await using dir = await tempDir();
-  await Bun.write(dir.join("haproxy.cfg"), configs.balancer.content);
-  const { command = "", env } = haproxy ?? {};
-  const checked = await Bun.$`${command} -c -f ${dir.join("haproxy.cfg")}`
-    .env({ ...process.env, ...env })
-    .nothrow()
-    .quiet();
-  const output = `${checked.stdout}${checked.stderr}`;
-  expect([checked.exitCode, output]).toEqual([0, expect.not.stringMatching(/WARNING|ALERT/)]);
 });
 
 const redis = debianTool("redis-server");

@@ -1,7 +1,7 @@
 /** Several models in one server, together with API keys, queues, webhooks, MCP and lists of models. */
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/http/access/key-file.ts";
-import { adminOf, clientOf } from "../helpers/cli.ts";
+import { clientOf } from "../helpers/cli.ts";
 import type { Client, PredictionBody } from "../helpers/client.ts";
 import { fixture } from "../helpers/fixture.ts";
 import { hold } from "../helpers/hold.ts";
@@ -16,13 +16,7 @@ import { tempDir } from "../helpers/temp-dir.ts";
 const dir = fixture(tempDir);
 const store = fixture(async () => {
   const postprocess = "({ y }) => ({ y: 10 * y.data[0] })";
-  // The engine process runs the model's example before it is ready. While the file that the variable BREAK names
-  // exists, the example fails, and the engine process does not start.
-  const preprocess = `async ({ x }) => {
-    if (x === 1 && await Bun.file(process.env.BREAK ?? "/none").exists()) throw new Error("no weights today");
-    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
-  }`;
-  const text = modelText({ name: '"ten"', postprocess, preprocess });
+  const text = modelText({ name: '"ten"', postprocess });
   return storeWith("lab", await writeModel(dir, text, "ten"));
 });
 
@@ -169,20 +163,6 @@ test("two models with one name of a queue are refused", async () => {
   await using server = store.start(["lab", "ten", "--queue", "redis://127.0.0.1:1", "--queue-name", "both"]);
   expect(await server.exited).toBe(2);
   expect(server.lines.at(-1)).toContain("lab and ten have the queue both");
-});
-
-test("after a failed load, a request loads the model again, and then its predictions do", async () => {
-  const file = dir.join("break");
-  await Bun.write(file, "");
-  await using server = store.start(["lab", "ten", "--admin-port", "0"], { BREAK: file });
-  const client = await clientOf(server);
-  expect(await server.line("The model ten:latest@")).toContain("no weights today");
-  expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);
-  expect((await post(client, "ten", { x: 2 })).status).toBe(503);
-  await Bun.file(file).delete();
-  const admin = await adminOf(server);
-  expect((await admin.fetch("/v2/repository/models/ten/load", { method: "POST" })).status).toBe(200);
-  expect((await predict(client, "ten", { x: 2 })).outputs).toEqual([{ y: 50 }]);
 });
 
 test("--store must name a folder for several models, and a file for one", async () => {

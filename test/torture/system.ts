@@ -1,5 +1,6 @@
 /** Facts about processes, read from Linux's `/proc`. */
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
+import { textOf } from "../helpers/running.ts";
 
 /** The resources that a process holds. */
 export interface Holdings {
@@ -14,16 +15,6 @@ export interface Holdings {
 export function processesWith(variable: string, value: string): number[] {
   const wanted = `${variable}=${value}`;
   return pids().filter((pid) => textOf(`/proc/${pid}/environ`).split("\0").includes(wanted));
-}
-
-/** Ids of a process's children, among them zombies. */
-export function childrenOf(pid: number): number[] {
-  return textOf(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
-}
-
-/** Command line of a process, split into arguments. */
-export function commandLineOf(pid: number): readonly string[] {
-  return textOf(`/proc/${pid}/cmdline`).split("\0");
 }
 
 /** Whether a process has ended; true for a zombie. */
@@ -61,14 +52,5 @@ function linkOf(path: string): string {
     return readlinkSync(path);
   } catch {
     return "gone";
-  }
-}
-
-/** Text of a file; empty if its process has ended. */
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
   }
 }

@@ -1,10 +1,11 @@
 /** A real server in a child process. Tests kill it, and start it again on the same port and store. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
 import { freePort, isFree } from "../helpers/free-port.ts";
+import { inRole } from "../helpers/running.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 import { until, within } from "./bounded.ts";
 import type { ModelHome } from "./model-home.ts";
-import { childrenOf, commandLineOf, hasEnded, processesWith } from "./system.ts";
+import { hasEnded, processesWith } from "./system.ts";
 
 export interface TestedServerOptions {
   readonly home: ModelHome;
@@ -107,8 +108,8 @@ export class TestedServer implements AsyncDisposable {
   }
 
   /** Ids of the running child processes in a role: `engine` or `front`, which is an HTTP process. */
-  children(role: string): number[] {
-    return childrenOf(this.pid).filter((pid) => !hasEnded(pid) && commandLineOf(pid).includes(`[${role}]`));
+  children(role: "engine" | "front"): number[] {
+    return inRole(this.pid, role).filter((pid) => !hasEnded(pid));
   }
 
   /** Ids of the running processes of all starts, including orphans. */
@@ -117,7 +118,7 @@ export class TestedServer implements AsyncDisposable {
   }
 
   /** Id of the first child process in a role. Waits for it if it is being started. */
-  async child(role: string): Promise<number> {
+  async child(role: "engine" | "front"): Promise<number> {
     await until(() => this.children(role).length > 0, `a process in the role ${role}`);
     return this.children(role)[0] ?? 0;
   }

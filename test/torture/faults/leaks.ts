@@ -1,7 +1,8 @@
 /** Kills the engine process many times, and looks for leaks afterwards. */
+import { children } from "../../helpers/running.ts";
 import { comesTrue, until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
-import { childrenOf, holdingsOf, namesIn } from "../system.ts";
+import { holdingsOf, namesIn } from "../system.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict } from "../traffic.ts";
 
@@ -80,7 +81,7 @@ function heldBy(server: TestedServer): Held {
     residentBytes,
     // Names without the numbers of engine sockets, which differ for each engine process.
     files: files.map((name) => name.replace(/^engine(?:-\d+)+/, "engine")),
-    processes: childrenOf(server.pid).map(() => "of the server"),
+    processes: children(server.pid).map(() => "of the server"),
   };
 }
 

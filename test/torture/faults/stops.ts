@@ -1,4 +1,4 @@
-/** Signals that ask the server to stop: under load, while a forward pass hangs, and with a time limit. */
+/** Signals that ask the server to stop: under load, and with a time limit. */
 import { comesTrue, until, within } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
@@ -6,8 +6,7 @@ import { create, statusOf, Traffic } from "../traffic.ts";
 
 export const stops: Fault = {
   name: "stops",
-  title:
-    "SIGTERM lets accepted work end, a second one or --drain-timeout ends what does not, and a restart goes on with the rest",
+  title: "SIGTERM lets accepted work end, --drain-timeout ends what does not, and a restart goes on with the rest",
   async inject(injection) {
     for (const fronts of injection.isLong ? [1, 2] : [1]) {
       await drainUnderLoad(injection, fronts);
@@ -34,25 +33,6 @@ async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts
     if (again !== undefined) tally.problem(`after a drain there was work left: ${again}`);
     await running;
     await traffic.verify();
-  });
-  await endAtOnce(tally, server);
-}
-
-async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promise<void> {
-  await create(server.url, [{ x: 1, fault: "hang" }]);
-  await tally.inject(async () => {
-    server.signal("SIGTERM");
-    await server.line("Stopping");
-    // A second signal within a second of the first is ignored, since npm sends signals twice. So the signal is
-    // repeated.
-    const repeat = setInterval(() => server.signal("SIGTERM"), 200);
-    try {
-      const code = await within(server.exited, `the end after a second SIGTERM\n${server.lastLines}`, 20_000);
-      if (code !== 130) tally.problem(`a second SIGTERM ended the server with code ${code}\n${server.lastLines}`);
-    } finally {
-      clearInterval(repeat);
-    }
-    await expectGone({ tally, server });
   });
 }
 
