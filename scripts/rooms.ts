@@ -60,10 +60,10 @@ const rooms: Readonly<Record<string, Room>> = {
   engine: {
     imports: "base author machine engine/batching engine/program engine/native",
     doors: `
-      batching/item-queue batching/latency-target device engine export-mistakes forward-fault hook-fault item-check libtorch-env local-engine
+      batching/item-queue batching/latency-target device engine export-mistakes forward-fault hook-fault item-check libtorch-env
       native/binding open-runners program/program-schema
       program/weights-file remote/engine-server
-      remote/frame remote/remote-engine rows runner warm-up`,
+      remote/frame remote/local-engine remote/remote-engine rows runner warm-up`,
     maxLines: 7250,
   },
   "engine/batching": {

@@ -62,7 +62,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
   });
   const none = { batchSize: undefined, maxQueueDelayMs: undefined, latencyTargetMs: Infinity, maxInputs: undefined };
   const settings = { ...none, device, threads, instances: undefined };
-  const { engine, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
+  const { engine, close, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
   const flow = new ItemFlow(engine, pipeline);
   const [check, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
   const decoded = async (input: unknown) => decode(model, await withFiles(model, input, dir, "input"));
@@ -81,7 +81,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
       return part(await runner.run([item.tensors]), 0, item.padded);
     },
     async [Symbol.asyncDispose]() {
-      await engine.close();
+      await close();
       await tearDown(model);
       fetcher[Symbol.dispose]();
     },

@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { defineModel, opened } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
-import { LocalEngine } from "../src/engine/local-engine.ts";
+import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { file, z } from "../src/index.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -23,6 +23,7 @@ import { hasEnded, type PredictionRecord } from "../src/predictions/record.ts";
 import { RunningBuild } from "../src/predictions/running-build.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { keepAll } from "./helpers/predictions.ts";
+import { info } from "./helpers/remote.ts";
 import { until } from "./helpers/running.ts";
 
 const BAD = 13;
@@ -98,10 +99,10 @@ test("all memory charges of predictions are released", async () => {
   const property = fc.asyncProperty(setting, fc.array(request, { maxLength: 40 }), async (settings, requests) => {
     const { maxBatchSize, runners, maxReadyBytes, maxMemory } = settings;
     const memory = new MemoryAccount({ maxBytes: maxMemory });
-    const engine = new LocalEngine<ListItem>({ ...model.tensors, runners, maxBatchSize, maxQueueDelayMs: 0 });
+    const local = openLocalEngine<ListItem>({ ...model.tensors, runners, info, maxBatchSize, maxQueueDelayMs: 0 });
     using fetcher = new Fetcher({ guard: new AddressGuard({ allowPrivate: true }), maxBytes: 1000 });
     const pipeline = new ItemPipeline(opened(model), fetcher);
-    const flow = new ItemFlow(engine, pipeline, { maxReadyBytes, maxFetches: 2, memory });
+    const flow = new ItemFlow(local.engine, pipeline, { maxReadyBytes, maxFetches: 2, memory });
     const store = new MemoryStore(keepAll, { memory });
     const bodies = new Bodies(new InputDecoder(model.input));
     const limits = {
@@ -149,6 +150,8 @@ test("all memory charges of predictions are released", async () => {
       if (does === "cancels") await predictions.cancel("prediction", created.id);
       const stays = { ...client, signal: new AbortController().signal };
       const ended = await predictions.wait("prediction", created.id, { waitMs: 10_000, client: stays });
+      // A store with little memory evicts results.
+      if (ended === undefined && maxMemory < Infinity) return;
       if (ended === undefined || !hasEnded(ended)) throw new Error("it has not ended");
       const { outputs, partial_outputs } = JSON.parse(`{${ended.outcome.members}}`);
       if (ended.outcome.status === "success") expect(outputs).toHaveLength(inputs.length);

@@ -1,10 +1,11 @@
-/** The engine gives its runners full batches, even while the event loop is busy. */
+/** Runners get full batches, even while the event loop is busy. */
 import { expect, test } from "bun:test";
-import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
+import type { BatchItem } from "../src/engine/batching/batching.ts";
 import { LatencyTarget } from "../src/engine/batching/latency-target.ts";
-import type { Item } from "../src/engine/engine.ts";
-import { LocalEngine } from "../src/engine/local-engine.ts";
+import { openBatching } from "../src/engine/batching/open-batching.ts";
+import { fixedKey } from "../src/engine/item-check.ts";
 import type { Runner } from "../src/engine/runner.ts";
 
 /**
@@ -42,28 +43,31 @@ class HeldRunner implements Runner {
 
 function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
   const runner = new HeldRunner();
-  const engine = new LocalEngine<Item>({
-    runners: [runner],
-    inputs: { x: float32() },
-    outputs: { y: float32() },
-    maxBatchSize,
-    maxQueueDelayMs: 0,
-    latencyTarget,
-    // The clock stands still: with real time, the moment of dispatch would depend on the duration of the last batch.
-    clock: { ...systemClock, now: () => 0 },
-  });
   const done: number[] = [];
-  const lane = {};
-  engine.listener = {
-    dispatched: () => {},
-    finished: ({ index }) => void done.push(index),
-    failed: (_, error) => {
-      throw error;
+  const batching = openBatching<BatchItem & { readonly index: number }>(
+    {
+      runners: [runner],
+      maxBatchSize,
+      maxQueueDelayMs: 0,
+      latencyTarget,
+      // The clock stands still: with real time, the moment of dispatch would depend on the duration of the last batch.
+      clock: { ...systemClock, now: () => 0 },
     },
-  };
+    {
+      dispatched: () => {},
+      part: () => {},
+      finished: (items) => void done.push(...items.map(({ index }) => index)),
+      failed: (_, error) => {
+        throw error;
+      },
+      isNeeded: () => true,
+    },
+  );
   let next = 0;
   const submit = (count: number) => {
-    for (let i = 0; i < count; i++) engine.submit({ lane, index: next++ }, { x: tensor(Float32Array.of(i), []) });
+    for (let i = 0; i < count; i++) {
+      batching.submit({ ...fixedKey, index: next++, lane: 0, tensors: [tensor(Float32Array.of(i), [])], readyAtMs: 0 });
+    }
   };
   return { runner, done, submit };
 }

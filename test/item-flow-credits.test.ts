@@ -51,7 +51,7 @@ function heldFlow() {
     flow.run(list);
     return list;
   };
-  const itemsOf = (list: ItemList) => engine.items.filter(({ lane }) => lane === list);
+  const itemsOf = (list: ItemList) => engine.items.filter((item) => item.list === list);
   return { engine, flow, come, itemsOf, [Symbol.dispose]: () => fetcher[Symbol.dispose]() };
 }
 
@@ -155,7 +155,7 @@ test("of clients whose items fail, one batch at most is in the engine, in a batc
   const others = come(100, good);
   const separate = engine.items.filter(({ isSeparate }) => isSeparate);
   expect(separate.length).toBe(engine.maxBatchSize);
-  expect(separate.every(({ lane }) => many.includes(lane))).toBe(true);
+  expect(separate.every(({ list }) => many.includes(list))).toBe(true);
   expect(itemsOf(others).length).toBe(100);
   engine.listener?.dispatched(separate);
   for (const item of separate.slice(1)) engine.listener?.failed(item, new SconceError("run_failed", "bad"));
@@ -181,5 +181,16 @@ test("a list with one failed input still fills its batches", () => {
   // more.
   engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
   expect(flow.credits.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
+  flow.end(list);
+});
+
+test("items that fail before their batch, since the weights refuse their sizes, make room for the next inputs", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
+  const list = come(10_000);
+  const first = itemsOf(list);
+  for (const item of first) engine.listener?.failed(item, new SconceError("run_failed", "refused"));
+  expect(itemsOf(list).length).toBeGreaterThan(first.length);
   flow.end(list);
 });

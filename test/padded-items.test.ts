@@ -6,8 +6,9 @@ import { describe, expect, test } from "bun:test";
 import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
 import { copied, itemCheck } from "../src/engine/item-check.ts";
-import { LocalEngine } from "../src/engine/local-engine.ts";
+import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
+import { info } from "./helpers/remote.ts";
 
 describe("an item with padded dimensions", () => {
   const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
@@ -87,7 +88,8 @@ describe("an item with padded dimensions", () => {
   };
 
   test("gets padded outputs in its own size, whatever other items are in the batch", async () => {
-    const engine = new LocalEngine<Item>({
+    const { engine } = openLocalEngine<Item>({
+      info,
       runners: [runner],
       inputs: { ids: int64(pad("tokens", 0)) },
       outputs: {
@@ -107,8 +109,7 @@ describe("an item with padded dimensions", () => {
         finished: (_, row) => void (done.push(row) === lengths.length && resolve(done)),
         failed: (_, error) => reject(error),
       };
-      const lane = {};
-      for (const [index, length] of lengths.entries()) engine.submit({ lane, index }, { ids: ids(length) });
+      for (const [index, length] of lengths.entries()) engine.submit({ lane: 1, index }, { ids: ids(length) });
     });
     const parts = rows.map((row) =>
       Object.values(row).map(({ shape, data }) => `${shape.join("x")}: ${Array.from(data, Number).join(" ")}`),

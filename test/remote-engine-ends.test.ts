@@ -52,7 +52,7 @@ describe("if the engine process ends,", () => {
       await front.until(() => front.dispatched.length === 3);
       await end(front, first, isToldFirst);
       expect(front.engine.isReady).toBe(false);
-      front.engine.cancel(cancelled);
+      front.cancel(cancelled);
       front.submit(lane, 6);
       using second = new ScriptedEngine(dir.join("2"));
       await front.engine.connect(dir.join("2"));
@@ -144,9 +144,9 @@ describe("if the engine process ends,", () => {
     for (let i = 0; i < 100; i++) {
       const engine = new ScriptedEngine(dir.join(`${i}`));
       await front.engine.connect(dir.join(`${i}`));
-      for (let j = 0; j < 4; j++) front.engine.submit({ lane: front, index: 4 * i + j }, { x });
+      for (let j = 0; j < 4; j++) front.submitOne(front, 4 * i + j, { x });
       await end(front, engine, true);
-      front.engine.cancel(front);
+      front.cancel(front);
       if (i === 20) before = { bytes: rss(), files: readdirSync("/dev/fd").length };
     }
     expect(rss() - before.bytes).toBeLessThan(100 * 2 ** 20);

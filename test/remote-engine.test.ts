@@ -1,11 +1,9 @@
-/** An engine in another process behaves like an engine in the same process. */
+/** The two ends of the engine: a front, and the process that runs batches. */
 import { describe, expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
 import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
-import { LocalEngine } from "../src/engine/local-engine.ts";
 import { EngineServer, type EngineServerOptions } from "../src/engine/remote/engine-server.ts";
-import type { Rows } from "../src/engine/rows.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { DoublingRunner, Front, info, one } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -18,11 +16,11 @@ async function served(path: string, runner: Runner, options: Partial<EngineServe
 }
 
 describe("an item", () => {
-  test("with padded and free sizes gets the same output rows as from an engine in the same process", async () => {
+  test("with padded and free sizes gets its own output rows, without padding", async () => {
     const dims = ["rows", pad("tokens", 0)];
     const specs: TensorSpecs = { x: { dtype: "float32", dims } };
     /** A runner that returns its inputs, padded to the longest item. */
-    const runner = (): Runner => ({
+    const runner: Runner = {
       async run(items) {
         const shapes = items.map(([x]) => x?.shape ?? []);
         const [rows = 0, longest] = [shapes[0]?.[0], Math.max(...shapes.map(([, tokens = 0]) => tokens))];
@@ -38,36 +36,26 @@ describe("an item", () => {
       settle() {},
       async setThreads() {},
       async dispose() {},
-    });
+    };
     await using dir = await tempDir();
-    await using _ = await served(dir.join("s"), runner(), { inputs: specs, outputs: specs });
+    await using _ = await served(dir.join("s"), runner, { inputs: specs, outputs: specs });
     const front = new Front({ inputs: specs, outputs: specs });
     await front.engine.connect(dir.join("s"));
-    const local = new LocalEngine({
-      inputs: specs,
-      outputs: specs,
-      runners: [runner()],
-      maxBatchSize: 4,
-      maxQueueDelayMs: 0,
-    });
-    const expected = new Map<number, Rows>();
-    local.listener = { dispatched() {}, failed() {}, finished: ({ index }, rows) => void expected.set(index, rows) };
-    for (let index = 0; index < 40; index++) {
-      const shape = [1 + (index % 2), 1 + (index % 7)];
-      const x = tensor(
-        Float32Array.from({ length: (shape[0] ?? 0) * (shape[1] ?? 0) }, (_, i) => 100 * index + i),
+    const given = Array.from({ length: 40 }, (_, index) => {
+      const shape = [1 + (index % 2), 1 + (index % 7)] as const;
+      return tensor(
+        Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => 100 * index + i),
         shape,
       );
-      front.engine.submit({ lane: front, index }, { x });
-      local.submit({ lane: front, index }, { x });
-    }
+    });
+    for (const [index, x] of given.entries()) front.submitOne(front, index, { x });
     await front.untilEnded(40);
-    expect(front.rows).toEqual(expected);
+    for (const [index, x] of given.entries()) expect(front.rows.get(index)).toEqual({ x });
   });
 
   test("is refused at once if its tensors do not match the declaration", () => {
     const { engine } = new Front();
-    const refused = () => engine.submit({ lane: {}, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
+    const refused = () => engine.submit({ lane: 0, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
     expect(refused).toThrow('input "x": float32() was declared, preprocess gave float32(2)');
   });
 
@@ -77,7 +65,7 @@ describe("an item", () => {
     const front = new Front();
     await front.engine.connect(dir.join("s"));
     const data = Float32Array.of(3);
-    front.engine.submit({ lane: {}, index: 3 }, { x: tensor(data, []) });
+    front.submitOne({}, 3, { x: tensor(data, []) });
     data[0] = 4;
     await front.untilEnded(1);
     expect(front.values).toEqual([[3, 6]]);
@@ -112,7 +100,7 @@ describe("an item", () => {
       await using _ = await served(dir.join("s"), held, { inputs: specs, maxBatchSize: 1 });
       const front = new Front({ ...one, inputs: specs });
       await front.engine.connect(dir.join("s"));
-      const submit = (lane: object, index: number) => front.engine.submit({ lane, index }, large(index));
+      const submit = (lane: object, index: number) => front.submitOne(lane, index, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
       // The first large item goes through the socket; later large items go through shared memory.
       submit({}, 1);
@@ -122,7 +110,7 @@ describe("an item", () => {
       const gone = {};
       submit(gone, 2);
       await untilDispatched(2);
-      front.engine.cancel(gone);
+      front.cancel(gone);
       submit({}, 3);
       held.end();
       await untilDispatched(3);
@@ -147,7 +135,7 @@ describe("an item", () => {
     test("in shared memory can be read by the next engine process", async () => {
       await using dir = await tempDir();
       const front = new Front({ ...one, inputs: specs });
-      const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
+      const submit = (index: number) => front.submitOne({}, index, large(index));
       const [first, second] = [runner(), runner()];
       {
         await using _ = await served(dir.join("1"), first, { inputs: specs });
@@ -174,7 +162,7 @@ describe("an item", () => {
     test("in shared memory that the next engine process cannot open fails; later items go through the socket", async () => {
       await using dir = await tempDir();
       const front = new Front({ ...one, inputs: specs });
-      const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
+      const submit = (index: number) => front.submitOne({}, index, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
       const [first, second] = [runner(), runner()];
       {
@@ -320,7 +308,7 @@ describe("an HTTP process", () => {
     await front.until(() => front.dispatched.length === 1);
     front.submit(gone, 2);
     front.submit(stays, 3);
-    front.engine.cancel(gone);
+    front.cancel(gone);
     runner.end();
     await front.until(() => front.dispatched.includes(3));
     runner.end();

@@ -2,8 +2,9 @@
 import { expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
-import { LocalEngine } from "../src/engine/local-engine.ts";
+import { openLocalEngine } from "../src/engine/remote/local-engine.ts";
 import { fixture } from "./helpers/fixture.ts";
+import { info } from "./helpers/remote.ts";
 import { sessions } from "./helpers/sessions.ts";
 import { fixtures } from "./helpers/weights.ts";
 
@@ -14,7 +15,8 @@ const open = sessions();
 async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promise<Rows[]> {
   const [inputs, outputs] = [{ x: spec }, { y: spec }];
   const session = await open({ path: weights.path("deep.pt"), inputs, outputs });
-  const engine = new LocalEngine<Item>({ runners: [session], inputs, outputs, maxBatchSize: 2, maxQueueDelayMs: 0 });
+  const options = { runners: [session], maxBatchSize: 2, maxQueueDelayMs: 0, info };
+  const { engine } = openLocalEngine<Item>({ ...options, inputs, outputs });
   const { promise, resolve, reject } = Promise.withResolvers<Rows[]>();
   const given: Rows[] = [];
   engine.listener = {
@@ -22,9 +24,8 @@ async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promi
     finished: (_, rows) => void (given.push(rows) === 2 && resolve(given)),
     failed: (_, error) => reject(error),
   };
-  const lane = {};
   for (const [index, size] of sizes.entries()) {
-    engine.submit({ lane, index }, { x: tensor(new Float32Array(size).fill(index), [size]) });
+    engine.submit({ lane: 1, index }, { x: tensor(new Float32Array(size).fill(index), [size]) });
   }
   return promise;
 }

@@ -35,9 +35,8 @@ describe("an item", () => {
   test("waits for a free place, and the oldest items get places first", async () => {
     const { steps, groups, next } = gated();
     const { count } = await opened(steps, { maxBatchSize: 2 });
-    const [one, other] = [{}, {}];
-    const results = [1, 2, 3, 4].map((from) => count(`one ${from}`, 10 * from, 10 * from + 1, one));
-    results.push(count("other", 50, 51, other));
+    const results = [1, 2, 3, 4].map((from) => count(`one ${from}`, 10 * from, 10 * from + 1));
+    results.push(count("other", 50, 51));
     for (let steps = 1; steps <= 4; steps++) await next(Math.min(steps, 3));
     expect(await Promise.all(results)).toEqual([11, 21, 31, 41, 51]);
     expect(groups).toEqual([[10, 20], [30, 40], [50]]);
@@ -45,12 +44,11 @@ describe("an item", () => {
 
   test("leaves before the next step if its prediction is canceled, and other items continue", async () => {
     const { steps, groups, next } = gated();
-    const { engine, count } = await opened(steps);
-    const lane = {};
-    void count("canceled", 10, 99, lane);
+    const { cancel, count } = await opened(steps);
+    void count("canceled", 10, 99);
     const other = count("other", 20, 23);
     await until(() => groups.length === 1);
-    engine.cancel(lane);
+    cancel("canceled");
     await next(2);
     await next(3);
     await next(3);
@@ -210,10 +208,10 @@ test("items of a failed step whose outputs nobody needs do not run in its halves
 
 test("unfinished and waiting items fail when the engine closes", async () => {
   const { steps, groups, next } = gated();
-  const { engine, count } = await opened(steps, { maxBatchSize: 1 });
+  const { close, count } = await opened(steps, { maxBatchSize: 1 });
   const ends = [count("running", 10, 99), count("waiting", 20, 99)].map((each) => failure(each));
   await until(() => groups.length === 1);
-  await engine.close();
+  await close();
   void next(1);
   for (const end of await Promise.all(ends)) expect(end).toStartWith("session_closed");
 });

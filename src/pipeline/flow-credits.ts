@@ -42,7 +42,7 @@ export class FlowCredits {
   readonly #options: FlowCreditsOptions;
   /** Memory charge for tensors and rows. Fetched files have their own charges. */
   readonly #charge: Charge;
-  /** Count of items in the engine's queue, and bytes of these items, of fetched files and of unfinished output rows. */
+  /** Count of items in the engine's queue, and bytes of these items and of unfinished output rows. */
   readonly ready = { items: 0, bytes: 0 };
   /** Count of inputs that have left the engine's queue and have no result. */
   running = 0;
@@ -124,25 +124,30 @@ export class FlowCredits {
 
   /** Counts an item that begins to wait in the engine's queue, and charges the memory of its tensors. */
   enter(item: ListItem): void {
+    item.list.items.add(item);
     this.#queue(item, 1);
-    this.#holdTensors(item.lane, item.tensorBytes);
+    this.#holdTensors(item.bytes);
   }
 
-  /** Counts an item that leaves the engine's queue. @returns false if the item has left the queue before */
+  /** Counts an item that leaves the engine's queue. @returns false if it left the queue before, or has no prediction */
   dispatched(item: ListItem): boolean {
-    if (!this.#leave(item)) return false;
-    if (!item.lane.isOver) this.#run(item, 1);
+    if (!item.isWaiting || item.ring === undefined) return false;
+    this.#queue(item, -1);
+    item.isWaiting = false;
+    this.#sent(item.list);
+    this.#run(item, 1);
     return true;
   }
 
   /** Subtracts an item that has a result, and frees its memory charge. */
   ended(item: ListItem): void {
-    const wasWaiting = this.#leave(item);
-    const { lane, tensorBytes } = item;
-    if (lane.isOver) return;
-    this.#holdTensors(lane, -tensorBytes);
-    if (wasWaiting) this.#sent(lane);
-    else this.#run(item, -1);
+    if (!item.list.items.delete(item)) return;
+    this.#holdTensors(-item.bytes);
+    if (!item.isWaiting) this.#run(item, -1);
+    else {
+      this.#queue(item, -1);
+      this.#sent(item.list);
+    }
   }
 
   /** Subtracts an input that failed before it became an item. */
@@ -152,8 +157,9 @@ export class FlowCredits {
 
   /** Subtracts an item that the engine refused, and frees its memory charge. Its input still counts until `failed`. */
   refused(item: ListItem): void {
-    this.#leave(item);
-    if (!item.lane.isOver) this.#holdTensors(item.lane, -item.tensorBytes);
+    if (!item.list.items.delete(item)) return;
+    this.#queue(item, -1);
+    this.#holdTensors(-item.bytes);
   }
 
   /** Counts an input whose `preprocess` returned a promise. */
@@ -186,54 +192,27 @@ export class FlowCredits {
     this.#charge.grow(change * bytes);
   }
 
-  /** Adds bytes of fetched files to a prediction; a negative number subtracts them. */
-  holdFiles(list: ItemList, bytes: number): void {
-    list.bytes += bytes;
-    this.#addReady(0, bytes);
-  }
-
   /**
    * Subtracts the inputs and memory of an ended prediction, but not rows that `postprocess` still has: `finishing`
    * subtracts these later.
    */
   clear(list: ItemList): void {
+    for (let item = list.items.first; item !== undefined; item = list.items.first) this.ended(item);
     this.unsent -= list.unsent;
-    this.running -= list.running;
-    this.#addReady(-list.ready, -list.bytes);
-    this.#preparing -= list.preparing;
-    this.#separate.ready -= list.separateReady;
-    this.#separate.running -= list.separateRunning;
-    this.#holdTensors(list, -list.tensorBytes);
     list.unsent = 0;
-  }
-
-  /** Removes an item from the counts of the engine's queue. @returns false if it was removed before */
-  #leave(item: ListItem): boolean {
-    if (!item.isWaiting) return false;
-    item.isWaiting = false;
-    // `clear` has subtracted the items of a prediction that is over.
-    if (!item.lane.isOver) this.#queue(item, -1);
-    return true;
+    this.#preparing -= list.preparing;
   }
 
   /** Counts an item that enters (1) or leaves (-1) the engine's queue. */
-  #queue({ lane, bytes, isSeparate }: ListItem, change: 1 | -1): void {
-    lane.ready += change;
-    lane.bytes += change * bytes;
+  #queue({ bytes, isSeparate }: ListItem, change: 1 | -1): void {
     this.#addReady(change, change * bytes);
-    if (!isSeparate) return;
-    lane.separateReady += change;
-    this.#separate.ready += change;
+    if (isSeparate) this.#separate.ready += change;
   }
 
   /** Counts an item that begins to run (1) or has a result (-1). */
-  #run({ lane, isSeparate }: ListItem, change: 1 | -1): void {
-    if (change > 0) this.#sent(lane);
-    lane.running += change;
+  #run({ isSeparate }: ListItem, change: 1 | -1): void {
     this.running += change;
-    if (!isSeparate) return;
-    lane.separateRunning += change;
-    this.#separate.running += change;
+    if (isSeparate) this.#separate.running += change;
   }
 
   #addReady(items: number, bytes: number): void {
@@ -247,8 +226,7 @@ export class FlowCredits {
     this.unsent -= 1;
   }
 
-  #holdTensors(list: ItemList, bytes: number): void {
-    list.tensorBytes += bytes;
+  #holdTensors(bytes: number): void {
     this.#charge.grow(HELD_PER_TENSOR_BYTE * bytes);
   }
 }

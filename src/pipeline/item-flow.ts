@@ -6,7 +6,8 @@
 import type { ModelFile } from "../author/file.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Stage } from "../base/labels.ts";
-import type { Engine, EngineListener, Rows } from "../engine/engine.ts";
+import type { EngineListener, Rows } from "../engine/engine.ts";
+import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { Sender } from "./client.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FileFetches } from "./fetched-files.ts";
@@ -19,7 +20,7 @@ import type { BatchSpan } from "./spans.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
-  /** Limit in bytes for tensors and files that wait for a batch, and for rows that wait for `postprocess`. */
+  /** Limit in bytes for tensors that wait for a batch, and for rows that wait for `postprocess`. */
   readonly maxReadyBytes: number;
   readonly maxFetches: number;
   /** Number of fronts that send items to the engine. Default: 1. */
@@ -44,8 +45,11 @@ const MAX_SLOW_OF_ONE = 32;
 /** Largest multiple of `MAX_SLOW_OF_ONE`, for clients whose API key has a larger share. */
 const MAX_SLOW_SHARE = 4;
 
+/** The engine, as far as the flow needs it. */
+export type FlowEngine = Pick<RemoteEngine<ListItem>, "cancel" | "instances" | "listener" | "maxBatchSize" | "submit">;
+
 export class ItemFlow implements EngineListener<ListItem> {
-  readonly #engine: Engine<ListItem>;
+  readonly #engine: FlowEngine;
   readonly #pipeline: ItemPipeline;
   readonly credits: FlowCredits;
   /**
@@ -69,7 +73,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #heldMs = 0;
   #willGoOn = false;
 
-  constructor(engine: Engine<ListItem>, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
+  constructor(engine: FlowEngine, pipeline: ItemPipeline, limits: ItemFlowLimits = defaultFlowLimits) {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#observer = limits.observer;
@@ -123,7 +127,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   end(list: ItemList): void {
     list.end();
     this.#turns.leave(list);
-    if (!list.isComplete) this.#engine.cancel(list);
+    if (!list.isComplete) this.#engine.cancel(list.items);
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
@@ -134,21 +138,21 @@ export class ItemFlow implements EngineListener<ListItem> {
     const now = performance.now();
     let batch: BatchSpan | undefined;
     for (const item of items) {
-      const { lane, readyAtMs } = item;
+      const { list, readyAtMs } = item;
       item.dispatched(items.length, now);
       // Earlier parts exist, so the item runs again: its batch failed, or the engine process ended.
       if (item.parts !== undefined) {
         item.parts = undefined;
-        lane.restarted(item.index);
+        list.restarted(item.index);
       }
-      if (this.credits.dispatched(item)) this.#took(lane, item.index, "queue", readyAtMs);
-      if (lane.span !== undefined) {
+      if (this.credits.dispatched(item)) this.#took(list, item.index, "queue", readyAtMs);
+      if (list.span !== undefined) {
         item.batch?.ended();
-        batch ??= lane.span.batch(items.length);
-        batch.link(lane.span);
+        batch ??= list.span.batch(items.length);
+        batch.link(list.span);
         item.batch = batch;
       }
-      lane.dispatched();
+      list.dispatched();
     }
     this.credits.batchMs = this.#rate.waitMs(this.#batchItems, now);
     this.#begin();
@@ -173,13 +177,13 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   part(item: ListItem, rows: Rows): void {
-    if (!item.lane.isOver) this.#finisher.part(item, rows);
+    if (!item.list.isOver) this.#finisher.part(item, rows);
   }
 
   finished(item: ListItem, rows: Rows): void {
     const beganMs = performance.now();
     this.#ended(item, beganMs, false);
-    if (item.lane.isOver) return;
+    if (item.list.isOver) return;
     this.#finisher.finish(item, rows, beganMs);
     if (item.isSeparate) this.#begin();
   }
@@ -187,16 +191,17 @@ export class ItemFlow implements EngineListener<ListItem> {
   failed(item: ListItem, error: SconceError): void {
     this.#ended(item, performance.now(), true);
     this.#finisher.fail(item, error);
-    if (item.isSeparate) this.#begin();
+    // The engine may have refused the item, which then leaves the queue without a batch.
+    this.#begin();
   }
 
   #ended(item: ListItem, nowMs: number, hasFailed: boolean): void {
-    const { batch, lane, index, dispatchedAtMs } = item;
+    const { batch, list, index, dispatchedAtMs } = item;
     if (batch !== undefined) {
       batch.ended();
-      if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
+      if (list.span !== undefined) batch.took(list.span, dispatchedAtMs, index);
     }
-    this.#turns.charge(lane, item.costMs(nowMs), hasFailed);
+    this.#turns.charge(list, item.costMs(nowMs), hasFailed);
     this.credits.ended(item);
   }
 
@@ -206,9 +211,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /** Fails an input that did not become an item. */
-  #failed(lane: ItemList, index: number, error: unknown): void {
-    this.credits.failed(lane);
-    lane.failed(index, codedError(error));
+  #failed(list: ItemList, index: number, error: unknown): void {
+    this.credits.failed(list);
+    list.failed(index, codedError(error));
   }
 
   #goOn(list: ItemList): void {
@@ -271,7 +276,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (list.isOver || list.preparing >= maxSlowOf(list)) return false;
     // A prediction with many unfinished rows must wait, because a slow `postprocess` would leave no room for other
     // predictions.
-    if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return false;
+    if (list.finishing > 0 && list.items.size + list.finishing >= this.#maxFinishingOfOne) return false;
     return list.fetched.length > 0 || (list.next < list.count && mayFetch(list));
   }
 
@@ -281,10 +286,8 @@ export class ItemFlow implements EngineListener<ListItem> {
    */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
-    if (fetched !== undefined) {
-      this.credits.holdFiles(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
-      this.#prepare(list, fetched);
-    } else {
+    if (fetched !== undefined) this.#prepare(list, fetched);
+    else {
       const index = list.next++;
       try {
         const files = this.#pipeline.remoteFilesOf(list.input(index));
@@ -307,7 +310,6 @@ export class ItemFlow implements EngineListener<ListItem> {
       list.hold(index, await this.fetches.fetch(files, { owner: list.client?.address ?? list, signal: list.signal }));
       if (list.isOver) return;
       this.#took(list, index, "fetch", beganMs);
-      this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));
       list.fetched.push(index);
     } catch (error) {
       this.#failed(list, index, error);
@@ -355,9 +357,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
     if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
     list.span?.took("preprocess", beganMs, index);
-    const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
+    const fileBytes = this.#pipeline.fileBytesOf(list.input(index)) - list.fetchedBytes(index);
     const bytes = bytesOf(tensors) + fileBytes;
-    const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
+    const item = new ListItem(list, index, { bytes, readyAtMs });
     this.credits.enter(item);
     try {
       this.#engine.submit(item, tensors);

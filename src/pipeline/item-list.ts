@@ -1,7 +1,7 @@
 /** The inputs of a prediction or of a demo, until they have outputs. */
 
 import type { HookCaller } from "../author/hook-context.ts";
-import type { InRing, Ring } from "../base/collections/ring.ts";
+import { type InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
 import type { Client, Sender } from "./client.ts";
@@ -53,10 +53,16 @@ export interface OutputReceiver {
   log?(index: number, text: string): void;
 }
 
+/** Numbers of predictions wrap around at this value, far above the count of unfinished ones. */
+const NUMBERS = 2 ** 30;
+let lastNumber = 0;
+
 export class ItemList implements InRing<ItemList> {
   ring: Ring<ItemList> | undefined = undefined;
   before: ItemList | undefined = undefined;
   after: ItemList | undefined = undefined;
+  /** Number of the prediction in frames. */
+  readonly number: number;
   readonly count: number;
   readonly deadlineMs: number;
   readonly sender: Sender | undefined;
@@ -73,20 +79,10 @@ export class ItemList implements InRing<ItemList> {
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
   finishing = 0;
-  /** Number of items in the queue of the engine. */
-  ready = 0;
+  /** Its items in the engine. */
+  readonly items = new Ring<ListItem>();
   /** Count of inputs that are not in a batch yet. */
   unsent = 0;
-  /** Number of inputs without a result that have left the queue of the engine. */
-  running = 0;
-  /** Number of items in `ready` that share no batch with items of other clients. */
-  separateReady = 0;
-  /** Number of such items in `running`. */
-  separateRunning = 0;
-  /** Bytes of queued items, and of fetched files. */
-  bytes = 0;
-  /** Bytes of tensors, without fetched files, in the memory account. */
-  tensorBytes = 0;
   /** Bytes of the rows that `finishing` counts. */
   rowBytes = 0;
   readonly #predictionId: string | undefined;
@@ -103,6 +99,8 @@ export class ItemList implements InRing<ItemList> {
     receiver: OutputReceiver,
     { deadlineMs = Infinity, sender, predictionId, span }: ItemListOptions = {},
   ) {
+    lastNumber = (lastNumber + 1) % NUMBERS;
+    this.number = lastNumber;
     this.#predictionId = predictionId;
     this.deadlineMs = deadlineMs;
     this.sender = sender;
@@ -157,7 +155,8 @@ export class ItemList implements InRing<ItemList> {
 
   /** Bytes of fetched files, tensors and rows in the memory account. */
   get heldBytes(): number {
-    let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
+    let bytes = this.rowBytes;
+    for (const item of this.items) bytes += HELD_PER_TENSOR_BYTE * item.bytes;
     for (const files of this.#files?.values() ?? []) bytes += files.bytes;
     return bytes;
   }
@@ -266,13 +265,15 @@ export interface ItemParts {
 }
 
 /** An input of a prediction, as an item in the engine. */
-export class ListItem implements Item {
-  readonly lane: ItemList;
+export class ListItem implements Item, InRing<ListItem> {
+  ring: Ring<ListItem> | undefined = undefined;
+  before: ListItem | undefined = undefined;
+  after: ListItem | undefined = undefined;
+  readonly list: ItemList;
   readonly index: number;
-  /** Bytes that the item holds in the queue, with its fetched files. */
+  number = 0;
+  /** Bytes that the item holds in the queue, without files that were fetched for it. */
   readonly bytes: number;
-  /** Bytes that the item holds in the queue, without its fetched files. */
-  readonly tensorBytes: number;
   /** Whether the item waits for its first batch. */
   isWaiting = true;
   /** Whether the item shares a batch only with other items of suspect clients. */
@@ -289,18 +290,17 @@ export class ListItem implements Item {
   /** Tracing span of the item's batch; undefined without tracing. */
   batch: BatchSpan | undefined = undefined;
 
-  constructor(
-    lane: ItemList,
-    index: number,
-    { bytes, tensorBytes, readyAtMs }: { bytes: number; tensorBytes: number; readyAtMs: number },
-  ) {
-    this.lane = lane;
+  constructor(list: ItemList, index: number, { bytes, readyAtMs }: { bytes: number; readyAtMs: number }) {
+    this.list = list;
     this.index = index;
     this.bytes = bytes;
-    this.tensorBytes = tensorBytes;
-    this.isSeparate = lane.client?.isSuspect ?? false;
+    this.isSeparate = list.client?.isSuspect ?? false;
     this.readyAtMs = readyAtMs;
     this.dispatchedAtMs = readyAtMs;
+  }
+
+  get lane(): number {
+    return this.list.number;
   }
 
   /** Notes that a batch with the item starts. A batch before has failed. */

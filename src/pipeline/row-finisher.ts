@@ -23,7 +23,7 @@ interface RowFinisherOptions {
 }
 
 interface LaterRow {
-  readonly lane: ItemList;
+  readonly list: ItemList;
   readonly index: number;
   readonly bytes: number;
   readonly beganMs: number;
@@ -41,28 +41,28 @@ export class RowFinisher {
   /** Makes a part of an output from rows that `predict` yielded. */
   part(item: ListItem, rows: Rows): void {
     const { credits } = this.#options;
-    const { lane } = item;
+    const { list } = item;
     item.parts ??= { sequence: 0, last: Promise.resolve(), error: undefined };
     const { parts } = item;
     const bytes = bytesOf(rows);
-    credits.finishing(lane, bytes, 1);
+    credits.finishing(list, bytes, 1);
     parts.last = parts.last.then(async () => {
       await this.#part(item, parts, rows);
-      credits.finishing(lane, bytes, -1);
+      credits.finishing(list, bytes, -1);
     });
   }
 
   async #part(item: ListItem, parts: ItemParts, rows: Rows): Promise<void> {
-    const { lane, index } = item;
-    const isVoid = () => lane.isOver || parts.error !== undefined || item.parts !== parts;
+    const { list, index } = item;
+    const isVoid = () => list.isOver || parts.error !== undefined || item.parts !== parts;
     if (isVoid()) return;
     const { pipeline } = this.#options;
-    const facts = { input: lane.input(index), sequence: parts.sequence, caller: lane.caller(index) };
+    const facts = { input: list.input(index), sequence: parts.sequence, caller: list.caller(index) };
     try {
-      const text = await lane.scope(() => pipeline.part(rows, facts, lane.place(index)));
+      const text = await list.scope(() => pipeline.part(rows, facts, list.place(index)));
       if (text === undefined || isVoid()) return;
       parts.sequence += 1;
-      lane.part(index, text);
+      list.part(index, text);
     } catch (error) {
       parts.error = codedError(error);
     }
@@ -81,92 +81,92 @@ export class RowFinisher {
       return;
     }
     const { credits, onFinished } = this.#options;
-    const { lane } = item;
+    const { list } = item;
     const bytes = bytesOf(rows);
-    credits.finishing(lane, bytes, 1);
+    credits.finishing(list, bytes, 1);
     this.#turns.add(() => {
-      credits.finishing(lane, bytes, -1);
-      if (!lane.isOver) this.#finish(item, rows);
-      onFinished(lane);
+      credits.finishing(list, bytes, -1);
+      if (!list.isOver) this.#finish(item, rows);
+      onFinished(list);
     });
   }
 
   /** Makes the output after all parts whose rows came earlier. Fails the item if a part failed. */
   #finishAfter(parts: ItemParts, item: ListItem, rows: Rows): void {
     const { credits, onFinished } = this.#options;
-    const { lane, index } = item;
+    const { list, index } = item;
     const bytes = bytesOf(rows);
-    credits.finishing(lane, bytes, 1);
+    credits.finishing(list, bytes, 1);
     void parts.last.then(() => {
-      credits.finishing(lane, bytes, -1);
+      credits.finishing(list, bytes, -1);
       item.parts = undefined;
-      if (parts.error !== undefined) lane.failed(index, parts.error);
-      else if (!lane.isOver) this.finish(item, rows, performance.now());
-      onFinished(lane);
+      if (parts.error !== undefined) list.failed(index, parts.error);
+      else if (!list.isOver) this.finish(item, rows, performance.now());
+      onFinished(list);
     });
   }
 
   /** Fails the item after all parts whose rows came earlier. */
   fail(item: ListItem, error: SconceError): void {
-    const { lane, index, parts } = item;
+    const { list, index, parts } = item;
     if (parts === undefined) {
-      lane.failed(index, error);
+      list.failed(index, error);
       return;
     }
     void parts.last.then(() => {
-      lane.failed(index, parts.error ?? error);
-      this.#options.onFinished(lane);
+      list.failed(index, parts.error ?? error);
+      this.#options.onFinished(list);
     });
   }
 
-  #finish({ lane, index }: ListItem, rows: Rows): void {
+  #finish({ list, index }: ListItem, rows: Rows): void {
     const { pipeline, observer } = this.#options;
     const beganMs = performance.now();
     try {
-      const input = lane.input(index);
-      const parts = pipeline.hasParts ? partReceiver(lane, index) : undefined;
-      const { textForm } = lane;
-      const options = { textForm, place: lane.place(index), caller: lane.caller(index), parts };
-      const output = lane.isScoped
-        ? lane.scope(() => pipeline.finish(rows, input, options))
+      const input = list.input(index);
+      const parts = pipeline.hasParts ? partReceiver(list, index) : undefined;
+      const { textForm } = list;
+      const options = { textForm, place: list.place(index), caller: list.caller(index), parts };
+      const output = list.isScoped
+        ? list.scope(() => pipeline.finish(rows, input, options))
         : pipeline.finish(rows, input, options);
       if (output instanceof Promise) {
-        this.#finishLater({ lane, index, bytes: bytesOf(rows), beganMs }, output);
+        this.#finishLater({ list, index, bytes: bytesOf(rows), beganMs }, output);
       } else {
         observer?.took("postprocess", performance.now() - beganMs);
-        lane.span?.took("postprocess", beganMs, index);
-        lane.succeeded(index, output);
+        list.span?.took("postprocess", beganMs, index);
+        list.succeeded(index, output);
       }
     } catch (error) {
-      lane.failed(index, codedError(error));
+      list.failed(index, codedError(error));
     }
   }
 
-  #finishLater({ lane, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
+  #finishLater({ list, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
     const { credits, observer, onFinished } = this.#options;
-    credits.finishing(lane, bytes, 1);
+    credits.finishing(list, bytes, 1);
     output
       .then(
         (value) => {
           observer?.took("postprocess", performance.now() - beganMs);
-          lane.span?.took("postprocess", beganMs, index);
-          lane.succeeded(index, value);
+          list.span?.took("postprocess", beganMs, index);
+          list.succeeded(index, value);
         },
-        (error: unknown) => lane.failed(index, codedError(error)),
+        (error: unknown) => list.failed(index, codedError(error)),
       )
       .finally(() => {
-        credits.finishing(lane, bytes, -1);
-        onFinished(lane);
+        credits.finishing(list, bytes, -1);
+        onFinished(list);
       });
   }
 }
 
-function partReceiver(lane: ItemList, index: number): PartReceiver {
+function partReceiver(list: ItemList, index: number): PartReceiver {
   return {
     get isOver() {
-      return lane.isOver;
+      return list.isOver;
     },
-    part: (text) => lane.part(index, text),
+    part: (text) => list.part(index, text),
   };
 }
 

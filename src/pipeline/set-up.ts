@@ -13,10 +13,10 @@ import { slowStep } from "../base/slow-step.ts";
 import { LatencyTarget } from "../engine/batching/latency-target.ts";
 import { resolveDevices } from "../engine/device.ts";
 import { loadFault } from "../engine/forward-fault.ts";
-import { LocalEngine } from "../engine/local-engine.ts";
 import { torchVersion } from "../engine/native/binding.ts";
 import { batchSizeFor, type OpenOptions, openRunners } from "../engine/open-runners.ts";
 import type { EngineInfo } from "../engine/remote/frame.ts";
+import { type LocalEngine, openLocalEngine } from "../engine/remote/local-engine.ts";
 import type { Runner } from "../engine/runner.ts";
 import { warmUp } from "../engine/warm-up.ts";
 import type { Fetcher } from "./fetcher.ts";
@@ -47,9 +47,8 @@ export interface WarmModel {
   readonly latencyTarget: LatencyTarget | undefined;
 }
 
-/** A model whose code and engine run in this process. The caller must close the engine. */
-export interface RunningModel extends Pick<WarmModel, "runners"> {
-  readonly engine: LocalEngine<ListItem>;
+/** A model whose code and engine run in this process. The caller must close it. */
+export interface RunningModel extends Pick<WarmModel, "runners">, LocalEngine<ListItem> {
   readonly pipeline: ItemPipeline;
 }
 
@@ -62,15 +61,9 @@ const { signal: noSignal } = new AbortController();
 export async function setUp(options: SetUpOptions): Promise<RunningModel> {
   const { model, fetcher, onShrink } = options;
   const { facts, ...warm } = await warmModel(options);
-  const { maxBatchSize } = facts;
-  const engine = new LocalEngine<ListItem>({
-    ...model.tensors,
-    ...warm,
-    maxBatchSize,
-    maxPaddedBytes: undefined,
-    onShrink,
-  });
-  return { engine, runners: warm.runners, pipeline: new ItemPipeline(model, fetcher) };
+  const { maxBatchSize, ...info } = facts;
+  const local = openLocalEngine<ListItem>({ ...model.tensors, ...warm, maxBatchSize, info, onShrink });
+  return { ...local, runners: warm.runners, pipeline: new ItemPipeline(model, fetcher) };
 }
 
 /**

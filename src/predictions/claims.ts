@@ -3,9 +3,10 @@ import { codedError } from "../base/errors.ts";
 import type { FailureReason } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
 import { noInputs } from "../pipeline/inputs/input-list.ts";
+import type { ListItem } from "../pipeline/item-list.ts";
 import type { MemoryAccount } from "../pipeline/memory/memory-account.ts";
 import { type LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
 import type { PredictionMetrics } from "./metrics.ts";
@@ -56,7 +57,7 @@ const MEAN_WEIGHT = 0.2;
  * three batches keep the device busy.
  */
 export function capacityOf(
-  { maxBatchSize, instances }: Pick<Engine, "maxBatchSize" | "instances">,
+  { maxBatchSize, instances }: Pick<RemoteEngine<ListItem>, "maxBatchSize" | "instances">,
   fronts: number,
 ): { readonly batch: number; readonly most: number } {
   const batch = maxBatchSize * instances;

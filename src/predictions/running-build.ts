@@ -1,8 +1,9 @@
 /** A build of a model that runs predictions in this process. */
 
-import type { Engine } from "../engine/engine.ts";
+import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { Bodies } from "../pipeline/inputs/body.ts";
 import type { ItemFlow } from "../pipeline/item-flow.ts";
+import type { ListItem } from "../pipeline/item-list.ts";
 import type { ItemPipeline } from "../pipeline/item-pipeline.ts";
 import type { ModelVersion } from "./model-version.ts";
 import type { Kind } from "./record.ts";
@@ -12,7 +13,7 @@ export interface BuildParts {
   readonly flow: ItemFlow | undefined;
   readonly pipeline: ItemPipeline | undefined;
   /** The engine, whose size limits the claims of a shared store. Undefined in a process that claims none. */
-  readonly engine?: Pick<Engine, "isReady" | "maxBatchSize" | "instances"> | undefined;
+  readonly engine?: Pick<RemoteEngine<ListItem>, "isReady" | "maxBatchSize" | "instances"> | undefined;
   readonly bodies: Bodies;
   /** The build that predictions name; undefined outside a server. */
   readonly version: ModelVersion | undefined;

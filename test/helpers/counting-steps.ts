@@ -4,10 +4,11 @@ import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
 import type { BatchItem, BatchListener } from "../../src/engine/batching/batching.ts";
 import { openBatching } from "../../src/engine/batching/open-batching.ts";
 import type { BatchRun, Item, Rows } from "../../src/engine/engine.ts";
-import { LocalEngine } from "../../src/engine/local-engine.ts";
 import { openRunners } from "../../src/engine/open-runners.ts";
+import { openLocalEngine } from "../../src/engine/remote/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 import { deviceTensors } from "./exports.ts";
+import { info } from "./remote.ts";
 import { until } from "./running.ts";
 
 /** State of an item: it counts from `from` to `to`, one per step, and is at `count`. */
@@ -64,7 +65,8 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
   const parts = new Map<string, number[]>();
   const results = new Map<Job, PromiseWithResolvers<number>>();
   const observer = { ran: (run: BatchRun) => runs.push(run) };
-  const engine = new LocalEngine<Job>({ runners, inputs, outputs, maxBatchSize, maxQueueDelayMs: 0, observer });
+  const local = openLocalEngine<Job>({ runners, inputs, outputs, info, maxBatchSize, maxQueueDelayMs: 0, observer });
+  const { engine } = local;
   engine.listener = {
     // An item that is dispatched again starts over, so its earlier parts are dropped.
     dispatched: (jobs) => {
@@ -74,15 +76,16 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
     failed: (job, error) => results.get(job)?.reject(error),
     part: ({ name }, rows) => parts.set(name, [...(parts.get(name) ?? []), numberOf(rows.counted)]),
   };
-  const count = (name: string, from: number, to: number, lane: object = {}): Promise<number> => {
-    const job = { name, lane, index: 0 };
+  const count = (name: string, from: number, to: number): Promise<number> => {
+    const job = { name, lane: results.size, index: 0 };
     const result = Promise.withResolvers<number>();
     results.set(job, result);
     engine.submit(job, { from: number(from), to: number(to) });
     return result.promise;
   };
-  open.push(engine);
-  return { engine, count, runs, parts };
+  const cancel = (name: string) => engine.cancel([...results.keys()].filter((job) => job.name === name));
+  open.push(local);
+  return { count, cancel, close: local.close, runs, parts };
 }
 
 export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable> {

@@ -1,18 +1,16 @@
 /** Engines and inputs for tests of the item flow: fetch, preprocess, engine, postprocess. */
 import { defineModel } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
-import type { Engine } from "../../src/engine/engine.ts";
 import { z } from "../../src/index.ts";
 import { ReadyInputs } from "../../src/pipeline/inputs/input-list.ts";
+import type { FlowEngine } from "../../src/pipeline/item-flow.ts";
 import type { ListItem } from "../../src/pipeline/item-list.ts";
 
 /** An engine that accepts every item at once, and takes no time for a batch. */
-export class InstantEngine implements Engine<ListItem> {
-  readonly pid = undefined;
+export class InstantEngine implements FlowEngine {
   readonly maxBatchSize: number = 1;
   readonly instances = 1;
-  readonly isReady = true;
-  listener: Engine<ListItem>["listener"];
+  listener: FlowEngine["listener"];
 
   submit(item: ListItem): void {
     this.listener?.dispatched([item]);
@@ -20,7 +18,6 @@ export class InstantEngine implements Engine<ListItem> {
   }
 
   cancel(): void {}
-  async close(): Promise<void> {}
 }
 
 /** An engine whose items do not end until the test calls `finish`. */

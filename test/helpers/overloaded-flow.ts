@@ -2,7 +2,7 @@
 import { spyOn } from "bun:test";
 import { defineModel, opened } from "../../src/author/define.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
-import { LocalEngine } from "../../src/engine/local-engine.ts";
+import { openLocalEngine } from "../../src/engine/remote/local-engine.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 import { z } from "../../src/index.ts";
 import { AddressGuard } from "../../src/machine/network/address-guard.ts";
@@ -14,6 +14,7 @@ import { ItemList, type ListItem } from "../../src/pipeline/item-list.ts";
 import { ItemPipeline } from "../../src/pipeline/item-pipeline.ts";
 import { Admission } from "../../src/predictions/admission.ts";
 import { seeded } from "./loads.ts";
+import { info } from "./remote.ts";
 import { SimulatedClock } from "./simulation.ts";
 
 const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
@@ -52,14 +53,15 @@ export async function goodputOf(overload: Overload): Promise<number> {
   const clock = new SimulatedClock();
   using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new LocalEngine<ListItem>({
+  const local = openLocalEngine<ListItem>({
+    info,
     ...tensors,
     runners: Array.from({ length: instances }, () => deviceOf(clock, batchMs)),
     maxBatchSize,
     maxQueueDelayMs: 0,
     clock,
   });
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  const flow = new ItemFlow(local.engine, new ItemPipeline(opened(model), fetcher));
   const limits = { maxQueuedItems: 100_000, maxQueuedBytes: Infinity };
   const admission = new Admission({ queueMs: (client) => flow.waitMs(client), limits });
   const random = seeded(seed);
@@ -89,7 +91,7 @@ export async function goodputOf(overload: Overload): Promise<number> {
     await advance(clock, atMs);
     come();
   }
-  await engine.close();
+  await local.close();
   return good / ((endMs / 2) * perMs);
 }
 
@@ -106,14 +108,15 @@ export async function latenciesOf({ good, bad, seconds }: Connections): Promise<
   const clock = new SimulatedClock();
   using _ = spyOn(performance, "now").mockImplementation(() => clock.now());
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  const engine = new LocalEngine<ListItem>({
+  const local = openLocalEngine<ListItem>({
+    info,
     ...tensors,
     runners: [deviceOf(clock, 10)],
     maxBatchSize: 16,
     maxQueueDelayMs: 0,
     clock,
   });
-  const flow = new ItemFlow(engine, new ItemPipeline(opened(model), fetcher));
+  const flow = new ItemFlow(local.engine, new ItemPipeline(opened(model), fetcher));
   const times: number[] = [];
   const send = (client: Sender, x: number) => {
     const sentMs = clock.now();
@@ -127,8 +130,8 @@ export async function latenciesOf({ good, bad, seconds }: Connections): Promise<
   };
   for (let i = 0; i < good; i++) send({ address: "10.0.0.1", name: `${i}` }, 1);
   for (let i = 0; i < bad; i++) send({ address: "10.0.0.2", name: `${i}` }, -1);
-  for (let ms = 1; ms < 1000 * seconds; ms++) await advance(clock, ms);
-  await engine.close();
+  for (let ms = 1; ms <= 1000 * seconds; ms++) await advance(clock, ms);
+  await local.close();
   return times;
 }
 
@@ -159,6 +162,7 @@ async function advance(clock: SimulatedClock, atMs: number): Promise<void> {
   await turn();
 }
 
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/** Lets items pass from the flow to a batch: both ends of the engine act at the end of a turn of the event loop. */
+async function turn(): Promise<void> {
+  for (let i = 0; i < 6; i++) await new Promise((resolve) => setImmediate(resolve));
 }

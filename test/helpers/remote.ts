@@ -27,6 +27,8 @@ export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
+  readonly #lanes: object[] = [];
+  readonly #items = new Map<object, Item[]>();
   readonly rows = new Map<number, Rows>();
   readonly errors = new Map<number, SconceError>();
   #waiting: { isMet: () => boolean; resolve: () => void }[] = [];
@@ -45,9 +47,19 @@ export class Front {
 
   /** Submits an item for each number; the number is also the item's index. */
   submit(lane: object, ...values: readonly number[]): void {
-    for (const value of values) {
-      this.engine.submit({ lane, index: value }, { x: tensor(Float32Array.of(value), []) });
-    }
+    for (const value of values) this.submitOne(lane, value, { x: tensor(Float32Array.of(value), []) });
+  }
+
+  /** @param lane stands for a prediction */
+  submitOne(lane: object, index: number, tensors: Readonly<Record<string, Tensor>>): void {
+    if (!this.#lanes.includes(lane)) this.#lanes.push(lane);
+    const item: Item = { lane: this.#lanes.indexOf(lane), index };
+    this.#items.set(lane, [...(this.#items.get(lane) ?? []), item]);
+    this.engine.submit(item, tensors);
+  }
+
+  cancel(lane: object): void {
+    this.engine.cancel(this.#items.get(lane) ?? []);
   }
 
   /** Resolves once a report of the engine has made the condition true. */

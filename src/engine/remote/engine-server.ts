@@ -2,7 +2,7 @@
  * The server in the engine process. Fronts send it items through a Unix socket, and get the outputs.
  * Batches mix items of all fronts.
  */
-import type { Socket, UnixSocketListener } from "bun";
+import type { UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
 import { systemClock } from "../../base/clock.ts";
@@ -26,6 +26,8 @@ import {
   IS_SEPARATE,
   KIND_MASK,
   Outbox,
+  type Wire,
+  type WireEnd,
 } from "./frame.ts";
 import { openShared } from "./shared-tensors.ts";
 import { ItemFrames, RowsFrames } from "./tensor-frames.ts";
@@ -49,7 +51,6 @@ interface RemoteItem extends BatchItem {
 
 interface Front {
   readonly outbox: Outbox;
-  readonly reader: FrameReader;
   /** Items without a result, by their number. */
   readonly items: OpenMap<number, RemoteItem>;
   /** Memory shared with the front for large tensors; undefined without it. */
@@ -60,12 +61,12 @@ interface Front {
 export class EngineServer {
   readonly #options: EngineServerOptions;
   readonly #batching: Batching<RemoteItem>;
-  readonly #fronts = new Map<Socket, Front>();
+  readonly #fronts = new Set<Front>();
   readonly #blocks = new FrameBlocks();
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
   readonly #partFrames: RowsFrames;
-  #listener: UnixSocketListener<undefined> | undefined;
+  #listener: UnixSocketListener<WireEnd> | undefined;
   /** Size and times of the last batch, until they are sent to a front. */
   #observation: BatchRun | undefined;
 
@@ -87,24 +88,23 @@ export class EngineServer {
       isNeeded: ({ front, isCanceled }) => !isCanceled && !front.isClosed,
       // The next item may crash the process, so all results are sent first.
       isHeard: () => {
-        for (const { outbox } of this.#fronts.values()) outbox.flush();
-        return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
+        for (const { outbox } of this.#fronts) outbox.flush();
+        return [...this.#fronts].every(({ outbox }) => outbox.isEmpty);
       },
     });
   }
 
   /** Accepts connections of fronts. Call this after warm-up. */
   listen(path: string): void {
-    this.#listener = Bun.listen({
+    this.#listener = Bun.listen<WireEnd>({
       unix: path,
       socket: {
-        open: (socket) => this.#connected(socket),
-        data: (socket, chunk) => this.#fronts.get(socket)?.reader.push(chunk),
-        drain: (socket) => {
-          this.#fronts.get(socket)?.outbox.drained();
-          this.#batching.pump();
+        open: (socket) => {
+          socket.data = this.accept(socket);
         },
-        close: (socket) => this.#disconnected(socket),
+        data: ({ data: end }, chunk) => end.data(chunk),
+        drain: ({ data: end }) => end.drain(),
+        close: ({ data: end }) => end.close(),
       },
     });
   }
@@ -119,26 +119,33 @@ export class EngineServer {
     await this.#batching.close();
   }
 
-  #connected(socket: Socket): void {
+  /** Adds a front, and tells it the properties of the engine. @returns the end that receives the front's frames */
+  accept(wire: Wire): WireEnd {
     const front: Front = {
-      outbox: new Outbox(socket),
-      reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
+      outbox: new Outbox(wire),
       items: new OpenMap(spread),
       shared: undefined,
       isClosed: false,
     };
-    this.#fronts.set(socket, front);
+    this.#fronts.add(front);
     const { info, maxBatchSize, runners } = this.#options;
     const hello: EngineInfo = { ...info, maxBatchSize, instances: runners.length };
     front.outbox.add(this.#blocks.json(frameKinds.hello, hello));
     front.outbox.flush();
+    const reader = new FrameReader((memory, at) => this.#handle(front, memory, at));
+    return {
+      data: (chunk) => reader.push(chunk),
+      drain: () => {
+        front.outbox.drained();
+        this.#batching.pump();
+      },
+      close: () => this.#disconnected(front),
+    };
   }
 
   /** Removes the waiting items of a front, and drops the results of its running items. */
-  #disconnected(socket: Socket): void {
-    const front = this.#fronts.get(socket);
-    if (front === undefined) return;
-    this.#fronts.delete(socket);
+  #disconnected(front: Front): void {
+    this.#fronts.delete(front);
     front.isClosed = true;
     front.outbox.drop();
     this.#batching.removeUnneeded();
@@ -228,7 +235,7 @@ export class EngineServer {
   /** Sends a front the times of a step in which no item ended, for metrics. */
   #observed(): void {
     const observation = this.#observation;
-    const [front] = this.#fronts.values();
+    const [front] = this.#fronts;
     if (observation === undefined || front === undefined) return;
     this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation });
     front.outbox.flushSoon();
@@ -257,7 +264,7 @@ export class EngineServer {
    */
   #endProcess({ message }: SconceError): never {
     log.error(`The GPU refuses further work of this process, which ends now: ${message}`);
-    for (const { outbox } of this.#fronts.values()) outbox.flush();
+    for (const { outbox } of this.#fronts) outbox.flush();
     exitProcess(1);
   }
 }

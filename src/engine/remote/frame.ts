@@ -259,12 +259,21 @@ function header(frame: Frame, bytes: number, kind: number): Frame {
   return frame;
 }
 
-export interface Writable {
+/** The connection between a front and the engine: a socket, or a pair of functions within one process. */
+export interface Wire {
   /**
-   * Writes bytes to the socket. @returns count of accepted bytes: less than `byteLength` for a full socket, negative
-   * for a closed one
+   * Writes bytes. @returns count of accepted bytes: less than `byteLength` for a full socket, negative for a closed one
    */
   write(bytes: Uint8Array, byteOffset: number, byteLength: number): number;
+  end(): void;
+}
+
+/** Receives the events of a wire. */
+export interface WireEnd {
+  data(chunk: Uint8Array): void;
+  /** The wire accepts bytes again. */
+  drain(): void;
+  close(): void;
 }
 
 interface Range {
@@ -278,7 +287,7 @@ interface Range {
  * did not fit into the socket before.
  */
 export class Outbox {
-  readonly #socket: Writable;
+  readonly #socket: Pick<Wire, "write">;
   readonly #ranges = new Fifo<Range>();
   #last: Range | undefined;
   #waitingBytes = 0;
@@ -289,7 +298,7 @@ export class Outbox {
     this.flush();
   };
 
-  constructor(socket: Writable) {
+  constructor(socket: Pick<Wire, "write">) {
     this.#socket = socket;
   }
 

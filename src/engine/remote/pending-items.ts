@@ -1,15 +1,12 @@
 /** Submitted items that have no result yet, with their frames to send again after a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
-import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
 import { type Frame, IS_ALONE } from "./frame.ts";
-
 import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
-export interface Pending<T extends Item> extends InRing<Pending<T>> {
+export interface Pending<T extends Item> {
   readonly item: T;
   readonly number: number;
-  readonly ownLane: Lane<T>;
   readonly padded: ReadonlyMap<string, number>;
   readonly frame: Frame;
   /** Place of the tensors in shared memory; undefined if they are in the frame. */
@@ -23,26 +20,19 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   losses: number;
 }
 
-interface Lane<T extends Item> {
-  readonly number: number;
-  readonly items: Ring<Pending<T>>;
-}
-
 /**
  * An item runs alone after it was pending at the end of this many engine processes, because it may have crashed them.
  */
 const MAX_LOSSES = 2;
-/** Numbers of items and predictions wrap around at this value, far above the count of pending items. */
+/** Numbers of items wrap around at this value, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
   readonly #shared: SharedTensors;
   readonly #items = new OpenMap<number, Pending<T>>(spread);
-  readonly #lanes = new WeakMap<object, Lane<T>>();
   /** Shared memory of cancelled items, by their number. The engine process may read it until they have ended. */
   readonly #canceled = new Map<number, SharedPlace>();
-  #lastItem = 0;
-  #lastLane = 0;
+  #last = 0;
 
   constructor(shared: SharedTensors) {
     this.#shared = shared;
@@ -50,7 +40,7 @@ export class PendingItems<T extends Item> {
 
   /** All items in the order of submission. */
   all(): Pending<T>[] {
-    const age = ({ number }: Pending<T>) => (this.#lastItem - number + NUMBERS) % NUMBERS;
+    const age = ({ number }: Pending<T>) => (this.#last - number + NUMBERS) % NUMBERS;
     return [...this.#items].sort((a, b) => age(b) - age(a));
   }
 
@@ -63,54 +53,34 @@ export class PendingItems<T extends Item> {
   }
 
   nextNumber(): number {
-    this.#lastItem = (this.#lastItem + 1) % NUMBERS;
-    return this.#lastItem;
-  }
-
-  laneOf(lane: object): Lane<T> {
-    const known = this.#lanes.get(lane);
-    if (known !== undefined) return known;
-    this.#lastLane = (this.#lastLane + 1) % NUMBERS;
-    const made = { number: this.#lastLane, items: new Ring<Pending<T>>() };
-    this.#lanes.set(lane, made);
-    return made;
+    this.#last = (this.#last + 1) % NUMBERS;
+    return this.#last;
   }
 
   add(pending: Pending<T>): void {
-    pending.ownLane.items.add(pending);
     this.#items.set(pending.number, pending);
   }
 
   /** Removes an ended item. @returns undefined for a cancelled item */
   ended(number: number): Pending<T> | undefined {
     const pending = this.#items.get(number);
-    if (pending !== undefined) this.remove(pending);
-    const place = this.#canceled.get(number);
-    if (place !== undefined) this.#shared.release(place);
+    const place = pending?.place ?? this.#canceled.get(number);
+    this.#items.delete(number);
+    if (place === undefined) return pending;
     this.#canceled.delete(number);
+    this.#shared.release(place);
     return pending;
   }
 
-  remove(pending: Pending<T>): void {
-    this.#forget(pending);
-    if (pending.place !== undefined) this.#shared.release(pending.place);
-  }
-
-  #forget(pending: Pending<T>): void {
-    const { number, ownLane, item } = pending;
-    this.#items.delete(number);
-    ownLane.items.delete(pending);
-    if (ownLane.items.size === 0) this.#lanes.delete(item.lane);
-  }
-
-  /** Removes the items of a prediction, but keeps their shared memory until `ended`. @returns numbers of the items */
-  cancel(lane: object): number[] {
+  /** Removes items, but keeps their shared memory until `ended`. @returns numbers of the items that were pending */
+  cancel(items: Iterable<T>): number[] {
     const numbers: number[] = [];
-    const items = this.#lanes.get(lane)?.items;
-    for (let first = items?.first; first !== undefined; first = items?.first) {
-      this.#forget(first);
-      numbers.push(first.number);
-      if (first.place !== undefined) this.#canceled.set(first.number, first.place);
+    for (const { number = -1 } of items) {
+      const pending = this.#items.get(number);
+      if (pending === undefined) continue;
+      this.#items.delete(number);
+      numbers.push(number);
+      if (pending.place !== undefined) this.#canceled.set(number, pending.place);
     }
     return numbers;
   }
@@ -129,6 +99,7 @@ export class PendingItems<T extends Item> {
     const culprits: Pending<T>[] = [];
     for (const pending of this.all()) {
       if (pending.state === "alone") {
+        this.ended(pending.number);
         culprits.push(pending);
         continue;
       }
@@ -136,7 +107,6 @@ export class PendingItems<T extends Item> {
       if (pending.state === "dispatched" || pending.losses >= MAX_LOSSES) markAlone(pending.frame);
       pending.state = "waiting";
     }
-    for (const culprit of culprits) this.remove(culprit);
     return culprits;
   }
 }

@@ -1,11 +1,10 @@
 /**
- * The engine in another process. Sends items as frames, receives their outputs, and sends unfinished items again after
- * a restart of the process.
+ * A front's end of the engine. Sends items as frames to the engine process, receives their outputs, and sends
+ * unfinished items again after a restart of the process.
  */
-import type { Socket } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
-import type { BatchObserver, Engine, EngineListener, Item } from "../engine.ts";
+import type { BatchObserver, EngineListener, Item } from "../engine.ts";
 import { type CheckedItem, itemCheck } from "../item-check.ts";
 import { type RowParting, rowParting } from "../rows.ts";
 import {
@@ -21,6 +20,8 @@ import {
   jsonAt,
   KIND_MASK,
   Outbox,
+  type Wire,
+  type WireEnd,
 } from "./frame.ts";
 import { PendingItems } from "./pending-items.ts";
 import { MIN_SHARED_BYTES, type SharedPlace, SharedTensors } from "./shared-tensors.ts";
@@ -37,7 +38,7 @@ export interface RemoteEngineOptions {
 }
 
 interface Connection {
-  socket: Socket | undefined;
+  wire: Wire | undefined;
   outbox: Outbox | undefined;
   /** Whether the process has sent `hello`; no frame goes to it before. */
   isReady: boolean;
@@ -49,7 +50,8 @@ interface Connection {
  * Accepts items at any time. Without an engine process, they wait for the next one. If a process ends during a batch,
  * the next process runs each item of this batch alone. An item that ran alone when its process ended fails.
  */
-export class RemoteEngine<T extends Item> implements Engine<T> {
+export class RemoteEngine<T extends Item> {
+  /** Receives the results. Set it once, before the first item. */
   listener: EngineListener<T> | undefined;
   readonly #options: RemoteEngineOptions;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
@@ -84,6 +86,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return this.#info;
   }
 
+  /** Maximum items in a batch. Warm-up halves the requested size until a batch fits into the device's memory. */
   get maxBatchSize(): number {
     return this.#info?.maxBatchSize ?? 1;
   }
@@ -92,10 +95,12 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return this.#info?.instances ?? 1;
   }
 
+  /** Process id of the newest engine process; undefined before the first one. */
   get pid(): number | undefined {
     return this.#info?.pid;
   }
 
+  /** Whether items can run now; false without an engine process, and while it starts. */
   get isReady(): boolean {
     return this.#connection?.isReady ?? false;
   }
@@ -107,30 +112,16 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
    * the last one, or if the process ends before it is ready; or an error of the socket
    */
   async connect(path: string): Promise<EngineInfo> {
-    if (this.#isClosed) throw closed();
-    if (this.#connection !== undefined || this.#lost !== undefined) {
-      throw new SconceError("not_ready", "the engine process before this one has not ended");
-    }
-    const connection: Connection = {
-      socket: undefined,
-      outbox: undefined,
-      isReady: false,
-      ready: Promise.withResolvers(),
-    };
-    this.#connection = connection;
-    const reader = new FrameReader((memory, at) => this.#handle(connection, memory, at));
+    const connection = this.#begin();
+    const end = this.#endOf(connection);
     try {
       await Bun.connect({
         unix: path,
         socket: {
-          open: (socket) => {
-            if (this.#isClosed) socket.end();
-            connection.socket = socket;
-            connection.outbox = new Outbox(socket);
-          },
-          data: (_, chunk) => reader.push(chunk),
-          drain: () => connection.outbox?.drained(),
-          close: () => this.#ended(connection),
+          open: (socket) => this.#open(connection, socket),
+          data: (_, chunk) => end.data(chunk),
+          drain: () => end.drain(),
+          close: () => end.close(),
         },
       });
     } catch (error) {
@@ -139,6 +130,37 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       throw error;
     }
     return connection.ready.promise;
+  }
+
+  /** Connects to an engine of this process. @returns the end that receives the engine's frames */
+  attach(wire: Wire): WireEnd {
+    const connection = this.#begin();
+    this.#open(connection, wire);
+    return this.#endOf(connection);
+  }
+
+  #begin(): Connection {
+    if (this.#isClosed) throw closed();
+    if (this.#connection !== undefined || this.#lost !== undefined) {
+      throw new SconceError("not_ready", "the engine process before this one has not ended");
+    }
+    this.#connection = { wire: undefined, outbox: undefined, isReady: false, ready: Promise.withResolvers() };
+    return this.#connection;
+  }
+
+  #open(connection: Connection, wire: Wire): void {
+    if (this.#isClosed) wire.end();
+    connection.wire = wire;
+    connection.outbox = new Outbox(wire);
+  }
+
+  #endOf(connection: Connection): WireEnd {
+    const reader = new FrameReader((memory, at) => this.#handle(connection, memory, at));
+    return {
+      data: (chunk) => reader.push(chunk),
+      drain: () => connection.outbox?.drained(),
+      close: () => this.#ended(connection),
+    };
   }
 
   /**
@@ -151,34 +173,30 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#handleLoss();
   }
 
+  /**
+   * Queues an item for a batch, and copies its tensors before the call returns. Items of one prediction and one shape
+   * key keep their order.
+   * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
+   */
   submit(item: T, given: Readonly<Record<string, Tensor>>): void {
     if (this.#isClosed) throw closed();
     const { tensors, padded } = this.#check(given);
     const bytes = this.#itemFrames.bytesOf(tensors);
     const place = bytes > MIN_SHARED_BYTES ? this.#sharedPlace(bytes) : undefined;
     const number = this.#pending.nextNumber();
-    const ownLane = this.#pending.laneOf(item.lane);
-    const head = { number, lane: ownLane.number, isSeparate: item.isSeparate };
-    const frame = this.#itemFrames.write(this.#blocks, head, tensors, place);
-    this.#pending.add({
-      item,
-      number,
-      ownLane,
-      padded,
-      frame,
-      place,
-      state: "waiting",
-      losses: 0,
-      ring: undefined,
-      before: undefined,
-      after: undefined,
-    });
+    item.number = number;
+    const frame = this.#itemFrames.write(this.#blocks, item, tensors, place);
+    this.#pending.add({ item, number, padded, frame, place, state: "waiting", losses: 0 });
     if (this.isReady) this.#send(frame);
     else this.#options.onNeeded?.();
   }
 
-  cancel(lane: object): void {
-    const numbers = this.#pending.cancel(lane);
+  /**
+   * Removes items from the queue. Running items continue with their batch; of a model with `step` they leave before the
+   * next step.
+   */
+  cancel(items: Iterable<T>): void {
+    const numbers = this.#pending.cancel(items);
     if (!this.isReady) this.#pending.disconnected();
     else if (numbers.length > 0) this.#send(this.#blocks.numbers(frameKinds.cancel, numbers));
   }
@@ -199,7 +217,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     if (!connection.isReady) return false;
     this.#connection = undefined;
     connection.isReady = false;
-    connection.socket?.end();
+    connection.wire?.end();
     this.#pending.disconnected();
     return true;
   }
@@ -212,10 +230,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const unfinished = this.#pending.all();
-    for (const pending of unfinished) this.#pending.remove(pending);
+    for (const { number } of unfinished) this.#pending.ended(number);
     this.#shared[Symbol.dispose]();
     if (this.#connection !== undefined) this.#connection.isReady = false;
-    this.#connection?.socket?.end();
+    this.#connection?.wire?.end();
     for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 

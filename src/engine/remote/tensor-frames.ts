@@ -2,7 +2,7 @@
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { batchCauses } from "../../base/labels.ts";
-import type { BatchRun } from "../engine.ts";
+import type { BatchRun, Item } from "../engine.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
 import {
   BLOCK_BYTES,
@@ -16,12 +16,6 @@ import {
   type Outbox,
 } from "./frame.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
-
-export interface ItemHead {
-  readonly number: number;
-  readonly lane: number;
-  readonly isSeparate?: boolean | undefined;
-}
 
 interface Plan {
   readonly dtype: DType;
@@ -64,8 +58,8 @@ export class ItemFrames {
    * Copies an item into a new frame.
    * @param shared place in shared memory that gets the tensors; undefined to put them into the frame
    */
-  write(blocks: FrameBlocks, head: ItemHead, tensors: readonly Tensor[], shared?: SharedPlace): Frame {
-    const kind = frameKinds.submit | (head.isSeparate ? IS_SEPARATE : 0) | (shared ? IS_SHARED : 0);
+  write(blocks: FrameBlocks, item: Omit<Item, "index">, tensors: readonly Tensor[], shared?: SharedPlace): Frame {
+    const kind = frameKinds.submit | (item.isSeparate ? IS_SEPARATE : 0) | (shared ? IS_SHARED : 0);
     const frame = blocks.begin(shared === undefined ? this.bytesOf(tensors) : this.#headBytes + ALIGNMENT, kind);
     const { words } = frame.memory;
     const inFrame = frame.from + this.#headBytes;
@@ -73,8 +67,8 @@ export class ItemFrames {
     const { memory, at } = shared ?? { memory: frame.memory, at: inFrame };
     let offset = at;
     let word = frame.from / 4;
-    words[word + 2] = head.number;
-    words[word + 3] = head.lane;
+    words[word + 2] = item.number ?? 0;
+    words[word + 3] = item.lane;
     word += HEAD_BYTES / 4;
     for (let i = 0; i < tensors.length; i++) {
       const plan = this.#plans[i];

@@ -111,7 +111,7 @@ export class LocalModel implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     // An error of the set-up is ignored, because the caller of `predict` has got it already.
     const running = await this.#settingUp?.catch(() => undefined);
-    await running?.engine.close();
+    await running?.close();
     await tearDown(this.#model);
     this.#fetcher[Symbol.dispose]();
   }
