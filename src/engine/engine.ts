@@ -6,6 +6,12 @@ import type { Rows } from "./rows.ts";
 
 export type { Rows } from "./rows.ts";
 
+/**
+ * An input that a process was running or queueing at this many ends of a process may have caused them: the engine then runs
+ * the item alone, and no process claims its prediction again.
+ */
+export const MAX_DEATHS = 2;
+
 /** An input of a prediction, from its submission to its result. */
 export interface Item {
   /** Number that all items of one prediction share. */

@@ -3,6 +3,7 @@ import { codedError } from "../base/errors.ts";
 import type { FailureReason } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { until } from "../base/until.ts";
+import { MAX_DEATHS } from "../engine/engine.ts";
 import type { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import { HELD_PER_BYTE } from "../pipeline/inputs/body.ts";
 import { noInputs } from "../pipeline/inputs/input-list.ts";
@@ -37,8 +38,6 @@ export interface ClaimEvents {
 
 /** Error message of a request whose body the store has lost. */
 const LOST = "The server's store lost the request; send it again";
-/** A prediction fails when this number of processes have died while it ran, because it may be the cause. */
-const MAX_DEATHS = 2;
 /** Milliseconds between checks while the engine is not ready, or memory is full. */
 const RETRY_MS = 100;
 /** Milliseconds before a request whose body cannot be loaded goes back to the queue. */

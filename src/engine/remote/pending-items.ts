@@ -1,6 +1,6 @@
 /** Submitted items that have no result yet, with their frames to send again after a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
-import type { Item } from "../engine.ts";
+import { type Item, MAX_DEATHS } from "../engine.ts";
 import { type Frame, IS_ALONE } from "./frame.ts";
 import type { SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
@@ -20,10 +20,6 @@ export interface Pending<T extends Item> {
   losses: number;
 }
 
-/**
- * An item runs alone after it was pending at the end of this many engine processes, because it may have crashed them.
- */
-const MAX_LOSSES = 2;
 /** Numbers of items wrap around at this value, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
@@ -92,7 +88,7 @@ export class PendingItems<T extends Item> {
 
   /**
    * Handles the end of the engine process. All items wait again. Items of a running batch, and items pending at
-   * `MAX_LOSSES` ends of the process, will run alone.
+   * `MAX_DEATHS` ends of the process, will run alone.
    * @returns the items that ran alone; they are removed
    */
   lost(): Pending<T>[] {
@@ -104,7 +100,7 @@ export class PendingItems<T extends Item> {
         continue;
       }
       pending.losses += 1;
-      if (pending.state === "dispatched" || pending.losses >= MAX_LOSSES) markAlone(pending.frame);
+      if (pending.state === "dispatched" || pending.losses >= MAX_DEATHS) markAlone(pending.frame);
       pending.state = "waiting";
     }
     return culprits;

@@ -5,9 +5,6 @@ import { log } from "../../base/log.ts";
 import { type FileLock, lockWhenFree, tryLock } from "../../machine/files/lock.ts";
 import { databaseFault, unusable } from "./database-fault.ts";
 
-/** Milliseconds after which a wait for the lock is logged. */
-const SLOW_MS = 10_000;
-
 /**
  * Locks the database until the caller releases the lock or the process exits.
  * @param options.waits whether to wait for a process that has the lock, until `signal` is aborted
@@ -20,7 +17,9 @@ export async function lockDatabase(
   let lock: FileLock | undefined;
   try {
     prepareFolder(path);
-    lock = waits ? await lockLater(path, signal) : tryLock(`${path}-lock`);
+    const onWait = () =>
+      log.info(`Waits for the server that uses ${path}: unfinished predictions run when it has ended`);
+    lock = waits ? await lockWhenFree(`${path}-lock`, { onWait, ...(signal && { signal }) }) : tryLock(`${path}-lock`);
     chmodSync(`${path}-lock`, 0o600);
   } catch (error) {
     lock?.release();
@@ -28,18 +27,6 @@ export async function lockDatabase(
   }
   if (lock === undefined) throw unusable(path, "another server uses them; stop it, or name another file");
   return lock;
-}
-
-async function lockLater(path: string, signal: AbortSignal | undefined): Promise<FileLock | undefined> {
-  const slow = setTimeout(
-    () => log.error(`Another process uses ${path}: unfinished predictions of the older server run when it has ended`),
-    SLOW_MS,
-  );
-  try {
-    return await lockWhenFree(`${path}-lock`, { ...(signal && { signal }) });
-  } finally {
-    clearTimeout(slow);
-  }
 }
 
 /** Creates the folder of a database. Throws if it is not writable, for which SQLite would blame the file. */

@@ -1,7 +1,7 @@
 /** Calls the database on its thread. */
-import { OpenMap, spread } from "../../base/collections/open-map.ts";
+import { Fifo } from "../../base/collections/fifo.ts";
 import { messageOf } from "../../base/errors.ts";
-import type { Answer, Argument, Method, Result, Tended } from "./sqlite-worker.ts";
+import type { Argument, Message, Method, Result, Tended } from "./sqlite-worker.ts";
 
 interface Waiting {
   /** Called with the result when the thread answers the call. */
@@ -11,19 +11,17 @@ interface Waiting {
 
 export class DatabaseThread {
   readonly #worker = new Worker(new URL("./sqlite-worker.ts", import.meta.url));
-  readonly #waiting = new OpenMap<number, Waiting>(spread);
-  #nextNumber = 0;
+  /** Calls without an answer. The thread answers in the order of the calls. */
+  readonly #waiting = new Fifo<Waiting>();
   /** Why the thread answers no calls. */
   #ended: string | undefined;
   onTended: (tended: Tended) => void = () => {};
 
   constructor() {
-    this.#worker.onmessage = ({ data }: MessageEvent<Answer<never> | Tended>) => {
-      if (data.number === undefined) return this.onTended(data);
-      const waiting = this.#waiting.get(data.number);
-      this.#waiting.delete(data.number);
-      if (data.fault === undefined) waiting?.resolve(data.result);
-      else waiting?.reject(new Error(data.fault));
+    this.#worker.onmessage = ({ data }: MessageEvent<Message<never>>) => {
+      if (data.tended !== undefined) this.onTended(data.tended);
+      else if (data.fault === undefined) this.#waiting.shift()?.resolve(data.result);
+      else this.#waiting.shift()?.reject(new Error(data.fault));
     };
     this.#worker.onerror = (event) => this.#end(`its thread failed: ${messageOf(event.message)}`);
     this.#worker.addEventListener("close", () => this.#end("its thread ended"));
@@ -35,10 +33,9 @@ export class DatabaseThread {
    */
   call<M extends Method>(method: M, argument: Argument<M>, owned: ArrayBuffer[] = []): Promise<Result<M>> {
     if (this.#ended !== undefined) return Promise.reject(new Error(this.#ended));
-    const number = this.#nextNumber++;
     const { promise, resolve, reject } = Promise.withResolvers<Result<M>>();
-    this.#waiting.set(number, { resolve, reject });
-    this.#worker.postMessage({ number, method, argument }, owned);
+    this.#waiting.push({ resolve, reject });
+    this.#worker.postMessage({ method, argument }, owned);
     return promise;
   }
 
@@ -51,6 +48,7 @@ export class DatabaseThread {
 
   #end(reason: string): void {
     this.#ended ??= reason;
-    for (const { reject } of this.#waiting) reject(new Error(this.#ended));
+    for (let call = this.#waiting.shift(); call !== undefined; call = this.#waiting.shift())
+      call.reject(new Error(this.#ended));
   }
 }

@@ -83,7 +83,7 @@ export class SqliteStore implements Store {
       writer.totals = totals;
     };
     this.webhooks = {
-      remove: (key) => writer.removeWebhook(key),
+      remove: ({ id, createdAtMs }) => writer.add({ id, removedWebhook: createdAtMs }),
       undelivered: async (owners) => {
         const all = await this.#query((thread) => thread.call("webhooks", undefined));
         return all.filter(({ id }) => owners(id.slice(0, 1)));
@@ -107,11 +107,11 @@ export class SqliteStore implements Store {
   }
 
   processing(id: string): void {
-    this.#writer.processing(id, this.#wallClock());
+    this.#writer.add({ id, runningSinceMs: this.#wallClock() });
   }
 
   release(ids: readonly string[]): Promise<void> {
-    for (const id of ids) this.#writer.processing(id, null);
+    for (const id of ids) this.#writer.add({ id, runningSinceMs: null });
     return Promise.resolve();
   }
 

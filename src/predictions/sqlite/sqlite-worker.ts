@@ -13,20 +13,21 @@ export type Argument<M extends Method> = Parameters<Methods[M]>[0];
 export type Result<M extends Method> = ReturnType<Methods[M]>;
 
 type Call<M extends Method = Method> = {
-  [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
+  [K in M]: { readonly method: K; readonly argument: Argument<K> };
 }[M];
 
-export type Answer<R = unknown> =
-  | { readonly number: number; readonly result: R; readonly fault?: undefined }
-  | { readonly number: number; readonly result?: undefined; readonly fault: string };
-
-/** Message of the thread after maintenance. It answers no call, so it has no number. */
+/** Message of the thread after maintenance. */
 export interface Tended {
-  readonly number?: undefined;
   readonly totals: Totals;
   /** Whether the file of the database was deleted or replaced. */
   readonly isDetached: boolean;
 }
+
+/** A message of the thread: the answer to the oldest call without an answer, or a report. */
+export type Message<R = unknown> =
+  | { readonly result: R; readonly fault?: undefined; readonly tended?: undefined }
+  | { readonly result?: undefined; readonly fault: string; readonly tended?: undefined }
+  | { readonly tended: Tended };
 
 /** Milliseconds between runs of maintenance. */
 const TEND_MS = 1000;
@@ -64,21 +65,22 @@ setInterval(() => {
   report(database);
 }, TEND_MS);
 
-function answer<M extends Method>({ number, method, argument }: Call<M>): Answer<Result<M>> {
+function answer<M extends Method>({ method, argument }: Call<M>): Message<Result<M>> {
   try {
-    return { number, result: methods[method](argument) };
+    return { result: methods[method](argument) };
   } catch (error) {
     if (database?.isDetached) report(database);
-    return { number, fault: databaseFault(error) };
+    return { fault: databaseFault(error) };
   }
 }
 
 function report({ totals, isDetached }: PredictionDatabase): void {
-  self.postMessage({ totals, isDetached } satisfies Tended);
+  self.postMessage({ tended: { totals, isDetached } } satisfies Message);
 }
 
 /** The buffer of a large value, whose ownership the answer passes on without a copy. */
-function ownedBy({ result }: Answer): ArrayBuffer[] {
+function ownedBy(message: object): ArrayBuffer[] {
+  const { result }: { result?: unknown } = message;
   const { members, body }: { members?: StoredText; body?: StoredText } = Object(result);
   const large = members ?? body;
   return large instanceof Uint8Array ? [large.buffer] : [];

@@ -10,7 +10,6 @@ import { byteLengthOf, LargeText, type Text } from "../large-text.ts";
 import { type EndedRecord, fieldsOf } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
-import type { WebhookKey } from "../webhooks/webhook.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 import type { Row } from "./prediction-database.ts";
@@ -80,24 +79,11 @@ export class SqliteWriter {
     const large = largeOf(typeof stored === "string" ? stored : new LargeText([stored]));
     const body = large !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
     const head = JSON.stringify({ ...request, body: undefined, model: model?.reference });
-    this.#add(
+    this.add(
       { id, request: { head, timeoutMs, body }, isLarge: large !== undefined },
       { large, bytes: stored.length, waiting },
     );
     return waiting.promise;
-  }
-
-  /** Records that the webhook of an ended prediction has no message left. */
-  removeWebhook({ id, createdAtMs }: WebhookKey): void {
-    this.#add({ id, removedWebhook: createdAtMs });
-  }
-
-  /**
-   * Records that the prediction runs.
-   * @param runningSinceMs milliseconds since 1970; null if it stops because the process exits
-   */
-  processing(id: string, runningSinceMs: number | null): void {
-    this.#add({ id, runningSinceMs });
   }
 
   /** Writes an outcome, and removes the request. The first outcome of an id stands. */
@@ -109,7 +95,7 @@ export class SqliteWriter {
     const large = largeOf(members);
     const head = JSON.stringify({ ...fieldsOf(end), members: "" });
     const row = { head, members: large === undefined ? String(members) : "", bytes };
-    this.#ends.set(end.id, this.#add({ id: end.id, end: row, isLarge: large !== undefined }, { end, large, bytes }));
+    this.#ends.set(end.id, this.add({ id: end.id, end: row, isLarge: large !== undefined }, { end, large, bytes }));
   }
 
   /** The outcome of a prediction that is not written yet; undefined if there is none. */
@@ -147,7 +133,8 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  #add(row: Row, change: Partial<Change> = {}): Change {
+  /** Writes a change with the next commit. */
+  add(row: Row, change: Partial<Change> = {}): Change {
     const added = { bytes: 0, ...change, row };
     if (this.#isStopped) return added;
     this.#queue.push(added);

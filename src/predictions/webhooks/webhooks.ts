@@ -208,7 +208,7 @@ export class Webhooks implements Deliverer {
     const isLarge = outcome.members.length > MAX_DATA_LENGTH;
     const shown = isLarge ? { ...record, outcome: { ...outcome, members: TRUNCATED } } : record;
     return {
-      id: messageId(id, record),
+      id: messageId(record),
       type: `${kind}.completed`,
       occurredAtMs: finishedAtMs,
       data: this.#options.json(shown),
@@ -220,10 +220,8 @@ export class Webhooks implements Deliverer {
  * The `webhook-id` of a last message: the same for each attempt and from each server. A client can choose an id again
  * after eviction, or at another model, so a chosen id alone does not identify the message.
  */
-function messageId(id: string, { kind, digest, model, createdAtMs }: PredictionRecord): string {
-  if (digest === undefined) return `msg_${id}`;
-  const parts = JSON.stringify([id, kind, model?.repository, createdAtMs]);
-  return `msg_${new Bun.CryptoHasher("sha256").update(parts).digest("base64url")}`;
+function messageId({ id, digest, createdAtMs }: PredictionRecord): string {
+  return digest === undefined ? `msg_${id}` : `msg_${id}_${createdAtMs}`;
 }
 
 /** Checks a new webhook. @throws SconceError `webhook_refused`, also on a server without --webhook-secret, or `queue_full` */
