@@ -1,7 +1,5 @@
 /** Combines the requests of one turn of the event loop into one call to Redis, up to a maximum of requests and bytes. */
-
-/** Maximum bytes of one call, because the next call waits for it. */
-const MAX_BYTES = 2 ** 20;
+import { LARGE_VALUE_BYTES } from "./redis-link.ts";
 
 interface Waiting<T, R> {
   readonly request: T;
@@ -22,27 +20,32 @@ export class CallBatch<T extends { readonly bytes: number }, R> {
     this.#call = call;
   }
 
-  /** Adds a request to the next call. @throws the error of the call */
+  /** Adds a request to the next call. A large request has its own call, because small ones must not wait for it. @throws the error of the call */
   ask(request: T): Promise<R> {
     return new Promise((resolve, reject) => {
-      this.#next.push({ request, resolve, reject });
+      const waiting = { request, resolve, reject };
+      if (request.bytes > LARGE_VALUE_BYTES) return void this.#send([waiting]);
+      this.#next.push(waiting);
       this.#bytes += request.bytes;
-      if (this.#next.length >= this.#maxCount || this.#bytes >= MAX_BYTES) void this.#send();
+      if (this.#next.length >= this.#maxCount || this.#bytes >= LARGE_VALUE_BYTES) this.#sendNext();
       else if (!this.#isScheduled) {
         this.#isScheduled = true;
         setImmediate(() => {
           this.#isScheduled = false;
-          void this.#send();
+          this.#sendNext();
         });
       }
     });
   }
 
-  async #send(): Promise<void> {
+  #sendNext(): void {
     const batch = this.#next;
-    if (batch.length === 0) return;
     this.#next = [];
     this.#bytes = 0;
+    if (batch.length > 0) void this.#send(batch);
+  }
+
+  async #send(batch: readonly Waiting<T, R>[]): Promise<void> {
     try {
       const answers = await this.#call(batch.map(({ request }) => request));
       batch.forEach(({ resolve, reject }, i) => {

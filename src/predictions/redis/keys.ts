@@ -4,9 +4,9 @@
  *
  * All keys of a model's repository are in one slot of a Cluster:
  *
- * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. If the outputs are large, `largeMembers` of `large` bytes replace
- *   `members`. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients wait), `watched` (by an
- *   event stream), `worker` (the last one that reported progress) and `eventBytes`. A large `body` is here, too
+ * - `p:ID`: a hash of a prediction: the fields of `RECORD_FIELDS`, and `webhook`. `ended` is the record of an ended prediction. If the outputs are large,
+ *   `members` has them, of `large` bytes. An unfinished prediction also has `queue`, `entry` (of `work`), `bytes`, `deadline`, `fronts` (nodes whose clients
+ *   wait), `watched` (by an event stream), `worker` (the last one that reported progress) and `eventBytes`. A large `body` is here, too
  * - `work:QUEUE`: a stream with an entry for each unfinished prediction of a queue: `request`, `created`, `deaths`, `body`. The workers are the
  *   consumers of its group `workers`, and a pending entry is a lease
  * - `totals:QUEUE`: a hash of numbers: unfinished `items`, their `bytes`, and predictions `ended` by workers

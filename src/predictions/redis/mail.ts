@@ -13,7 +13,7 @@ import { entriesOf } from "./replies.ts";
  */
 const letters = ["ended", "read", "canceled", "events", "watched"] as const;
 export type Letter = (typeof letters)[number];
-type Letters = readonly (readonly [Letter, string])[];
+export type Letters = (readonly [letter: Letter, value: string])[];
 
 const MAX_LETTERS = 10_000;
 /** Milliseconds to wait after a failed read, because the connection opens again meanwhile. */
@@ -52,13 +52,13 @@ export class Mail implements Disposable {
     }
   }
 
-  /** Notifies nodes. Never throws. @param nodes ids with spaces between them, and what to send to these nodes */
-  send(all: readonly (readonly [nodes: string, letters: Letters])[]): void {
+  /** Notifies nodes. Never throws. @param all ids of nodes with spaces between them, and their notification */
+  send(all: readonly (readonly [nodes: string, letter: Letters[number]])[]): void {
     const byNode = new Map<string, string[]>();
-    for (const [nodes, each] of all)
+    for (const [nodes, letter] of all)
       for (const node of nodes.split(" ")) {
         const known = byNode.get(node) ?? [];
-        known.push(...each.flat());
+        known.push(...letter);
         byNode.set(node, known);
       }
     byNode.delete("");

@@ -7,18 +7,18 @@ import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
-import { type Letter, Mail } from "./mail.ts";
+import { type Letters, Mail } from "./mail.ts";
 import { type Argument, LARGE_VALUE_BYTES, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import {
   entriesOf,
   entryOf,
-  letterOf,
   listOf,
   numberOf,
   RECORD_FIELDS,
-  recordOf,
+  recordIn,
   type StreamEntry,
   textOf,
+  textOfRecord,
 } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
@@ -93,14 +93,15 @@ export const MAX_COUNT = 256;
 const MAX_CREATES = 16;
 /** Predictions of a batch end together. */
 const MAX_OUTCOMES = 64;
-/** A larger body is in the prediction's hash instead of its stream entry, because commands and scripts read entries whole. */
-const MAX_ENTRY_BYTES = 65_536;
+/**
+ * Commands, scripts and notifications read entries and records whole, so a larger body or outcome is in another field of the
+ * prediction's hash.
+ */
+const MAX_SMALL_BYTES = 65_536;
 /** Limits of the retention time in milliseconds. Waiting clients read an outcome after its notification. */
 const RETENTION_MS = { least: 10_000, most: 1e12 };
 /** Milliseconds after the deadline in which the worker can end the prediction with its outputs so far. Then any node ends it. */
 const GRACE_MS = 1500;
-/** Largest outcome in a notification, in bytes. Nodes read a larger outcome. */
-const MAX_LETTER_BYTES = 65_536;
 /** Milliseconds of silence, in addition to a lease, after which a worker counts as ended, and after which it is removed. */
 const SILENT_MS = 5000;
 const IDLE_MS = 60_000;
@@ -113,9 +114,11 @@ interface RequestFacts extends Omit<QueuedRequest, "body" | "isWatched" | "origi
   readonly origin: string;
 }
 
+/** What a call did to a prediction. */
 interface Ending {
-  readonly hasEnded: boolean;
-  /** The waiting nodes, or the worker that must end the prediction. */
+  /** `ended`: the call ended it. `claimed`: its worker must end it. `over`: it had ended before. */
+  readonly how: "ended" | "claimed" | "over";
+  /** The waiting nodes, or the worker. */
   readonly nodes: string;
 }
 
@@ -133,9 +136,7 @@ export class Queue implements Disposable {
   readonly #options: QueueOptions;
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
-  readonly #largeCreates: CallBatch<QueuedRequest, Accepted | Full>;
   readonly #outcomes: CallBatch<QueuedOutcome, Ending>;
-  readonly #largeOutcomes: CallBatch<QueuedOutcome, Ending>;
   /** Redis' clock minus `performance.now()`, in milliseconds. Before the first answer, the clock of this machine counts. */
   #clockMs = Date.now() - performance.now();
 
@@ -154,10 +155,8 @@ export class Queue implements Disposable {
     });
     this.largeLink = this.openLink("large", ready[1].resolve);
     this.mail = this.#links.use(new Mail(this.link, this.keys, node));
-    this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests, this.link));
-    this.#largeCreates = new CallBatch(1, (requests) => this.#createAll(requests, this.largeLink));
-    this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#finishAll(outcomes, this.link));
-    this.#largeOutcomes = new CallBatch(1, (outcomes) => this.#finishAll(outcomes, this.largeLink));
+    this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests));
+    this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#end(outcomes, "worker"));
   }
 
   /** Opens a connection. */
@@ -176,24 +175,25 @@ export class Queue implements Disposable {
 
   /** Adds a prediction to the queue. Every method may throw SconceError `queue_unavailable`. */
   create(request: QueuedRequest): Promise<Accepted | Full> {
-    return (request.bytes > LARGE_VALUE_BYTES ? this.#largeCreates : this.#creates).ask(request);
+    return this.#creates.ask(request);
   }
 
   /** Reads a prediction of any queue of the repository; undefined for an unknown id. */
   async read(id: string): Promise<PredictionRecord | undefined> {
-    const reply = await this.link.call("hmget", this.keys.prediction(id), ...RECORD_FIELDS, "large");
+    const key = this.keys.prediction(id);
+    const reply = await this.link.call("hmget", key, ...RECORD_FIELDS, "large");
     const bytes = numberOf(listOf(reply).at(-1));
-    const record = recordOf(reply);
+    const record = recordIn(reply);
     if (bytes === 0 || record?.outcome === undefined) return record;
-    const members = await this.largeLink.fetch(bytes, "hget", this.keys.prediction(id), "largeMembers");
-    return { ...record, outcome: { ...record.outcome, members: textOf(members) } };
+    const members = textOf(await this.#linkFor(bytes).fetch(bytes, "hget", key, "members"));
+    return { ...record, outcome: { ...record.outcome, members } };
   }
 
   /** Lets nodes notify this one of the end of a prediction of any queue, and of its events if `isWatching`. */
   async follow(id: string, isWatching: boolean): Promise<void> {
     const keys = [this.keys.prediction(id)];
     const worker = textOf(await this.link.run(scripts.followScript, keys, [this.node, isWatching ? 1 : ""]));
-    this.mail.send([[worker, [["watched", id]]]]);
+    this.mail.send([[worker, ["watched", id]]]);
   }
 
   /**
@@ -217,16 +217,16 @@ export class Queue implements Disposable {
    * @param isForced whether to end it at once instead
    */
   async cancel(id: string, isForced = false): Promise<void> {
-    const { hasEnded, nodes } = await this.#fail(id, CANCELED, isForced);
-    if (!hasEnded) this.mail.send([[nodes, [["canceled", id]]]]);
+    const { how, nodes } = await this.#fail(id, () => ({ message: CANCELED, isForced }));
+    if (how === "claimed") this.mail.send([[nodes, ["canceled", id]]]);
   }
 
   /** Ends a prediction of any queue of the repository whose time limit has passed, unless its worker still may end it. */
   async endLate(id: string): Promise<void> {
-    const reply = await this.link.call("hmget", this.keys.prediction(id), "created", "deadline");
-    const [createdAtMs = 0, deadlineMs = 0] = listOf(reply).map(numberOf);
-    const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
-    await this.#fail(id, `Timed out after ${seconds} s`, this.nowMs >= deadlineMs + GRACE_MS);
+    await this.#fail(id, ({ createdAtMs }, deadlineMs) => {
+      const seconds = Math.round((deadlineMs - createdAtMs) / 10) / 100;
+      return { message: `Timed out after ${seconds} s`, isForced: this.nowMs >= deadlineMs + GRACE_MS };
+    });
   }
 
   /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
@@ -254,7 +254,8 @@ export class Queue implements Disposable {
 
   /** Stores an outcome of this worker, and notifies the waiting nodes. */
   async finish(outcome: QueuedOutcome): Promise<void> {
-    await (outcome.bytes > LARGE_VALUE_BYTES ? this.#largeOutcomes : this.#outcomes).ask(outcome);
+    const startedAtMs = this.#onClock(outcome.record.startedAtMs);
+    await this.#outcomes.ask({ ...outcome, record: { ...outcome.record, startedAtMs } });
   }
 
   /** Renews the leases of predictions, and stores their progress. */
@@ -262,22 +263,16 @@ export class Queue implements Disposable {
     const args = reports.flatMap(({ progress }) => {
       if (progress === undefined) return [0];
       const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
-      const more = [
-        this.#onClock(startedAtMs) ?? "",
-        itemsDone,
-        logBytes,
-        logs,
-        ...(page === undefined ? [] : [JSON.stringify(page)]),
-      ];
+      const events = page === undefined ? [] : [JSON.stringify(page)];
+      const more = [this.#onClock(startedAtMs) ?? "", itemsDone, logBytes, logs, ...events];
       return [more.length, ...more];
     });
     const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
     const link = this.#linkFor(Math.max(...reports.map(({ progress }) => progress?.bytes ?? 0)));
     const states = listOf(await link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
-    const withEvents = reports.flatMap(({ id, progress }, i) =>
-      progress?.page === undefined ? [] : [[textOf(states[i]), [["events" satisfies Letter, id]]] as const],
+    this.mail.send(
+      reports.flatMap(({ id, progress }, i) => (progress?.page ? [[textOf(states[i]), ["events", id]]] : [])),
     );
-    this.mail.send(withEvents);
     return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
   }
 
@@ -309,33 +304,25 @@ export class Queue implements Disposable {
     return { figures, isFull: isFull === 1, late: listOf(reply).slice(8).map(textOf) };
   }
 
-  async #createAll(requests: readonly QueuedRequest[], link: RedisLink): Promise<(Accepted | Full)[]> {
+  async #createAll(requests: readonly QueuedRequest[]): Promise<(Accepted | Full)[]> {
     const { limits, name } = this.#options;
     const { keys } = this;
     const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, name];
     for (const request of requests) {
       const { id, kind, count, bytes, timeoutMs, digest, isWaitedFor = false, isWatched, webhook, origin } = request;
-      const body =
-        typeof request.body === "string"
-          ? request.body
-          : Buffer.from(request.body.buffer, request.body.byteOffset, request.body.length);
-      const isSmall = body.length <= MAX_ENTRY_BYTES;
+      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: originText(origin) };
+      const { body: whole } = request;
+      const body = typeof whole === "string" ? whole : Buffer.from(whole.buffer, whole.byteOffset, whole.length);
+      const isSmall = body.length <= MAX_SMALL_BYTES;
       const fields: Argument[] = ["kind", kind, "fronts", isWaitedFor ? this.node : ""];
       if (digest !== undefined) fields.push("digest", digest);
       if (isWatched) fields.push("watched", 1);
       if (webhook !== undefined) fields.push("webhook", webhookText(webhook));
       if (!isSmall) fields.push("body", body);
-      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: originText(origin) };
-      args.push(
-        id,
-        count,
-        bytes,
-        Math.ceil(timeoutMs),
-        JSON.stringify(facts satisfies RequestFacts),
-        isSmall ? body : "",
-      );
-      args.push(fields.length, ...fields);
+      args.push(id, count, bytes, Math.ceil(timeoutMs), JSON.stringify(facts satisfies RequestFacts));
+      args.push(isSmall ? body : "", fields.length, ...fields);
     }
+    const link = this.#linkFor(Math.max(...requests.map(({ bytes }) => bytes)));
     const names = [keys.work(), keys.totals(), keys.deadlines, ...requests.map(({ id }) => keys.prediction(id))];
     const [items, createdAtMs, ...limitsMet] = listOf(await link.run(scripts.acceptScript, names, args));
     return limitsMet.map(textOf).map((limit) => {
@@ -344,70 +331,62 @@ export class Queue implements Disposable {
     });
   }
 
-  async #finishAll(outcomes: readonly QueuedOutcome[], link: RedisLink): Promise<readonly Ending[]> {
-    const started = outcomes.map(({ record }) => this.#onClock(record.startedAtMs));
-    const fields = outcomes.map(({ record, bytes }, i) => {
-      const { outcome, itemsDone, logs, model } = record;
-      const { status, members } = outcome;
-      const isLarge = bytes > LARGE_VALUE_BYTES;
-      const large = isLarge ? ["large", bytes, "largeMembers", String(members)] : ["members", String(members)];
-      const more = ["started", started[i] ?? "", "done", itemsDone, "logs", logs, "model", model?.reference ?? ""];
-      return { id: record.id, fields: ["status", status, ...large, ...more] };
-    });
-    const { endedMs, endings } = await this.#end(fields, "worker", { link });
-    this.mail.send(
-      outcomes.map(({ record, bytes }, i) => {
-        const isShort = bytes <= MAX_LETTER_BYTES;
-        const times = { startedAtMs: started[i], finishedAtMs: endedMs };
-        const value = isShort ? letterOf({ ...record, ...times }) : record.id;
-        return [endings[i]?.nodes ?? "", [[isShort ? "ended" : "read", value]]];
-      }),
-    );
-    return endings;
-  }
-
   /**
-   * Ends a prediction of any queue of the repository as failed, and notifies the waiting nodes.
-   * @param isForced whether to end it even if a worker runs it
-   * @returns in `nodes` the worker that must end the prediction, if one runs it
+   * Ends a prediction of any queue of the repository as failed.
+   * @param how the error message, and whether to end the prediction even if a worker runs it
    */
-  async #fail(id: string, message: string, isForced: boolean): Promise<Ending> {
-    const { keys, link, mail } = this;
-    const queue = textOf(await link.call("hget", keys.prediction(id), "queue"));
-    if (queue === "") {
+  async #fail(
+    id: string,
+    how: (record: PredictionRecord, deadlineMs: number) => { readonly message: string; readonly isForced: boolean },
+  ): Promise<Ending> {
+    const { keys, link } = this;
+    const reply = await link.call("hmget", keys.prediction(id), ...RECORD_FIELDS, "queue", "deadline");
+    const [queue, deadlineMs] = listOf(reply).slice(-2).map(textOf);
+    const record = recordIn(reply);
+    if (!queue || record === undefined) {
       // The prediction has ended, or its keys were deleted.
       await link.call("zrem", keys.deadlines, id);
-      return { hasEnded: true, nodes: "" };
+      return { how: "over", nodes: "" };
     }
-    const fields = ["status", "failed", "members", `"error_message":${JSON.stringify(message)}`];
-    const { endings } = await this.#end([{ id, fields }], isForced ? "any" : "unclaimed", { queue });
-    const [ending = { hasEnded: true, nodes: "" }] = endings;
-    if (ending.hasEnded) mail.send([[ending.nodes, [["read", id]]]]);
+    const { message, isForced } = how(record, Number(deadlineMs));
+    const outcome = { status: "failed", members: `"error_message":${JSON.stringify(message)}` } as const;
+    const ended = { record: { ...record, finishedAtMs: 0, outcome }, bytes: 0 };
+    const [ending = { how: "over", nodes: "" }] = await this.#end([ended], isForced ? "any" : "unclaimed", queue);
     return ending;
   }
 
+  /** Stores outcomes, and notifies the waiting nodes. @param who which predictions to end, see `finishScript` */
   async #end(
-    ended: readonly { readonly id: string; readonly fields: readonly Argument[] }[],
-    mode: "worker" | "unclaimed" | "any",
-    { queue, link = this.link }: { readonly queue?: string; readonly link?: RedisLink },
-  ): Promise<{ endedMs: number; endings: readonly Ending[] }> {
+    outcomes: readonly QueuedOutcome[],
+    who: "worker" | "unclaimed" | "any",
+    queue?: string,
+  ): Promise<readonly Ending[]> {
     const { keys } = this;
-    const webhookLeaseMs = mode === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
+    const webhookLeaseMs = who === "worker" && this.#options.deliversWebhooks ? this.leaseMs : 0;
+    const finishedAtMs = Math.floor(this.nowMs);
+    const letters: Letters = [];
+    const args = outcomes.flatMap(({ record, bytes }) => {
+      const isSmall = bytes <= MAX_SMALL_BYTES;
+      const { status, members } = record.outcome;
+      const text = textOfRecord({ ...record, finishedAtMs, outcome: { status, members: isSmall ? members : "" } });
+      letters.push(isSmall ? ["ended", text] : ["read", record.id]);
+      const fields = ["ended", text, ...(isSmall ? [] : ["large", bytes, "members", String(members)])];
+      return [fields.length, ...fields];
+    });
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
-    const args = ended.flatMap(({ fields }) => [fields.length, ...fields]);
-    const reply = await link.run(
+    const reply = await this.#linkFor(Math.max(...outcomes.map(({ bytes }) => bytes))).run(
       scripts.finishScript,
-      [...names, ...ended.map(({ id }) => keys.prediction(id))],
-      [this.#retentionMs, webhookLeaseMs, mode, ...args],
+      [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
+      [this.#retentionMs, webhookLeaseMs, who, ...args],
     );
-    const [endedMs, ...endings] = listOf(reply);
-    return {
-      endedMs: numberOf(endedMs),
-      endings: endings.map((ending) => {
-        const [how, nodes] = listOf(ending);
-        return { hasEnded: how !== 2, nodes: textOf(nodes) };
-      }),
-    };
+    const endings = listOf(reply).map((each): Ending => {
+      const [how, nodes] = listOf(each).map(textOf);
+      return { how: how === "ended" || how === "claimed" ? how : "over", nodes: nodes ?? "" };
+    });
+    this.mail.send(
+      endings.flatMap(({ how, nodes }, i) => (how === "ended" ? [[nodes, letters[i] ?? ["read", ""]]] : [])),
+    );
+    return endings;
   }
 
   /** @param deliveries number of claims of the entry, the present claim included */

@@ -15,7 +15,7 @@ import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { isAnswerLost, retry } from "./redis-link.ts";
-import { recordOfLetter } from "./replies.ts";
+import { recordOfText } from "./replies.ts";
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
@@ -195,7 +195,7 @@ export class RedisStore implements Store, SharedStore {
     else if (letter === "events") void this.#followed.get(value)?.readEvents();
     else if (letter === "read") void this.#followed.get(value)?.poll(0);
     else {
-      const record = recordOfLetter(value);
+      const record = recordOfText(value);
       void this.#followed.get(record.id)?.ended(record);
     }
   }

@@ -1,27 +1,8 @@
-/** Parses answers of Redis, and converts records to and from fields of a hash. */
-import {
-  type EndedRecord,
-  fieldsOf,
-  recordOf as fromFields,
-  type PredictionRecord,
-  type RecordFields,
-} from "../record.ts";
+/** Parses answers of Redis. Converts records to and from fields of a hash, and text. */
+import { type EndedRecord, fieldsOf, type PredictionRecord, type RecordFields, recordOf } from "../record.ts";
 
-/** The fields of a record in the hash of its prediction, in the order of `recordOf`. */
-export const RECORD_FIELDS = [
-  "id",
-  "kind",
-  "count",
-  "created",
-  "done",
-  "started",
-  "finished",
-  "status",
-  "members",
-  "logs",
-  "digest",
-  "model",
-] as const;
+/** The fields of a record in the hash of its prediction, in the order of `recordIn`. */
+export const RECORD_FIELDS = ["id", "kind", "count", "created", "done", "started", "logs", "digest", "ended"];
 
 export function textOf(reply: unknown): string {
   if (typeof reply === "string") return reply;
@@ -39,34 +20,23 @@ export function listOf(reply: unknown): readonly unknown[] {
 }
 
 /** @param reply values of `RECORD_FIELDS`. @returns undefined for an unknown id */
-export function recordOf(reply: unknown): PredictionRecord | undefined {
-  const [id, kind, count, created, done, started, finished, status, members, logs, digest, model] =
-    listOf(reply).map(textOf);
+export function recordIn(reply: unknown): PredictionRecord | undefined {
+  const [id, kind = "", count, created, done, started, logs = "", digest = "", ended] = listOf(reply).map(textOf);
   if (!id) return undefined;
-  return fromFields({
-    id,
-    kind: kind ?? "",
-    count: Number(count),
-    itemsDone: Number(done),
-    createdAtMs: Number(created),
-    startedAtMs: started ? Number(started) : null,
-    finishedAtMs: finished ? Number(finished) : null,
-    status: status || null,
-    members: members ?? "",
-    logs: logs ?? "",
-    digest: digest ?? "",
-    model: model ?? "",
-  });
+  if (ended) return recordOfText(ended);
+  const times = { createdAtMs: Number(created), startedAtMs: started ? Number(started) : null, finishedAtMs: null };
+  const progress = { itemsDone: Number(done), logs, status: null, members: "", model: "" };
+  return recordOf({ id, kind, count: Number(count), ...times, ...progress, digest });
 }
 
-/** An ended record as the text of a notification. */
-export function letterOf(record: EndedRecord): string {
+/** An ended record as text, for the hash of its prediction and for notifications. */
+export function textOfRecord(record: EndedRecord): string {
   return JSON.stringify({ ...fieldsOf(record), members: String(record.outcome.members) });
 }
 
-export function recordOfLetter(text: string): PredictionRecord {
+export function recordOfText(text: string): PredictionRecord {
   const fields: RecordFields = JSON.parse(text);
-  return fromFields(fields);
+  return recordOf(fields);
 }
 
 /** An entry of a Redis stream. */

@@ -67,11 +67,11 @@ return answer
  * - `KEYS`: work, totals, deadlines, due; for each prediction `p:ID`
  * - Arguments: retention time, lease of this node's webhooks, which predictions to end; for each prediction the number of further arguments, then names and
  *   values of fields. Predictions to end: `worker` for the caller's, `unclaimed` if no worker runs the prediction, or `any`
- * @returns the time; for each prediction 1 and the waiting nodes if this call ended it, 2 and the worker if the worker must end it, or 0
+ * @returns for each prediction `ended` and the waiting nodes if this call ended it, `claimed` and the worker if the worker must end it, or `over`
  */
 export const finishScript = new LuaScript(`${clock}${holder}
 local work, totals, deadlines, due = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local answer, entries, ids, items, bytes, at = { now }, {}, {}, 0, 0, 4
+local answer, entries, ids, items, bytes, at = {}, {}, {}, 0, 0, 4
 -- A full Redis accepts this write, and then the other writes of the script.
 redis.call('HDEL', totals, '-')
 for k = 5, #KEYS do
@@ -79,17 +79,17 @@ for k = 5, #KEYS do
   local entry, id, created, count, size, fronts, webhook =
     unpack(redis.call('HMGET', key, 'entry', 'id', 'created', 'count', 'bytes', 'fronts', 'webhook'))
   local worker = entry and ARGV[3] == 'unclaimed' and holderOf(entry)
-  if not entry then answer[k - 3] = { 0 }
-  elseif worker then answer[k - 3] = { 2, worker }
+  if not entry then answer[k - 4] = { 'over' }
+  elseif worker then answer[k - 4] = { 'claimed', worker }
   else
-    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body')
-    redis.call('HSET', key, 'finished', now, unpack(ARGV, at + 1, at + n))
+    redis.call('HDEL', key, 'entry', 'queue', 'bytes', 'deadline', 'fronts', 'watched', 'worker', 'eventBytes', 'body', 'done', 'started', 'logs')
+    redis.call('HSET', key, unpack(ARGV, at + 1, at + n))
     redis.call('PEXPIRE', key, ARGV[1])
     if webhook then redis.call('ZADD', due, now + ARGV[2], id .. ' ' .. created) end
     items, bytes = items + count, bytes + size
     entries[#entries + 1] = entry
     ids[#ids + 1] = id
-    answer[k - 3] = { 1, fronts }
+    answer[k - 4] = { 'ended', fronts }
   end
   at = at + n + 1
 end
