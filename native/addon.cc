@@ -3,6 +3,7 @@
 #include <napi.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "device.h"
@@ -22,25 +23,23 @@ std::vector<TensorSpec> specs_from_js(const Napi::Value& value) {
     const auto entry = list.Get(i).As<Napi::Object>();
     TensorSpec spec;
     spec.name = entry.Get("name").As<Napi::String>().Utf8Value();
+    spec.text = entry.Get("text").As<Napi::String>().Utf8Value();
     const uint32_t dtype = entry.Get("dtype").As<Napi::Number>().Uint32Value();
     if (dtype >= kDTypes.size()) throw CodedError("tensor_invalid", "\"" + spec.name + "\" has an unknown dtype");
     spec.dtype = static_cast<uint8_t>(dtype);
     const auto dims = entry.Get("dims").As<Napi::Array>();
     for (uint32_t j = 0; j < dims.Length(); ++j) {
-      const Napi::Value given = dims.Get(j);
+      const auto given = dims.Get(j).As<Napi::Object>();
       Dim dim;
-      if (given.IsNumber()) {
-        dim.size = given.As<Napi::Number>().Int64Value();
-        if (dim.size < 0) throw CodedError("tensor_invalid", "\"" + spec.name + "\" has a negative size");
-      } else if (given.IsString()) {
-        dim.name = given.As<Napi::String>().Utf8Value();
-      } else {
-        const auto padded = given.As<Napi::Object>();
-        dim.padded = true;
-        dim.name = padded.Get("name").As<Napi::String>().Utf8Value();
-        dim.fill = padded.Get("value").As<Napi::Number>().DoubleValue();
+      dim.size = given.Get("size").As<Napi::Number>().Int64Value();
+      dim.symbol = given.Get("symbol").As<Napi::Number>().Int32Value();
+      const Napi::Value fill = given.Get("fill");
+      dim.padded = !fill.IsUndefined();
+      if (dim.padded) {
+        const auto bytes = fill.As<Napi::Uint8Array>();
+        std::copy_n(bytes.Data(), std::min(bytes.ByteLength(), dim.fill.size()), dim.fill.begin());
       }
-      spec.dims.push_back(std::move(dim));
+      spec.dims.push_back(dim);
     }
     specs.push_back(std::move(spec));
   }

@@ -19,7 +19,7 @@ constexpr std::ptrdiff_t kHeadLength = 4;
 
 /** src/engine/item-check.ts has checked the items before, with messages that say what differs. */
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec) {
-  throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": not the declared " + spec.text());
+  throw CodedError("tensor_invalid", "item " + std::to_string(item) + ", input \"" + spec.name + "\": not the declared " + spec.text);
 }
 
 void fill(char* to, int64_t count, const char* element, size_t bytes) {
@@ -38,10 +38,10 @@ struct PaddedCopy {
   size_t bytes;
   const double* from;
   const int64_t* to;
-  const std::vector<std::array<char, 8>>& fills;
+  const std::vector<Dim>& dims;
 
   void copy(size_t dim, const char*& source, char*& target) const {
-    if (dim == fills.size()) {
+    if (dim == dims.size()) {
       std::memcpy(target, source, bytes);
       source += bytes;
       target += bytes;
@@ -50,7 +50,7 @@ struct PaddedCopy {
     const auto given = static_cast<int64_t>(from[dim]);
     int64_t inner = 1;
     bool whole = true;
-    for (size_t i = dim + 1; i < fills.size(); ++i) {
+    for (size_t i = dim + 1; i < dims.size(); ++i) {
       inner *= to[i];
       whole = whole && static_cast<int64_t>(from[i]) == to[i];
     }
@@ -63,7 +63,7 @@ struct PaddedCopy {
       for (int64_t i = 0; i < given; ++i) copy(dim + 1, source, target);
     }
     const int64_t rest = (to[dim] - given) * inner;
-    if (rest > 0) fill(target, rest, fills[dim].data(), bytes);
+    if (rest > 0) fill(target, rest, dims[dim].fill.data(), bytes);
     target += rest * bytes;
   }
 };
@@ -121,10 +121,9 @@ void BufferPool::clear() {
   bytes_ = 0;
 }
 
-Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)), symbols_(number_symbols(specs_)) {
+Stacker::Stacker(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
   for (const auto& spec : specs_) {
-    auto& fills = fills_.emplace_back();
-    for (const auto& dim : spec.dims) fills.push_back(dim.padded ? spec.fill_bytes(dim) : std::array<char, 8>{});
+    for (const auto& dim : spec.dims) symbols_ = std::max(symbols_, dim.symbol + 1);
   }
   item_sizes_.resize(symbols_);
 }
@@ -220,7 +219,7 @@ HostTensor Stacker::stack_input(size_t index, int64_t rows, const Allocate& allo
       target += given;
     } else {
       const char* from = source.data;
-      PaddedCopy{spec.info().bytes, source.sizes, input.shape.data() + 1, fills_[index]}.copy(0, from, target);
+      PaddedCopy{spec.info().bytes, source.sizes, input.shape.data() + 1, spec.dims}.copy(0, from, target);
     }
   }
   return input;

@@ -96,8 +96,7 @@ class Stacker {
   HostTensor stack_input(size_t index, int64_t rows, const Allocate& allocate) const;
 
   std::vector<TensorSpec> specs_;
-  std::vector<std::vector<std::array<char, 8>>> fills_;
-  int symbols_;
+  int symbols_ = 0;
   // Members, so that batches reuse their memory.
   std::vector<Source> sources_;
   std::vector<int64_t> batch_sizes_;  // largest size of each named dimension so far; -1 before the first item

@@ -29,9 +29,7 @@ void use_threads(int threads) {
 Session::Session(SessionOptions options, Done done)
     : options_(std::move(options)),
       done_(std::move(done)),
-      stacker_(options_.inputs) {
-  number_symbols(options_.outputs);
-}
+      stacker_(options_.inputs) {}
 
 Session::~Session() {
   close(nullptr);

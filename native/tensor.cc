@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
-#include <sstream>
-#include <type_traits>
 #include <utility>
 
 #include "error.h"
@@ -22,60 +18,7 @@ static_assert(sizes_match(std::make_index_sequence<kDTypes.size()>()),
               "an element of a typed array and of its tensor must have the same size");
 static_assert(kDTypes.size() <= std::numeric_limits<uint8_t>::max(), "codes of dtypes are kept in one byte");
 
-template <typename T>
-std::array<char, 8> bytes_of(double value, const TensorSpec& spec, const Dim& dim) {
-  bool fits = true;
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    // 2^63 as an exclusive bound: the largest int64 is not a double.
-    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
-    fits = std::trunc(value) == value && value >= static_cast<double>(std::numeric_limits<T>::min()) && value < end;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    fits = value == 0 || value == 1;
-  }
-  if (!fits) {
-    std::ostringstream message;
-    message << "input \"" << spec.name << "\": " << spec.info().name << " cannot hold " << value
-            << ", the padding of \"" << dim.name << "\"";
-    throw CodedError("tensor_invalid", message.str());
-  }
-  const T element = static_cast<T>(value);
-  std::array<char, 8> bytes{};
-  std::memcpy(bytes.data(), &element, sizeof(T));
-  return bytes;
-}
-
-/** `bytes_of` for each dtype, by the dtype's index. */
-template <size_t... I>
-constexpr auto all_bytes_of(std::index_sequence<I...>) {
-  return std::array{&bytes_of<c10::impl::ScalarTypeToCPPTypeT<kDTypes[I].scalar>>...};
-}
-constexpr auto kBytesOf = all_bytes_of(std::make_index_sequence<kDTypes.size()>());
-
 }  // namespace
-
-std::string TensorSpec::text() const {
-  std::vector<std::string> texts;
-  for (const Dim& dim : dims) {
-    const std::string name = '"' + dim.name + '"';
-    texts.push_back(dim.symbol < 0 ? std::to_string(dim.size) : dim.padded ? "pad(" + name + ")" : name);
-  }
-  return info().name + names_text(texts);
-}
-
-std::array<char, 8> TensorSpec::fill_bytes(const Dim& dim) const {
-  return kBytesOf[dtype](dim.fill, *this, dim);
-}
-
-int number_symbols(std::vector<TensorSpec>& specs) {
-  std::map<std::pair<std::string, bool>, int> symbols;
-  for (auto& spec : specs) {
-    for (auto& dim : spec.dims) {
-      if (dim.size >= 0) continue;
-      dim.symbol = symbols.try_emplace({dim.name, dim.padded}, static_cast<int>(symbols.size())).first->second;
-    }
-  }
-  return static_cast<int>(symbols.size());
-}
 
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes) {
   const DTypeInfo* const known = info_of(type);
@@ -129,7 +72,7 @@ at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c
   bool fits = tensor.scalar_type() == spec.info().scalar && row.size() == spec.dims.size();
   for (size_t i = 0; fits && i < row.size(); ++i) fits = spec.dims[i].symbol >= 0 || spec.dims[i].size == row[i];
   if (!fits) {
-    throw CodedError("weights_invalid", label + spec.text() + " was declared, the weights gave " +
+    throw CodedError("weights_invalid", label + spec.text + " was declared, the weights gave " +
                                             tensor_text(tensor.scalar_type(), row));
   }
   if (sizes[0] != rows) {

@@ -42,8 +42,8 @@ struct Dim {
   int64_t size = -1;
   int symbol = -1;
   bool padded = false;
-  double fill = 0;
-  std::string name;
+  /** The bytes of the element that fills a padded dimension. */
+  std::array<char, 8> fill{};
 };
 
 /** A declared tensor of one item, without the batch dimension. */
@@ -51,22 +51,11 @@ struct TensorSpec {
   std::string name;
   uint8_t dtype = 0;
   std::vector<Dim> dims;
+  /** The declaration in the author's notation: `float32(3, "height", "width")`. */
+  std::string text;
 
   const DTypeInfo& info() const { return kDTypes[dtype]; }
-  /** The declaration in the author's notation: `float32(3, "height", "width")`. */
-  std::string text() const;
-  /**
-   * The fill value of a padded dimension, as bytes of one element. Throws `tensor_invalid` if the dtype cannot hold the
-   * value.
-   */
-  std::array<char, 8> fill_bytes(const Dim& dim) const;
 };
-
-/**
- * Sets the `symbol` of each named dimension: equal names get equal numbers, from 0 on; padded and unpadded dimensions
- * get different numbers. Returns the count of numbers.
- */
-int number_symbols(std::vector<TensorSpec>& specs);
 
 inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
 

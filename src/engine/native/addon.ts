@@ -4,7 +4,6 @@ import {
   type ArrayOf,
   arrayTypes,
   type DType,
-  type PaddedDim,
   type Tensor,
   type TensorData,
 } from "../../author/tensor.ts";
@@ -57,7 +56,13 @@ export type NativeResult =
 export interface NativeSpec {
   name: string;
   dtype: number;
-  dims: (number | string | PaddedDim)[];
+  /** The declaration in the author's notation, for error messages. */
+  text: string;
+  /**
+   * Each dimension has a size, or else a symbol from 0 on: dimensions of one name share it. A padded dimension has the
+   * bytes of the element that fills it.
+   */
+  dims: { size: number; symbol: number; fill?: Uint8Array | undefined }[];
 }
 
 /** Exports of native/addon.cc. All errors that they throw have a `code`. */

@@ -1,13 +1,16 @@
 /** Converts batches between tensors and the arrays of the addon. */
+import { elements } from "../../author/elements.ts";
 import {
   arrayTypes,
   type DType,
+  describeTensor,
   ModelTensor,
+  type PaddedDim,
   type Tensor,
   type TensorData,
   type TensorSpecs,
 } from "../../author/tensor.ts";
-import { aligned, setAt, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
+import { ALIGNMENT, aligned, setAt, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 import { SconceError } from "../../base/errors.ts";
 import { type Addon, type NativeBatch, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
 
@@ -92,12 +95,33 @@ function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
 }
 
+/** @throws SconceError `tensor_invalid` for a padding that the dtype cannot hold */
 export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpecs): NativeSpec[] {
+  const symbols = new Map<string, number>();
   return Object.entries(specs).map(([name, { dtype, dims }]) => ({
     name,
     dtype: dtypes.indexOf(dtype),
-    dims: [...dims],
+    text: describeTensor(dtype, dims),
+    dims: dims.map((dim) => {
+      if (typeof dim === "number") return { size: dim, symbol: -1 };
+      // A padded and a free dimension of one name are two dimensions.
+      const key = typeof dim === "string" ? `free ${dim}` : `pad ${dim.name}`;
+      const symbol = symbols.get(key) ?? symbols.size;
+      symbols.set(key, symbol);
+      return { size: -1, symbol, fill: typeof dim === "string" ? undefined : fillOf(name, dtype, dim) };
+    }),
   }));
+}
+
+function fillOf(input: string, dtype: DType, { name, value }: PaddedDim): Uint8Array {
+  const element = elements[dtype].store(value);
+  if (element === undefined) {
+    const message = `input "${input}": ${dtype} cannot hold ${value}, the padding of "${name}"`;
+    throw new SconceError("tensor_invalid", message);
+  }
+  const memory = tensorMemory(ALIGNMENT);
+  memory[dtype][0] = element;
+  return memory.bytes.slice(0, memory[dtype].BYTES_PER_ELEMENT);
 }
 
 /**
