@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "bitmap.h"
-#include "bmp.h"
 #include "decoded.h"
-#include "gif.h"
-#include "jpeg.h"
+#include "decoders.h"
 #include "resample.h"
 #include "scanlines.h"
 #include "stored_png.h"

@@ -1,4 +1,4 @@
-#include "gif.h"
+#include "decoders.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "jpeg.h"
+#include "decoders.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>

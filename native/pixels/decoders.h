@@ -1,0 +1,43 @@
+// Decoders of BMP, GIF and JPEG files. Bun.Image decodes the other formats.
+#pragma once
+
+#include <vector>
+
+#include "decoded.h"
+#include "file_bytes.h"
+
+namespace pixels {
+
+bool is_bmp(const FileBytes& file);
+
+/** Width and height, without decoding. @throws UnreadablePicture */
+Size bmp_size(const FileBytes& file);
+
+/**
+ * Decodes BMP files of Windows: palettes of 1, 2, 4 and 8 bits, 16, 24 and 32 bits, bit masks. Decodes as Pillow does:
+ * without bit masks, the fourth byte of 32-bit pixels is no alpha.
+ * @throws UnreadablePicture for a file that is cut off, and for other variants, with their name
+ */
+Decoded read_bmp(const FileBytes& file);
+
+bool is_gif(const FileBytes& file);
+
+/** Width and height of the screen, without decoding. @throws UnreadablePicture */
+Size gif_size(const FileBytes& file);
+
+/**
+ * Decodes the first picture (CompuServe, GIF89a) as Pillow does: the screen grows to hold the frame. The area around the
+ * frame is transparent if the frame has a transparent colour, otherwise it has the first colour.
+ * @throws UnreadablePicture for a file without all pixels of the frame
+ */
+Decoded read_gif(const FileBytes& file);
+
+/**
+ * Decodes with libjpeg-turbo and libjpeg's defaults: exact transform, smooth chroma upsampling.
+ * @param width expected width; a file of another width or height is not decoded
+ * @returns nothing for corrupt and unusual files (four colours, 12 bits, lossless), and on systems that cannot load a
+ * library from memory
+ */
+Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t height);
+
+}  // namespace pixels
