@@ -1,4 +1,4 @@
-#include "argument_checks.h"
+#include "passes.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>

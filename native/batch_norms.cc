@@ -1,4 +1,4 @@
-#include "batch_norms.h"
+#include "passes.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/Functions.h>

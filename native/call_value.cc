@@ -11,6 +11,11 @@
 namespace sconce {
 namespace {
 
+const char* kind_of(const Value& value) {
+  constexpr const char* kinds[] = {"null", "a tensor", "a number", "a bigint", "a boolean", "a string", "a list", "an object"};
+  return kinds[value.held.index()];
+}
+
 [[noreturn]] void refuse(const Value& value, const c10::TypePtr& type, const std::string& where) {
   std::string given = kind_of(value);
   if (const auto* number = std::get_if<double>(&value.held)) given = "the number " + number_text(*number);
@@ -94,12 +99,18 @@ Value dict_from(const c10::Dict<c10::IValue, c10::IValue>& dict, const std::stri
   return {std::move(record)};
 }
 
-}  // namespace
-
-const char* kind_of(const Value& value) {
-  constexpr const char* kinds[] = {"null", "a tensor", "a number", "a bigint", "a boolean", "a string", "a list", "an object"};
-  return kinds[value.held.index()];
+template <typename Visit>
+void visit_tensors(Value& value, const Visit& visit) {
+  if (auto* tensor = std::get_if<at::Tensor>(&value.held)) {
+    visit(*tensor);
+  } else if (auto* list = std::get_if<ValueList>(&value.held)) {
+    for (auto& element : *list) visit_tensors(element, visit);
+  } else if (auto* record = std::get_if<ValueRecord>(&value.held)) {
+    for (auto& [name, element] : *record) visit_tensors(element, visit);
+  }
 }
+
+}  // namespace
 
 c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::Device device, const std::string& where) {
   const auto* tensor = std::get_if<at::Tensor>(&value.held);
@@ -158,22 +169,16 @@ Value value_from_tensor(const at::Tensor& tensor, const std::string& where) {
 }
 
 void own_tensors(Value& result) {
-  if (auto* tensor = std::get_if<at::Tensor>(&result.held)) {
-    if (!owns_memory(*tensor)) *tensor = tensor->clone(at::MemoryFormat::Contiguous);
-  } else if (auto* list = std::get_if<ValueList>(&result.held)) {
-    for (auto& element : *list) own_tensors(element);
-  } else if (auto* record = std::get_if<ValueRecord>(&result.held)) {
-    for (auto& [name, element] : *record) own_tensors(element);
-  }
+  visit_tensors(result, [](at::Tensor& tensor) {
+    if (!owns_memory(tensor)) tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  });
 }
 
-void use_tensors_on(const Value& value, c10::Stream stream) {
-  if (const auto* tensor = std::get_if<at::Tensor>(&value.held)) {
-    if (tensor->is_cpu()) return;
-    c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor->storage().data_ptr(), stream);
-  } else if (const auto* list = std::get_if<ValueList>(&value.held)) {
-    for (const auto& element : *list) use_tensors_on(element, stream);
-  }
+void use_tensors_on(Value& value, c10::Stream stream) {
+  visit_tensors(value, [&](at::Tensor& tensor) {
+    if (tensor.is_cpu()) return;
+    c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
+  });
 }
 
 Value value_from_ivalue(const c10::IValue& value, const std::string& where) {

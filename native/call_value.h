@@ -52,8 +52,6 @@ Value value_from_tensor(const at::Tensor& tensor, const std::string& where);
 /** Copies the tensors of a result that share memory with others, because the next call may overwrite that memory. */
 void own_tensors(Value& result);
 /** Tells the allocator that work on `stream` uses the tensors, so that it does not reuse their memory too early. */
-void use_tensors_on(const Value& value, c10::Stream stream);
-
-const char* kind_of(const Value& value);
+void use_tensors_on(Value& value, c10::Stream stream);
 
 }  // namespace sconce

@@ -4,6 +4,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -50,6 +51,12 @@ c10::Device find_device(const std::string& name) {
 c10::Stream take_stream(c10::Device device) {
   if (device.is_cpu()) return c10::Stream(c10::Stream::DEFAULT, device);
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+void give_back_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 DeviceScope::DeviceScope(c10::Stream stream) {

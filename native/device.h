@@ -22,6 +22,11 @@ c10::Device find_device(const std::string& name);
  */
 c10::Stream take_stream(c10::Device device);
 
+/**
+ * Returns freed memory to the system. Otherwise malloc keeps it, because src/engine/libtorch-env.ts configures it so.
+ */
+void give_back_free_memory();
+
 /** Makes `stream` and its device current in this thread while the object exists. No effect on the CPU. */
 class DeviceScope {
  public:

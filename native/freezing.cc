@@ -1,4 +1,4 @@
-#include "freezing.h"
+#include "passes.h"
 
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>

@@ -15,11 +15,6 @@ namespace {
 /** Type tag of this addon's tensors, so that externals of other addons are refused. */
 constexpr napi_type_tag kTensorTag{0x5c0ce7e250500001, 0xa1b6c3f40d2e8897};
 
-void adjust_memory(napi_env env, int64_t bytes) {
-  int64_t total;
-  napi_adjust_external_memory(env, bytes, &total);
-}
-
 }  // namespace
 
 HeldTensor::HeldTensor(at::Tensor tensor, c10::Stream stream) : tensor_(std::move(tensor)), stream_(stream) {}
@@ -76,23 +71,15 @@ napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream) {
     const std::unique_ptr<HeldTensor> owned(static_cast<HeldTensor*>(data));
     owned->free(of);
   };
-  napi_value value;
-  check(napi_create_external(env, held.get(), collected, nullptr, &value));
-  held.release();
-  // Without the tensor's size, the garbage collector would free tensors too late.
+  const napi_value value = external_to_js(env, std::move(held), kTensorTag, collected);
   adjust_memory(env, bytes);
-  check(napi_type_tag_object(env, value, &kTensorTag));
   return value;
 }
 
 HeldTensor& held_from_js(napi_env env, napi_value value) {
-  bool is_ours = false;
-  void* data = nullptr;
-  if (napi_check_object_type_tag(env, value, &kTensorTag, &is_ours) != napi_ok || !is_ours) {
-    throw CodedError("tensor_invalid", "expected a tensor");
-  }
-  check(napi_get_value_external(env, value, &data));
-  return *static_cast<HeldTensor*>(data);
+  auto* held = external_from_js<HeldTensor>(env, value, kTensorTag);
+  if (held == nullptr) throw CodedError("tensor_invalid", "expected a tensor");
+  return *held;
 }
 
 }  // namespace sconce

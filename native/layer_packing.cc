@@ -1,4 +1,4 @@
-#include "layer_packing.h"
+#include "passes.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -12,9 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "free_memory.h"
+#include "device.h"
 #include "graph.h"
-#include "layout_keeper.h"
 #include "packed_layers.h"
 
 namespace sconce {
@@ -96,13 +95,14 @@ std::optional<Constants> constants(const std::optional<c10::IValue>& weight, con
   return Constants{given, added};
 }
 
-/** A layer that can be packed, with the names of its input and weight arguments. */
+/** A layer that can be packed, with the names of its arguments. `bias` is null for an operator without a bias. */
 template <class Layer>
 struct Found {
   Constants constants;
   typename Layer::Form form;
   const char* input;
   const char* weight;
+  const char* bias;
 };
 
 /** Transposes the constant matrix of a product, which gives the weights of an equal linear layer. */
@@ -114,23 +114,21 @@ std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
   if (writes(node)) return std::nullopt;  // `out` variants write to an argument
   const Arguments arguments(node);
-  const auto found = [](const auto& weight, const auto& bias, Product product, const char* input,
-                        const char* name) -> std::optional<Found<PackedLinear>> {
-    const auto given = constants(weight, bias, 2, LEAST_LINEAR_WEIGHTS);
+  const auto found = [&](Product product, const char* input, const char* weight, const char* bias) -> std::optional<Found<PackedLinear>> {
+    const auto matrix = arguments.constant(weight);
+    const auto given = constants(product == Product::linear ? matrix : transposed(matrix), bias == nullptr ? c10::IValue() : arguments.constant(bias),
+                                 2, LEAST_LINEAR_WEIGHTS);
     if (!given) return std::nullopt;
-    return Found<PackedLinear>{*given, product, input, name};
+    return Found<PackedLinear>{*given, product, input, weight, bias};
   };
-  const std::optional<c10::IValue> none = c10::IValue();
   switch (node->kind()) {
-    case c10::aten::linear: return found(arguments.constant("weight"), arguments.constant("bias"), Product::linear, "input", "weight");
+    case c10::aten::linear: return found(Product::linear, "input", "weight", "bias");
     // Exported programs and some networks write a linear layer as a matrix product.
-    case c10::aten::mm: return found(transposed(arguments.constant("mat2")), none, Product::mm, "self", "mat2");
-    case c10::aten::matmul: return found(transposed(arguments.constant("other")), none, Product::matmul, "self", "other");
+    case c10::aten::mm: return found(Product::mm, "self", "mat2", nullptr);
+    case c10::aten::matmul: return found(Product::matmul, "self", "other", nullptr);
     case c10::aten::addmm: {
-      const auto bias = arguments.constant("self");
       const bool is_plain_sum = arguments.number("beta") == 1 && arguments.number("alpha") == 1;
-      if (!is_plain_sum || !bias || bias->isNone()) return std::nullopt;
-      return found(transposed(arguments.constant("mat2")), bias, Product::addmm, "mat1", "mat2");
+      return is_plain_sum ? found(Product::addmm, "mat1", "mat2", "self") : std::nullopt;
     }
     default: return std::nullopt;
   }
@@ -157,30 +155,8 @@ std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   const bool is_conv2d = node->kind() == c10::aten::conv2d;
   // Traced and exported convolutions have the argument `transposed`; scripted networks call conv2d, which lacks it.
   if (!is_conv2d && !arguments.is("transposed", false)) return std::nullopt;
-  return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight"};
+  return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight", "bias"};
 }
-
-/** Identifies a tensor by its memory, sizes and strides, without keeping the memory alive. */
-class Place {
- public:
-  explicit Place(const at::Tensor& tensor)
-      : storage_(tensor.storage().getWeakStorageImpl()),
-        offset_(tensor.storage_offset()),
-        sizes_(tensor.sizes().vec()),
-        strides_(tensor.strides().vec()) {}
-
-  bool is_of(const at::Tensor& tensor) const {
-    // The weak pointer keeps the address from being reused for another storage.
-    return storage_._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() && offset_ == tensor.storage_offset() &&
-           tensor.sizes() == c10::IntArrayRef(sizes_) && tensor.strides() == c10::IntArrayRef(strides_);
-  }
-
- private:
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
-  int64_t offset_;
-  std::vector<int64_t> sizes_;
-  std::vector<int64_t> strides_;
-};
 
 /** Packs the layers of a module. Nodes with the same weights and equal arguments share one packed layer. */
 template <class Layer>
@@ -193,7 +169,7 @@ class Packer {
   /** Replaces `node` by its packed layer. */
   void replace(Node* node, const Found<Layer>& found) {
     auto* const graph = node->owningGraph();
-    const std::string name = name_of(found);
+    const std::string name = name_of(node, found);
     const torch::jit::WithInsertPoint before(node);
     std::vector<torch::jit::Value*> inputs = {node->namedInput(found.input), graph->insertGetAttr(graph->inputs()[0], name)};
     if constexpr (std::is_same_v<Layer, PackedConvolution>) inputs.push_back(graph->insertConstant(false));
@@ -215,29 +191,27 @@ class Packer {
   }
 
  private:
+  /** A packed layer, with the values of its weight and bias in the graph. They identify the layer, even once destroyed. */
   struct Known {
     typename Layer::Form form;
-    Place weight;
-    std::optional<Place> bias;
+    const torch::jit::Value* weight;
+    const torch::jit::Value* bias;
     std::string name;
   };
 
-  static bool are_same(const Known& known, const Found<Layer>& found) {
-    const auto& [weight, bias] = found.constants;
-    if (known.bias.has_value() != bias.has_value() || (bias && !known.bias->is_of(*bias))) return false;
-    return known.form == found.form && known.weight.is_of(weight);
-  }
-
   /** Packs a layer, or finds the packed layer of the same weights. Returns the name of its attribute. */
-  std::string name_of(const Found<Layer>& found) {
-    const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
+  std::string name_of(const Node* node, const Found<Layer>& found) {
+    const auto* const weight = node->namedInput(found.weight);
+    const auto* const bias = found.bias == nullptr ? nullptr : node->namedInput(found.bias);
+    const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
+      return known.form == found.form && known.weight == weight && known.bias == bias;
+    });
     if (same != known_.end()) return same->name;
-    const auto& [weight, bias] = found.constants;
     // Attributes, not constants: graph passes compare and fold constants, which fails for custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
-    const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
+    const auto layer = c10::make_intrusive<Layer>(found.constants.weight, found.constants.bias, found.form);
     module_.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
-    known_.push_back({found.form, Place(weight), bias ? std::optional(Place(*bias)) : std::nullopt, name});
+    known_.push_back({found.form, weight, bias, name});
     return name;
   }
 

@@ -1,4 +1,4 @@
-#include "layout_keeper.h"
+#include "passes.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 

@@ -4,7 +4,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include "device.h"
-#include "free_memory.h"
 
 namespace sconce {
 namespace {
@@ -211,7 +210,7 @@ void Session::run(Job& job) {
 void Session::call(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
-  for (const auto& argument : job.arguments) use_tensors_on(argument, stream_);
+  for (auto& argument : job.arguments) use_tensors_on(argument, stream_);
   job.result = weights_->call(job.method, job.arguments);
   own_tensors(job.result);
   job.arguments.clear();

@@ -9,12 +9,9 @@
 #include <functional>
 #include <optional>
 
-#include "argument_checks.h"
-#include "batch_norms.h"
 #include "error.h"
-#include "freezing.h"
 #include "graph.h"
-#include "layer_packing.h"
+#include "passes.h"
 #include "tensor.h"
 #include "weights.h"
 
@@ -198,45 +195,33 @@ class TorchScript final : public Weights {
       require_output_count(outputs_, list.size());
       return list;
     }
-    if (result.isTuple()) return tensors_of_tuple(result.toTupleRef());
-    if (result.isGenericDict()) return tensors_of_dict(result.toGenericDict());
-    refuse_weights("forward gave " + result.tagKind() + "; expected a tensor, or a tuple, list or dict of tensors");
-  }
-
-  std::vector<at::Tensor> tensors_of_tuple(const c10::ivalue::Tuple& tuple) const {
-    const auto& elements = tuple.elements();
-    const auto names = tuple.type<c10::TupleType>()->names();
-    std::vector<std::string> given;
+    std::vector<std::string> names;
     std::vector<c10::IValue> values;
-    for (size_t i = 0; i < elements.size(); ++i) {
-      if (elements[i].isNone()) continue;
-      if (names) given.emplace_back((*names)[i]);
-      values.push_back(elements[i]);
+    bool is_named = true;
+    if (result.isTuple()) {
+      const auto& tuple = result.toTupleRef();
+      const auto fields = tuple.type<c10::TupleType>()->names();
+      is_named = fields.has_value();
+      for (size_t i = 0; i < tuple.size(); ++i) {
+        if (tuple.elements()[i].isNone()) continue;
+        if (is_named) names.emplace_back((*fields)[i]);
+        values.push_back(tuple.elements()[i]);
+      }
+    } else if (result.isGenericDict()) {
+      for (const auto& entry : result.toGenericDict()) {
+        if (!entry.key().isString()) refuse_weights("forward gave a dict whose keys are no strings");
+        if (entry.value().isNone()) continue;
+        names.push_back(entry.key().toStringRef());
+        values.push_back(entry.value());
+      }
+    } else {
+      refuse_weights("forward gave " + result.tagKind() + "; expected a tensor, or a tuple, list or dict of tensors");
     }
-    if (names) return tensors_of_named(given, values);
-    require_output_count(outputs_, values.size());
+    std::vector<size_t> places;
+    if (is_named) places = places_of_outputs(outputs_, names);
+    else require_output_count(outputs_, values.size());
     std::vector<at::Tensor> tensors;
-    for (const auto& value : values) tensors.push_back(tensor_of(value, tensors.size()));
-    return tensors;
-  }
-
-  std::vector<at::Tensor> tensors_of_dict(const c10::Dict<c10::IValue, c10::IValue>& dict) const {
-    std::vector<std::string> given;
-    std::vector<c10::IValue> values;
-    for (const auto& entry : dict) {
-      if (!entry.key().isString()) refuse_weights("forward gave a dict whose keys are no strings");
-      if (entry.value().isNone()) continue;
-      given.push_back(entry.key().toStringRef());
-      values.push_back(entry.value());
-    }
-    return tensors_of_named(given, values);
-  }
-
-  std::vector<at::Tensor> tensors_of_named(const std::vector<std::string>& given, const std::vector<c10::IValue>& values) const {
-    std::vector<at::Tensor> tensors;
-    for (const size_t place : places_of_outputs(outputs_, given)) {
-      tensors.push_back(tensor_of(values[place], tensors.size()));
-    }
+    for (size_t i = 0; i < outputs_.size(); ++i) tensors.push_back(tensor_of(values[is_named ? places[i] : i], i));
     return tensors;
   }
 

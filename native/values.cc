@@ -22,17 +22,14 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
   auto owner = std::make_unique<at::Tensor>(std::move(tensor));
   const auto free = [](napi_env of, void*, void* hint) {
     const std::unique_ptr<at::Tensor> owned(static_cast<at::Tensor*>(hint));
-    int64_t total;
-    napi_adjust_external_memory(of, -static_cast<int64_t>(owned->nbytes()), &total);
+    adjust_memory(of, -static_cast<int64_t>(owned->nbytes()));
   };
   napi_value buffer;
   if (napi_create_external_arraybuffer(env, owner->mutable_data_ptr(), bytes, free, owner.get(), &buffer) != napi_ok) {
     return nullptr;
   }
   owner.release();
-  int64_t total;
-  // Without the buffer's size, the garbage collector would free buffers too late.
-  napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
+  adjust_memory(env, static_cast<int64_t>(bytes));
   return buffer;
 }
 
@@ -157,21 +154,13 @@ napi_value session_to_js(napi_env env, const std::shared_ptr<Host>& host, const 
     job->session = owned->session;
     owned->host->close(std::move(job));
   };
-  napi_value value;
-  check(napi_create_external(env, handle.get(), lost, nullptr, &value));
-  handle.release();
-  check(napi_type_tag_object(env, value, &kSessionTag));
-  return value;
+  return external_to_js(env, std::move(handle), kSessionTag, lost);
 }
 
 const std::shared_ptr<Session>& session_from_js(napi_env env, napi_value value) {
-  bool tagged = false;
-  void* data = nullptr;
-  if (napi_check_object_type_tag(env, value, &kSessionTag, &tagged) != napi_ok || !tagged) {
-    throw CodedError("session_closed", "expected a session");
-  }
-  check(napi_get_value_external(env, value, &data));
-  return static_cast<SessionHandle*>(data)->session;
+  const auto* handle = external_from_js<SessionHandle>(env, value, kSessionTag);
+  if (handle == nullptr) throw CodedError("session_closed", "expected a session");
+  return handle->session;
 }
 
 }  // namespace sconce

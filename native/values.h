@@ -26,6 +26,32 @@ class HandleScope {
   napi_handle_scope scope_ = nullptr;
 };
 
+/** Creates a JS external that owns an object. `tag` distinguishes it from the externals of other addons. */
+template <typename Owned>
+napi_value external_to_js(napi_env env, std::unique_ptr<Owned> owned, const napi_type_tag& tag, napi_finalize lost) {
+  napi_value value;
+  check(napi_create_external(env, owned.get(), lost, nullptr, &value));
+  owned.release();
+  check(napi_type_tag_object(env, value, &tag));
+  return value;
+}
+
+/** The object of a JS external with this tag; null for any other value. */
+template <typename Owned>
+Owned* external_from_js(napi_env env, napi_value value, const napi_type_tag& tag) {
+  bool is_tagged = false;
+  void* data = nullptr;
+  if (napi_check_object_type_tag(env, value, &tag, &is_tagged) != napi_ok || !is_tagged) return nullptr;
+  check(napi_get_value_external(env, value, &data));
+  return static_cast<Owned*>(data);
+}
+
+/** Counts memory outside of JS, so that the garbage collector does not free its owners too late. */
+inline void adjust_memory(napi_env env, int64_t bytes) {
+  int64_t total;
+  napi_adjust_external_memory(env, bytes, &total);
+}
+
 std::string text_of(napi_env env, napi_value value);
 napi_value member_of(napi_env env, napi_value object, const char* name);
 
