@@ -152,20 +152,6 @@ describe("an npm package", () => {
     });
   });
 
-  test("with optional native code per platform is named if the model fails without that code", async () => {
-    const { code, stderr } = await builtWith("parted", 'import "parted";', {
-      "parted/package.json":
-        '{ "name": "parted", "main": "index.js", "optionalDependencies": { "@fast/linux": "1.0.0" } }',
-      "parted/index.js": 'module.exports = require(["@fast", process.platform].join("/"));',
-      "@fast/linux/package.json": '{ "name": "@fast/linux", "main": "index.js", "os": ["linux"], "cpu": ["x64"] }',
-      "@fast/linux/index.js": "",
-    });
-    expect(stderr).toContain(
-      "; the native code of parted is not packaged: use a package without it, or let the weights do its work\n",
-    );
-    expect(code).toBe(1);
-  });
-
   test("that the bundle lacks is missing in the build, even if the author's folder has it", async () => {
     // Hides the import from the bundler, as packages do that choose a binary for the platform.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';

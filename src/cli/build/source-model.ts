@@ -5,7 +5,7 @@ import { hasTensors, type Model, type ModelFacts, type OpenedModel, opened, with
 import { withoutFunctions } from "../../author/openai.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
 import { wireSchema } from "../../author/wire-schema.ts";
-import { codedError, oneLine, SconceError } from "../../base/errors.ts";
+import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { areThere } from "../../engine/device.ts";
 import { loadOperators, torchVersion } from "../../engine/native/binding.ts";
@@ -68,7 +68,7 @@ export async function withSource<T>(
   task: (source: SourceModel) => Promise<T>,
 ): Promise<T> {
   const weights = given === undefined ? undefined : resolve(given);
-  const { code, native, sources } = await bundleModel(dir, externals);
+  const { code, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
     const limit = new TimeLimit(timeoutS * 1000);
     const declared = await limit.call("the model's code", () => loadModel(code, "build"));
@@ -105,8 +105,6 @@ export async function withSource<T>(
     } finally {
       await tearDown(model);
     }
-  }).catch((error: unknown) => {
-    throw native.length === 0 ? error : withMissingCode(native, codedError(error));
   });
 }
 
@@ -253,12 +251,6 @@ async function pathsIn(
   for (const name of Object.values(model.weights))
     paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
   return (name) => paths.get(name) ?? join(dir, name);
-}
-
-/** Adds the likely cause to an error: the bundle lacks the native code of npm packages. */
-function withMissingCode(native: readonly string[], { code, message }: SconceError): SconceError {
-  const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
-  return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
 }
 
 /**

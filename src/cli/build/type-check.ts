@@ -9,7 +9,6 @@ import { log } from "../../base/log.ts";
 import { temporaryFolder } from "../../machine/files/temporary-folder.ts";
 import { isExecutable } from "../../machine/processes/program.ts";
 import { modelFile } from "../../package/code/bundle.ts";
-import { installCommand } from "../../package/code/package-manager.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { restoreTypes } from "../commands/init/types-link.ts";
 import type { Finding } from "./finding.ts";
@@ -48,7 +47,7 @@ export async function checkTypes(dir: string, ended?: AbortSignal): Promise<Type
   const settings = nearest(dir, "tsconfig.json");
   if (settings === undefined) return skipped("there is no tsconfig.json");
   const compiler = (await compilerFrom(dir)) ?? (await compilerFrom(await sourcesFolder()));
-  if (compiler === undefined) return skipped(`there is no package typescript: ${installCommand(dir)} -D typescript`);
+  if (compiler === undefined) return skipped("there is no package typescript: npm install -D typescript");
   await restoreTypes(dir);
   using folder = temporaryFolder(await cacheOf(dirname(settings)), "sconce-types-");
   const config = {

@@ -3,8 +3,6 @@ import { existsSync } from "node:fs";
 import { basename, join, relative, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
 import { suppliedModules } from "./load.ts";
-import { nativePackages } from "./native-packages.ts";
-import { installCommand } from "./package-manager.ts";
 import { withSourceMap } from "./source-map.ts";
 
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
@@ -17,8 +15,6 @@ export function modelFile(dir: string): string | undefined {
 export interface Bundle {
   /** Text of the ES module. Equal sources give equal text, wherever the folder is. */
   readonly code: string;
-  /** Bundled npm packages whose native code is left out. Some packages work without their native code. */
-  readonly native: readonly string[];
   /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
 }
@@ -57,28 +53,26 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
   const map = others.find(({ kind }) => kind === "sourcemap");
   for (const other of others) if (other !== map) throw noCode(other.path);
   if (result.success && output !== undefined && map !== undefined) {
-    const sources = Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path));
     return {
       code: withSourceMap(await output.text(), await map.text(), dir),
-      native: nativePackages(sources),
-      sources,
+      sources: Object.keys(result.metafile?.inputs ?? {}).map((path) => resolve(path)),
     };
   }
   const faults = result.logs
     .filter(({ level }) => level === "error")
     .map(({ message, position }) => {
-      const fault = buildFault(message, dir);
+      const fault = buildFault(message);
       return position ? `${relative(dir, position.file)}:${position.line}: ${fault}` : fault;
     });
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
 }
 
 /** Rewrites Bun's message about a missing package, because it suggests `bun install` for every package manager. */
-function buildFault(message: string, dir: string): string {
+function buildFault(message: string): string {
   const [, name] = /^Could not resolve: "([^"]+)"\. Maybe you need to "bun install"\?$/.exec(message) ?? [];
   if (name === undefined) return message;
   const owner = /^(?:@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? name;
-  return `the package ${owner} is not installed: ${installCommand(dir)} ${owner}, or leave it out with --external ${owner} if the code does without it`;
+  return `the package ${owner} is not installed: install it in the model's folder, or leave it out with --external ${owner} if the code does without it`;
 }
 
 /** The error for an imported file that cannot be bundled: native code, or a file that is not code. */

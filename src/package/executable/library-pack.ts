@@ -6,7 +6,6 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } f
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
 import { onAllCores } from "../../base/parallel.ts";
 import { madeOnce } from "../../machine/files/made-once.ts";
 import { cacheFault, requirePrivate } from "../../machine/libtorch/cache-folder.ts";
@@ -18,16 +17,14 @@ import type { LibraryFile } from "./library-files.ts";
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Version of the pack's format. A part of the digest that names a pack in the cache, so that older packs stay unused. */
-const VERSION = 5;
+const VERSION = 6;
 
 const packName = "pack.bin";
 const indexName = "index.json";
-const packedPrefix = "packed-";
-const finished = /^packed-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".packing-";
-const unfinishedName = /^\.packing-\w{6}$/;
-const HOUR_MS = 3_600_000;
-const UNUSED_MS = 30 * 24 * HOUR_MS;
+/** Folders of packs, also of unfinished packs of killed processes. */
+const packFolder = /^(?:packed-[0-9a-f]{16}|\.packing-\w{6})$/;
+const UNUSED_MS = 30 * 24 * 3_600_000;
 
 export interface PackOptions {
   /** Folder that keeps packs for reuse. */
@@ -44,37 +41,33 @@ export async function packLibraries(
 ): Promise<Omit<LibraryPack, "hasLibtorch">> {
   const described = await Promise.all(files.map(describe));
   const digest = await sha256(new TextEncoder().encode(JSON.stringify([VERSION, described])));
-  const folder = join(options.cacheFolder, `${packedPrefix}${digest.slice(0, 16)}`);
-  const path = join(folder, packName);
-  const known = await readPack(folder);
-  if (known !== undefined) return { path, digest, files: known };
+  const folder = join(options.cacheFolder, `packed-${digest.slice(0, 16)}`);
   try {
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
-    removeUnused(options.cacheFolder);
-    rmSync(folder, { recursive: true, force: true });
     const make = async (temporary: string) => {
+      removeUnused(options.cacheFolder);
       mkdirSync(temporary, { mode: 0o700 });
       const packed = await compress(files, described, { ...options, path: join(temporary, packName) });
-      const checksum = await checksumOfFile(join(temporary, packName));
-      await Bun.write(join(temporary, indexName), JSON.stringify({ checksum, files: packed }));
+      await Bun.write(join(temporary, indexName), JSON.stringify(packed));
     };
     await madeOnce(folder, make, unfinishedPrefix);
+    requirePrivate(folder);
+    const now = new Date();
+    utimesSync(folder, now, now);
+    const packed = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
+    return { path: join(folder, packName), digest, files: packed };
   } catch (error) {
     throw cacheFault(error, options.cacheFolder);
   }
-  const packed = await readPack(folder);
-  if (packed === undefined)
-    throw new SconceError("cache_unusable", `${folder} was changed by another process; try again`);
-  return { path, digest, files: packed };
 }
 
-/** Removes packs after 30 days without use, and unfinished packs of killed processes after an hour. */
+/** Removes packs after 30 days without use. */
 function removeUnused(cacheFolder: string): void {
   for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
-    const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
     const folder = join(cacheFolder, entry.name);
     const { mtimeMs } = lstatSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity };
-    if (entry.isDirectory() && Date.now() - mtimeMs > keptMs) rmSync(folder, { recursive: true, force: true });
+    const isUnused = entry.isDirectory() && packFolder.test(entry.name) && Date.now() - mtimeMs > UNUSED_MS;
+    if (isUnused) rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -127,34 +120,10 @@ async function compress(
   return packed;
 }
 
-const indexSchema = z.object({
-  checksum: z.string(),
-  files: z.array(
-    z.object({
-      name: z.string(),
-      size: z.int(),
-      chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), checksum: z.string() })),
-    }),
-  ),
-});
-
-/**
- * Reads the index of an existing pack and sets its modification time to now.
- * @returns undefined if the pack is missing or damaged, or if other users can write to it
- */
-async function readPack(folder: string): Promise<PackedFile[] | undefined> {
-  try {
-    requirePrivate(folder);
-    const { checksum, files } = indexSchema.parse(JSON.parse(readFileSync(join(folder, indexName), "utf8")));
-    if ((await checksumOfFile(join(folder, packName))) !== checksum) return undefined;
-    const now = new Date();
-    utimesSync(folder, now, now);
-    return files;
-  } catch {
-    return undefined;
-  }
-}
-
-async function checksumOfFile(path: string): Promise<string> {
-  return checksumOf(await Bun.file(path).bytes());
-}
+const indexSchema = z.array(
+  z.object({
+    name: z.string(),
+    size: z.int(),
+    chunks: z.array(z.object({ offset: z.int(), packedSize: z.int(), size: z.int(), checksum: z.string() })),
+  }),
+);
