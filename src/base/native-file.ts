@@ -1,9 +1,6 @@
 /** Gives native code paths of files that are embedded in an executable: their own paths work only inside Bun. */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 export interface NativeFile extends AsyncDisposable {
   readonly path: string;
@@ -15,10 +12,11 @@ const chunkBytes = 8 * 1024 * 1024;
 /** The flag `MFD_CLOEXEC`: child processes do not inherit the file. */
 const CLOSE_ON_EXEC = 1;
 
-/** Gives a path that native code can open until the result is disposed. On Linux, nothing is written to disk. */
+/** Gives a path that native code can open until the result is disposed. Nothing is written to disk. */
 export async function openNativeFile(path: string): Promise<NativeFile> {
   if (!path.startsWith(insidePrefix)) return { path, async [Symbol.asyncDispose]() {} };
-  return process.platform === "linux" ? inMemory(path, createMemoryFile()) : inTemporaryFile(path);
+  // Executables exist for Linux only.
+  return inMemory(path, createMemoryFile());
 }
 
 /** Creates an empty file in memory (`memfd_create`). @returns its file descriptor */
@@ -44,18 +42,6 @@ async function inMemory(path: string, descriptor: number): Promise<NativeFile> {
       const bytes = await inside.slice(begin, begin + chunkBytes).bytes();
       for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
     }
-    return file;
-  } catch (error) {
-    await file[Symbol.asyncDispose]();
-    throw error;
-  }
-}
-
-async function inTemporaryFile(path: string): Promise<NativeFile> {
-  const folder = await mkdtemp(join(tmpdir(), "sconce-"));
-  const file = { path: join(folder, "file"), [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
-  try {
-    await Bun.write(file.path, Bun.file(path));
     return file;
   } catch (error) {
     await file[Symbol.asyncDispose]();

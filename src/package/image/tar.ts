@@ -1,5 +1,5 @@
 /**
- * Writes tar archives (POSIX pax) that depend only on the entries: all times are 1970 and, by default, the owner is root.
+ * Writes tar archives (POSIX ustar) that depend only on the entries: all times are 1970 and, by default, the owner is root.
  * Bun.Archive sets no modes, owners or times, and keeps the whole archive in memory.
  */
 import { open } from "node:fs/promises";
@@ -19,9 +19,8 @@ export type TarEntry = {
 
 const blockBytes = 512;
 const readBytes = 1024 * 1024;
-/** Largest file size in bytes that fits into the 11 octal digits of a tar header. */
-const maxHeaderSize = 8 ** 11 - 1;
-const maxHeaderName = 100;
+/** Largest number that fits into the 11 octal digits of a tar header. */
+const maxOctal = 8 ** 11 - 1;
 
 /**
  * The bytes of an archive, in chunks. The next chunk may overwrite the last one.
@@ -63,54 +62,39 @@ function padding(size: number): Uint8Array {
   return new Uint8Array((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-/** The header of an entry. A pax header comes first if the path or size does not fit into the tar header. */
+/** The header of an entry. A file of more than 8 GiB has its size in binary, which all readers of images know. */
 function headers(entry: TarEntry, size: number): Uint8Array {
-  const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
-  const extended = [
-    ...(Buffer.byteLength(name) > maxHeaderName ? [paxRecord("path", name)] : []),
-    ...(size > maxHeaderSize ? [paxRecord("size", String(size))] : []),
-  ];
-  const own = header({ ...entry, name, size, type: { file: "0", folder: "5" }[entry.kind] });
-  if (extended.length === 0) return own;
-  const records = Buffer.from(extended.join(""));
-  const pax = header({ name: "pax", mode: 0o644, size: records.length, type: "x" });
-  return Buffer.concat([pax, records, padding(records.length), own]);
-}
-
-interface HeaderFields {
-  readonly name: string;
-  readonly mode: number;
-  readonly uid?: number;
-  readonly gid?: number;
-  readonly size: number;
-  readonly type: string;
-}
-
-function header({ name, mode, uid = 0, gid = 0, size, type }: HeaderFields): Uint8Array {
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
-  // Truncates a long name. The pax header before it has the full name.
-  block.set(Buffer.from(name).subarray(0, maxHeaderName), 0);
-  octal(mode, 100, 8);
-  octal(uid, 108, 8);
-  octal(gid, 116, 8);
-  octal(size > maxHeaderSize ? 0 : size, 124, 12);
+  const [prefix, name] = splitPath(entry.kind === "folder" ? `${entry.path}/` : entry.path);
+  block.write(name, 0);
+  octal(entry.mode, 100, 8);
+  octal(entry.uid ?? 0, 108, 8);
+  octal(entry.gid ?? 0, 116, 8);
+  if (size <= maxOctal) octal(size, 124, 12);
+  else {
+    block[124] = 0x80;
+    block.writeBigUInt64BE(BigInt(size), 128);
+  }
   octal(0, 136, 12);
   block.fill(" ", 148, 156);
-  block.write(type, 156, "latin1");
+  block.write({ file: "0", folder: "5" }[entry.kind], 156, "latin1");
   block.write("ustar\0" + "00", 257, "latin1");
   octal(0, 329, 8);
   octal(0, 337, 8);
+  block.write(prefix, 345);
   const sum = block.reduce((total, byte) => total + byte, 0);
   block.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148, "latin1");
   return block;
 }
 
-/** A record of a pax header: `LENGTH KEY=VALUE\n`. The length includes its own digits. */
-function paxRecord(key: string, value: string): string {
-  const rest = Buffer.byteLength(` ${key}=${value}\n`);
-  let length = rest;
-  while (length !== rest + String(length).length) length = rest + String(length).length;
-  return `${length} ${key}=${value}\n`;
+/** Splits a path at a slash into a prefix of at most 155 bytes and a name of at most 100 bytes. */
+function splitPath(path: string): readonly [prefix: string, name: string] {
+  if (Buffer.byteLength(path) <= 100) return ["", path];
+  for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {
+    const [prefix, name] = [path.slice(0, at), path.slice(at + 1)];
+    if (name !== "" && Buffer.byteLength(name) <= 100 && Buffer.byteLength(prefix) <= 155) return [prefix, name];
+  }
+  throw new SconceError("image_invalid", `the path ${path} is too long for an archive`);
 }
