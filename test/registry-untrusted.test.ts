@@ -238,7 +238,7 @@ describe("a host that is no registry", () => {
   const page: Answer = { body: "<!doctype html>", headers: { "Content-Type": "text/html" } };
 
   test.each<[Answer, string]>([
-    [page, "model_invalid: the manifest of"],
+    [page, "has a manifest that is not JSON"],
     [{ status: 404, body: "nothing" }, "if this host is no registry, check its name and the port"],
   ])("is reported with the name that was given: %j", async (always, part) => {
     await using site = await fakeRegistry({ always });

@@ -20,12 +20,11 @@ const CHECKED_LENGTH = 64 * 1024;
 export function dataUrlFault(uri: string): string | undefined {
   try {
     const { isBase64, content } = partsOf(uri);
-    if (!isBase64 || /[%\s]/.test(content)) {
-      decodeDataUrl(uri, Number.POSITIVE_INFINITY);
-      return undefined;
+    if (!isBase64 || /[%\s]/.test(content)) decodeDataUrl(uri, Number.POSITIVE_INFINITY);
+    else {
+      const text = withoutPadding(uri, content);
+      for (let at = 0; at < text.length; at += CHECKED_LENGTH) bytesOf(uri, text.slice(at, at + CHECKED_LENGTH));
     }
-    const text = withoutPadding(uri, content);
-    for (let at = 0; at < text.length; at += CHECKED_LENGTH) bytesOf(uri, text.slice(at, at + CHECKED_LENGTH));
     return undefined;
   } catch (error) {
     return messageOf(error).replace(/^.*? is not a data URI: /s, "");
@@ -44,7 +43,8 @@ export function isDataUrl(url: string): boolean {
  */
 export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
   const { isBase64, mediaType, parameters, content } = partsOf(uri);
-  const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : decodePercent(uri, content, maxBytes);
+  if (!isBase64 && content.length / 3 > maxBytes) throw tooLarge(uri, maxBytes);
+  const bytes = isBase64 ? decodeBase64(uri, content, maxBytes) : unescapePercent(uri, content);
   if (bytes.length > maxBytes) throw tooLarge(uri, maxBytes);
   return { bytes, mediaType, parameters };
 }
@@ -110,11 +110,6 @@ function bytesOf(uri: string, text: string): Uint8Array<ArrayBuffer> {
   const bytes = isPlain ? Buffer.from(text, "base64") : undefined;
   if (bytes?.length !== sizeOf(text)) throw malformed(uri, "it has characters that are not base64");
   return bytes;
-}
-
-function decodePercent(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
-  if (content.length / 3 > maxBytes) throw tooLarge(uri, maxBytes);
-  return unescapePercent(uri, content);
 }
 
 /** Encodes a text as UTF-8, and turns each `%XX` into one byte. */

@@ -56,15 +56,10 @@ const fileOptions = optionsOf({ maxBytes: wholeNumber, mediaTypes: z.array(media
 export function image(options: ImageOptions = {}) {
   checkOptions("image()", imageOptions, options, "model_invalid");
   const limits = limitsOf(options);
+  const expected = z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" });
   const wire = urlOf("an image", { mediaTypes: ["image/*"] }, imageDescription);
-  const field = z.codec(wire, z.instanceof(Image, { error: "Expected an Image; make one with Image.fromPixels" }), {
-    decode: (url) => new Image({ url, limits }),
-    encode: toWire,
-  });
-  return field.register(wireDescriptions, {
-    input: imageDescription,
-    output: `Data URI of an image (data:image/png;base64,…)${unread}`,
-  });
+  const field = z.codec(wire, expected, { decode: (url) => new Image({ url, limits }), encode: toWire });
+  return described(field, imageDescription, "Data URI of an image (data:image/png;base64,…)");
 }
 
 /**
@@ -77,15 +72,10 @@ export function audio(options: AudioOptions = {}) {
   const { decoders = {} } = options;
   const limits = limitsOf(options);
   const description = audioDescription(decoders);
+  const expected = z.instanceof(Audio, { error: "Expected an Audio; make one with Audio.fromSamples" });
   const wire = urlOf("a sound", { mediaTypes: ["audio/*"] }, description);
-  const field = z.codec(wire, z.instanceof(Audio, { error: "Expected an Audio; make one with Audio.fromSamples" }), {
-    decode: (url) => new Audio({ url, limits }, { decoders }),
-    encode: toWire,
-  });
-  return field.register(wireDescriptions, {
-    input: description,
-    output: `Data URI of a sound (data:audio/wav;base64,…)${unread}`,
-  });
+  const field = z.codec(wire, expected, { decode: (url) => new Audio({ url, limits }, { decoders }), encode: toWire });
+  return described(field, description, "Data URI of a sound (data:audio/wav;base64,…)");
 }
 
 /**
@@ -98,25 +88,27 @@ export function file(options: FileOptions = {}) {
   const limits = { ...limitsOf(options), mediaTypes };
   const kinds = mediaTypes.length > 0 ? ` (${mediaTypes.join(", ")})` : "";
   const description = fileDescription({ mediaTypes });
+  const expected = z.instanceof(ModelFile, {
+    error: "Expected a file; make one with new ModelFile({ bytes, mediaType })",
+  });
   const wire = urlOf("a file", { mediaTypes }, description);
-  const error = "Expected a file; make one with new ModelFile({ bytes, mediaType })";
-  const field = z.codec(wire, z.instanceof(ModelFile, { error }), {
-    decode: (url) => new ModelFile({ url, limits }),
-    encode: toWire,
-  });
-  return field.register(wireDescriptions, {
-    input: description,
-    output: `Data URI of a file${kinds} (data:…;base64,…)${unread}`,
-  });
+  const field = z.codec(wire, expected, { decode: (url) => new ModelFile({ url, limits }), encode: toWire });
+  return described(field, description, `Data URI of a file${kinds} (data:…;base64,…)`);
 }
 
-function limitsOf(options: Partial<FileLimits>): FileLimits {
-  const { maxBytes = defaultLimits.maxBytes, maxPixels = defaultLimits.maxPixels } = options;
-  const { maxSeconds = defaultLimits.maxSeconds } = options;
-  return { ...defaultLimits, maxBytes, maxPixels, maxSeconds };
+function described<F extends z.ZodType>(field: F, input: string, output: string): F {
+  wireDescriptions.add(field, { input, output: `${output}; a file of the input that was never read keeps its URL` });
+  return field;
 }
 
-const unread = "; a file of the input that was never read keeps its URL";
+function limitsOf({ maxBytes, maxPixels, maxSeconds }: Partial<FileLimits>): FileLimits {
+  return {
+    maxBytes: maxBytes ?? defaultLimits.maxBytes,
+    maxPixels: maxPixels ?? defaultLimits.maxPixels,
+    maxSeconds: maxSeconds ?? defaultLimits.maxSeconds,
+    mediaTypes: [],
+  };
+}
 
 /**
  * Encodes a file as a data URI, or as its URL if the server never fetched it. If an outer schema has checks, zod first

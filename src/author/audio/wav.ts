@@ -130,6 +130,8 @@ function muLaw(code: number): number {
   return (bits & 0x80 ? -magnitude : magnitude) / 2 ** 15;
 }
 
+/** Bytes of the header that the writer makes. */
+const HEADER_BYTES = 44;
 /** Formats of the samples that the writer knows. */
 export const encodings = ["pcm16", "float32"] as const;
 
@@ -148,27 +150,23 @@ export function writeWav(data: Float32Array, { rate, channels, encoding }: WavOp
   const sampleBytes = isFloat ? 4 : 2;
   const frameBytes = sampleBytes * channels;
   const length = data.length / channels;
-  const bytes = new Uint8Array(44 + length * frameBytes);
+  const bytes = new Uint8Array(HEADER_BYTES + length * frameBytes);
   const view = new DataView(bytes.buffer);
-  const header = [["RIFF", bytes.length - 8], ["WAVE"], ["fmt ", 16], [], ["data", bytes.length - 44]] as const;
-  let at = 0;
-  for (const [name, size] of header) {
-    if (name === undefined) {
-      view.setUint16(at, isFloat ? formats.float : formats.pcm, true);
-      view.setUint16(at + 2, channels, true);
-      view.setUint32(at + 4, rate, true);
-      view.setUint32(at + 8, rate * frameBytes, true);
-      view.setUint16(at + 12, frameBytes, true);
-      view.setUint16(at + 14, 8 * sampleBytes, true);
-      at += 16;
-      continue;
-    }
-    bytes.set(new TextEncoder().encode(name), at);
-    if (size !== undefined) view.setUint32(at + 4, size, true);
-    at += size === undefined ? 4 : 8;
-  }
+  const text = (at: number, name: string) => bytes.set(new TextEncoder().encode(name), at);
+  text(0, "RIFF");
+  view.setUint32(4, bytes.length - 8, true);
+  text(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  view.setUint16(20, isFloat ? formats.float : formats.pcm, true);
+  view.setUint16(22, channels, true);
+  view.setUint32(24, rate, true);
+  view.setUint32(28, rate * frameBytes, true);
+  view.setUint16(32, frameBytes, true);
+  view.setUint16(34, 8 * sampleBytes, true);
+  text(36, "data");
+  view.setUint32(40, bytes.length - HEADER_BYTES, true);
   for (let channel = 0; channel < channels; channel++) {
-    let to = at + channel * sampleBytes;
+    let to = HEADER_BYTES + channel * sampleBytes;
     for (let i = channel * length; i < (channel + 1) * length; i++, to += frameBytes) {
       const sample = data[i] ?? 0;
       if (isFloat) view.setFloat32(to, sample, true);

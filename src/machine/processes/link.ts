@@ -2,9 +2,8 @@
 import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
-import { type FromChild, reportOf, type ToChild, toChild } from "./messages.ts";
+import { answerOf, type FromChild, type Question, Questions, reportOf, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
-import { answerOf, type Question, Questions } from "./questions.ts";
 
 /** A role's connection to the supervisor. */
 export interface Link {

@@ -7,8 +7,7 @@ import { statFields } from "../../base/system-file.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { type Death, deathOf, OomKills } from "./death-reason.ts";
-import type { FromChild } from "./messages.ts";
-import { answerOf, Questions } from "./questions.ts";
+import { answerOf, type FromChild, Questions } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";
 
 /** Number of deaths before the first `ready` after which no further start is tried. */
@@ -151,10 +150,7 @@ export class Supervised {
           ? undefined
           : new Watchdog({
               limitMs: stuckAfterMs,
-              ask: async () => {
-                const runningForMs = await this.#questions.ask(undefined, (question) => child.send(question));
-                if (typeof runningForMs === "number") running.watchdog?.answered(runningForMs);
-              },
+              ask: () => this.#questions.ask(undefined, (question) => child.send(question)),
               onStuck: (reason) => this.restart(reason),
               onSilence: (isSilent) => {
                 if (!isSilent || isStopped(child.pid)) this.#options.onSilence?.(isSilent);

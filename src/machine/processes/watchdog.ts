@@ -8,8 +8,8 @@ const SILENT_MS = 2000;
 export interface WatchdogOptions {
   /** Longest run of a batch, and longest wait for an answer, in milliseconds. */
   readonly limitMs: number;
-  /** Asks the process how long its oldest batch has been running. The answer must go to `answered`. */
-  ask(): void;
+  /** Asks the process how many milliseconds its oldest batch has been running. */
+  ask(): Promise<unknown>;
   /** Called once, when the process is stuck. */
   onStuck(reason: string): void;
   /** Called with true in each interval in which the process is silent, and with false when it answers again. */
@@ -47,7 +47,10 @@ export class Watchdog {
     this.#cancelTimer = undefined;
   }
 
-  answered(runningForMs: number): void {
+  async #ask(): Promise<void> {
+    const runningForMs = await this.#options.ask();
+    // A process that ends gives no answer.
+    if (typeof runningForMs !== "number") return;
     this.#questionAtMs = undefined;
     if (this.#isSilent) this.#options.onSilence?.(false);
     this.#isSilent = false;
@@ -62,7 +65,7 @@ export class Watchdog {
   }
 
   #tick(): void {
-    const { limitMs, ask } = this.#options;
+    const { limitMs } = this.#options;
     const now = this.#clock.now();
     // A late tick means that this process was blocked or the machine slept. The watched process may have stood still
     // too, so its times count from now.
@@ -83,7 +86,7 @@ export class Watchdog {
       return;
     }
     this.#questionAtMs = now;
-    ask();
+    void this.#ask();
   }
 
   #stuck(reason: string): void {

@@ -22,34 +22,25 @@ type PackagedModelInit = Pick<
 
 export class PackagedModel {
   /** Folder of the store that has the model; undefined for a model inside an executable. */
-  readonly home: string | undefined;
-  readonly repository: string;
+  declare readonly home: string | undefined;
+  declare readonly repository: string;
   /** The tag of the reference, `latest` by default. For a digest or no reference, the tag made from the digest. */
-  readonly tag: string;
+  declare readonly tag: string;
   /** Digest of the manifest: `sha256:` and 64 hex digits. */
-  readonly digest: string;
+  declare readonly digest: string;
   /** Time of the last build or pull; undefined when another tool stored the model without a time. */
-  readonly created: Date | undefined;
+  declare readonly created: Date | undefined;
   /** Total size of manifest, config and layers in bytes. */
-  readonly size: number;
-  readonly manifest: Manifest;
-  readonly config: ModelConfig;
+  declare readonly size: number;
+  declare readonly manifest: Manifest;
+  declare readonly config: ModelConfig;
   /** Layers in the manifest's order, which is by title, including `missingLayers`. */
-  readonly layers: readonly PackagedLayer[];
+  declare readonly layers: readonly PackagedLayer[];
   /** Layers whose files the store lacks, because the model was pulled without weights. */
-  readonly missingLayers: readonly PackagedLayer[];
+  declare readonly missingLayers: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
-    this.home = init.home;
-    this.repository = init.repository;
-    this.tag = init.tag;
-    this.digest = init.digest;
-    this.created = init.created;
-    this.size = init.size;
-    this.manifest = init.manifest;
-    this.config = init.config;
-    this.layers = init.layers;
-    this.missingLayers = init.missingLayers ?? [];
+    Object.assign(this, { home: undefined, missingLayers: [], ...init });
   }
 
   /** The reference `repository@sha256:…`. A tag may move to another model, a digest cannot. */

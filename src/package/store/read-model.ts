@@ -17,39 +17,31 @@ import {
   modelConfigSchema,
   sconceApi,
 } from "./manifest.ts";
+import { formatReference } from "./reference.ts";
 
-/** A manifest's blob, and the model's name for error messages. */
-interface NamedManifest extends BlobRef {
-  readonly repository: string;
-  readonly tag: string;
-}
-
-/** Upper bound for manifests and configs in bytes. Larger blobs are refused. */
+/** Upper bound in bytes for the config that a registry sends. */
 export const maxJsonBytes = 64 * 1024 * 1024;
 
 /**
- * Reads a model's manifest.
- * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is not a manifest of
- * a sconce model
+ * Reads a model's manifest from the store.
+ * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` as `parseManifest`
  */
-export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<Manifest> {
-  return checkManifest(await readJson(blobs, model), nameOf(model));
+export async function readManifest(blobs: Blobs, entry: IndexEntry): Promise<Manifest> {
+  return parseManifest(await blobs.read(entry), formatReference(entry));
+}
+
+/** Reads a model's config from the store. @throws SconceError `store_corrupt`, or `model_invalid` as `parseConfig` */
+export async function readConfig(blobs: Blobs, entry: IndexEntry, { config }: Manifest): Promise<ModelConfig> {
+  return parseConfig(await blobs.read(config), formatReference(entry));
 }
 
 /**
- * Reads a model's config. @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce cannot
- * read the config
- */
-export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: Manifest): Promise<ModelConfig> {
-  return checkConfig(await readJson(blobs, manifest.config), nameOf(model));
-}
-
-/**
- * Validates a manifest.
+ * Parses and validates a manifest.
  * @param name the model's name for error messages
  * @throws SconceError `model_invalid` when it is not a manifest of a sconce model
  */
-export function checkManifest(content: unknown, name: string): Manifest {
+export function parseManifest(bytes: Uint8Array, name: string): Manifest {
+  const content = parseJson(bytes, name, "manifest");
   const { data: kind } = kindSchema.safeParse(content);
   if (kind?.artifactType !== mediaTypes.model) {
     const found = kind?.artifactType ?? kind?.config?.mediaType ?? kind?.mediaType ?? "unknown";
@@ -59,11 +51,12 @@ export function checkManifest(content: unknown, name: string): Manifest {
 }
 
 /**
- * Validates a config.
+ * Parses and validates a config.
  * @param name the model's name for error messages
  * @throws SconceError `model_invalid` when this version of sconce cannot read the config
  */
-export function checkConfig(content: unknown, name: string): ModelConfig {
+export function parseConfig(bytes: Uint8Array, name: string): ModelConfig {
+  const content = parseJson(bytes, name, "config");
   const { data: version } = versionSchema.safeParse(content);
   if (version && version.sconceApi !== sconceApi) {
     throw invalid(
@@ -102,18 +95,11 @@ const kindSchema = z.looseObject({
 
 const versionSchema = z.looseObject({ sconceApi: z.number() });
 
-async function readJson(blobs: Blobs, blob: BlobRef): Promise<unknown> {
-  if (blob.size > maxJsonBytes) {
-    throw new SconceError(
-      "store_corrupt",
-      `blob ${blob.digest} has ${blob.size} bytes; expected JSON of a few kilobytes`,
-    );
-  }
-  const bytes = await blobs.read(blob);
+function parseJson(bytes: Uint8Array, name: string, what: string): unknown {
   try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch (error) {
-    throw new SconceError("store_corrupt", `blob ${blob.digest} is not JSON`, { cause: error });
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw invalid(name, `has a ${what} that is not JSON`, cause);
   }
 }
 
@@ -125,8 +111,4 @@ function parse<T>(schema: z.ZodType<T>, content: unknown, name: string, what: st
 
 function invalid(name: string, why: string, cause?: unknown): SconceError {
   return new SconceError("model_invalid", `${name} ${why}`, { cause });
-}
-
-function nameOf({ repository, tag }: NamedManifest): string {
-  return `${repository}:${tag}`;
 }

@@ -9,7 +9,7 @@ import { type BlobRef, type Blobs, digestOf, type StagedBlob } from "./blobs.ts"
 import { annotations, isForWorkers, type Manifest, mediaTypes } from "./manifest.ts";
 import type { StagedPackage } from "./packaging.ts";
 import { PartialBlob } from "./partial-blob.ts";
-import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
+import { maxJsonBytes, parseConfig, parseManifest } from "./read-model.ts";
 
 /** Progress of a pull or push, over all its blobs. */
 export interface ReceiveProgress {
@@ -42,7 +42,7 @@ export interface ReceiveOptions {
  * @throws SconceError `model_invalid` when it is not the manifest of a sconce model
  */
 function parseReceived(bytes: Uint8Array, name: string): Manifest {
-  const manifest = checkManifest(parseJson(bytes, `the manifest of ${name}`), name);
+  const manifest = parseManifest(bytes, name);
   const bundles = manifest.layers.filter(({ mediaType }) => mediaType === mediaTypes.bundle);
   if (bundles.length !== 1) {
     throw invalid(`${name} has ${bundles.length} layers of type ${mediaTypes.bundle}; expected 1`);
@@ -96,7 +96,7 @@ export async function stageReceived(
   await receive(manifest.config, "its config", options.signal);
   const config = staged.at(-1);
   const path = config?.stagedPath ?? blobs.path(manifest.config.digest);
-  checkConfig(parseJson(await readFile(path), `the config of ${options.name}`), options.name);
+  parseConfig(await readFile(path), options.name);
   await inParallel(layers, { atOnce: options.atOnce, signal: options.signal }, (layer, signal) =>
     receive({ digest: layer.digest, size: layer.size }, layer.annotations[annotations.title], signal),
   );
@@ -160,14 +160,6 @@ export class Tally {
     this.#done.set(digest, doneBytes);
     const sum = this.#done.values().reduce((bytes, each) => bytes + each, 0);
     this.#onProgress?.({ doneBytes: sum, totalBytes: this.#totalBytes });
-  }
-}
-
-function parseJson(bytes: Uint8Array, what: string): unknown {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (error) {
-    throw new SconceError("model_invalid", `${what} is not JSON`, { cause: error });
   }
 }
 
