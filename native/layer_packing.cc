@@ -116,7 +116,7 @@ std::optional<Found<PackedLinear>> linear_of(const Node* node) {
   const Arguments arguments(node);
   const auto found = [&](Product product, const char* input, const char* weight, const char* bias) -> std::optional<Found<PackedLinear>> {
     const auto matrix = arguments.constant(weight);
-    const auto given = constants(product == Product::linear ? matrix : transposed(matrix), bias == nullptr ? c10::IValue() : arguments.constant(bias),
+    const auto given = constants(product == Product::linear ? matrix : transposed(matrix), bias == nullptr ? std::optional(c10::IValue()) : arguments.constant(bias),
                                  2, LEAST_LINEAR_WEIGHTS);
     if (!given) return std::nullopt;
     return Found<PackedLinear>{*given, product, input, weight, bias};
