@@ -36,7 +36,8 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   test("have a time limit in proportion to their bytes; small commands keep their shorter limit", async () => {
     using one = await worker("slow");
-    const smallFails = () => expect(one.queue.renew([{ id: "p" }])).rejects.toThrow("the queue of the replicas");
+    const smallFails = () =>
+      expect(one.queue.renew({ id: "p", bytes: 0 })).rejects.toThrow("the queue of the replicas");
     redis.pause();
     const created = one.queue.create(requestOf("p", large));
     await smallFails();

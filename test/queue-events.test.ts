@@ -22,11 +22,12 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     const memory = new MemoryAccount();
     const request = requestOf(id, "[1,2]", { count: 2 });
     await queue.create(request);
-    await take();
+    const [taken] = await take();
+    if (taken === undefined) throw new Error("nothing was claimed");
     const live = livePrediction({ id, count: 2, memory, hasParts: true });
     const { partLog: parts } = live;
     if (parts === undefined) throw new Error("no parts");
-    const lease = new Lease(id, Number.POSITIVE_INFINITY);
+    const lease = new Lease(taken);
     lease.begin(live);
     const reader = () => new FollowedPrediction(id, { queue, memory, onUnused: () => {} }).shared();
     return {
@@ -42,7 +43,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       /** Reports all events. @param isAnswered whether the answer arrives */
       async report(isAnswered = true) {
         for (let due = lease.report(0); due !== undefined; due = lease.report(0)) {
-          const [state = "lost"] = await queue.renew([due]);
+          const state = await queue.renew(due);
           if (!isAnswered) return;
           lease.reported(due, state);
         }

@@ -6,7 +6,8 @@ import { Observed } from "../observed.ts";
 import { PartLog } from "../part-log.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Followed } from "../store.ts";
-import type { EventPage, Queue } from "./queue.ts";
+import type { EventPage } from "./lease.ts";
+import type { Queue } from "./queue.ts";
 
 /** Minimum milliseconds between two reads of a prediction that a request waits for, in case a notification was lost. */
 const POLL_MS = 500;
@@ -38,8 +39,7 @@ export class FollowedPrediction extends Observed implements Followed {
   #lastPage = "-";
   #log = "";
   #count = 0;
-  #isStale = false;
-  #reading: Promise<void> | undefined;
+  #reading = Promise.resolve();
 
   constructor(id: string, options: FollowedOptions) {
     super();
@@ -84,12 +84,11 @@ export class FollowedPrediction extends Observed implements Followed {
     this.update(record);
   }
 
-  /** Reads new events if an event stream watches the prediction. Never throws. */
-  async readEvents(): Promise<void> {
-    if (this.#events !== "read") return;
-    this.#isStale = true;
-    this.#reading ??= this.#readPages();
-    await this.#reading;
+  /** Reads new events if an event stream watches the prediction, after earlier reads. Never throws. */
+  readEvents(): Promise<void> {
+    // A failed read is repeated after the next notification or poll.
+    if (this.#events === "read") this.#reading = this.#reading.then(() => this.#readPages()).catch(() => {});
+    return this.#reading;
   }
 
   /** Ends the waits. With an event stream, reads the last events first, because the stream must send them before the end. */
@@ -129,17 +128,14 @@ export class FollowedPrediction extends Observed implements Followed {
   }
 
   async #readPages(): Promise<void> {
-    while (this.#isStale && this.#events === "read") {
-      this.#isStale = false;
-      // A failed read is repeated after the next notification or poll.
-      const found = await this.#options.queue.readEvents(this.id, this.#lastPage).catch(() => undefined);
-      for (const page of found?.pages ?? []) {
+    for (let isMore = true; isMore && this.#events === "read"; ) {
+      const found = await this.#options.queue.readEvents(this.id, this.#lastPage);
+      isMore = found.isMore;
+      for (const page of found.pages) {
         this.#lastPage = page.id;
         if (this.#events === "read") this.#add(page);
       }
-      this.#isStale ||= found?.isMore === true;
     }
-    this.#reading = undefined;
   }
 
   /** Adds the new events of a page. */

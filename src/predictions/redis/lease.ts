@@ -1,9 +1,43 @@
 /** A prediction that this process has claimed from the queue, and what Redis knows of its progress. */
 import type { LivePrediction } from "../live.ts";
 import type { PartLog } from "../part-log.ts";
-import type { EndedRecord } from "../record.ts";
+import type { EndedRecord, PredictionRecord } from "../record.ts";
 import { SentOutputs } from "../sent-outputs.ts";
-import type { EventPage, LeaseReport, LeaseState, QueuedEvent } from "./queue.ts";
+import type { Claimed } from "../store.ts";
+
+/** Outputs, and parts of outputs, of a running prediction in order of arrival: an entry of a Redis stream. */
+export interface EventPage {
+  /** Random name of the log. Each node that runs the prediction writes a new log. */
+  readonly name: string;
+  /** Number of earlier events in the log. */
+  readonly from: number;
+  readonly events: readonly QueuedEvent[];
+}
+
+export interface QueuedEvent {
+  readonly index: number;
+  /** Number of earlier parts of this output. Undefined for a whole output. */
+  readonly sequence?: number;
+  readonly text: string;
+}
+
+/** The progress of a claimed prediction since the last report. */
+export interface LeaseReport {
+  readonly id: string;
+  readonly bytes: number;
+  /** Undefined to renew the lease only. */
+  readonly progress?: {
+    readonly startedAtMs: number | undefined;
+    readonly itemsDone: number;
+    readonly logs: string;
+    /** The first part of the logs, which Redis has acknowledged. */
+    readonly knownLogs: string;
+    readonly page: EventPage | undefined;
+  };
+}
+
+/** State of a lease in Redis. `lost`: the prediction has ended, or another node has claimed it. */
+export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Minimum milliseconds between two reports of a prediction that no event stream watches. */
 const INTERVAL_MS = 200;
@@ -13,8 +47,7 @@ const MAX_LENGTH = 2 ** 18;
 
 export class Lease implements Disposable {
   readonly id: string;
-  /** Time limit, in milliseconds of `performance.now()`. */
-  readonly deadlineMs: number;
+  readonly request: Claimed;
   /** The outcome, until Redis acknowledges it. */
   ended: EndedRecord | undefined;
   readonly #acknowledged = Promise.withResolvers<void>();
@@ -26,7 +59,12 @@ export class Lease implements Disposable {
   /** Whether an event stream of any replica watched the prediction at the last report; true before the first report. */
   #isWatched = true;
   #reportedMs = performance.now();
-  #reported: { startedAtMs: number | undefined; itemsDone: number; logLength: number; logBytes: number };
+  /** What Redis has acknowledged. */
+  #reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone" | "logs"> = {
+    startedAtMs: undefined,
+    itemsDone: 0,
+    logs: "",
+  };
   /** Number of events that Redis has acknowledged, and their last part. */
   #from = 0;
   #position = 0;
@@ -34,10 +72,9 @@ export class Lease implements Disposable {
   /** The events that follow, until Redis acknowledges them. */
   #page: EventPage | undefined;
 
-  constructor(id: string, deadlineMs: number) {
-    this.id = id;
-    this.deadlineMs = deadlineMs;
-    this.#reported = { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 };
+  constructor(request: Claimed) {
+    this.id = request.id;
+    this.request = request;
   }
 
   /** Resolves when Redis has acknowledged the outcome, or the lease is dropped. */
@@ -61,17 +98,15 @@ export class Lease implements Disposable {
   report(nowMs: number): LeaseReport | undefined {
     if (this.#live === undefined) return undefined;
     const { startedAtMs, itemsDone, logs } = this.#live.record;
-    const reported = this.#reported;
+    const before = this.#reported;
     const page = this.#hasEvents && this.#isWatched ? this.#nextPage() : undefined;
-    if (page === undefined) {
-      if (this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS) return undefined;
-      const { logLength } = reported;
-      if (reported.startedAtMs === startedAtMs && reported.itemsDone === itemsDone && logLength === logs.length)
-        return undefined;
-    }
-    const more = logs.slice(reported.logLength);
-    const bytes = more.length + (page?.events.reduce((sum, { text }) => sum + text.length, 0) ?? 0);
-    return { id: this.id, progress: { startedAtMs, itemsDone, logBytes: reported.logBytes, logs: more, page, bytes } };
+    const isSame =
+      startedAtMs === before.startedAtMs && itemsDone === before.itemsDone && logs.length === before.logs.length;
+    const isEarly = this.ended !== undefined || nowMs - this.#reportedMs < INTERVAL_MS;
+    if (page === undefined && (isSame || isEarly)) return undefined;
+    const pageLength = page?.events.reduce((sum, { text }) => sum + text.length, 0) ?? 0;
+    const bytes = logs.length - before.logs.length + pageLength;
+    return { id: this.id, bytes, progress: { startedAtMs, itemsDone, logs, knownLogs: before.logs, page } };
   }
 
   /** Called when Redis has a report. */
@@ -79,13 +114,9 @@ export class Lease implements Disposable {
     // Redis knows this process as the worker of the prediction only from the first report with progress on.
     this.#isWatched = state === "watched" || (progress === undefined && this.#isWatched);
     if (progress === undefined) return;
-    const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
     this.#reportedMs = performance.now();
-    // Another report of the same logs may have been acknowledged meanwhile.
-    if (logBytes === this.#reported.logBytes) {
-      const logLength = this.#reported.logLength + logs.length;
-      this.#reported = { startedAtMs, itemsDone, logLength, logBytes: logBytes + Buffer.byteLength(logs) };
-    }
+    this.#reported = progress;
+    const { page } = progress;
     // Redis has stored the page only for a watched prediction.
     if (page === undefined || page !== this.#page || !this.#isWatched) return;
     this.#from += page.events.length;

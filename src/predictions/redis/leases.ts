@@ -9,9 +9,9 @@ import type { LivePrediction } from "../live.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import type { EndedRecord } from "../record.ts";
 import type { Claimed, Claimer } from "../store.ts";
-import { Lease } from "./lease.ts";
-import { type LeaseReport, MAX_COUNT, type Queue, type QueuedOutcome } from "./queue.ts";
-import { BLOCK_MS, LARGE_VALUE_BYTES, type RedisLink, retry } from "./redis-link.ts";
+import { Lease, type LeaseReport } from "./lease.ts";
+import { MAX_COUNT, type Queue } from "./queue.ts";
+import { BLOCK_MS, type RedisLink, retry } from "./redis-link.ts";
 
 export interface LeasesOptions {
   readonly queue: Queue;
@@ -34,7 +34,8 @@ export class Leases implements Disposable {
   readonly #options: LeasesOptions;
   readonly #leases = new Map<string, Lease>();
   readonly #timers: ReturnType<typeof setInterval>[] = [];
-  #claimer: Claimer | undefined;
+  /** The process that claims; undefined before the first claim. */
+  claimer: Claimer | undefined;
   #isReporting = false;
   #hasLeft = false;
   #renewedMs = performance.now();
@@ -46,12 +47,7 @@ export class Leases implements Disposable {
 
   /** Whether this process claims predictions, or still runs some. */
   get isActive(): boolean {
-    return !this.#hasLeft && this.#claimer?.isActive === true;
-  }
-
-  /** The process that claims; undefined before the first claim. */
-  get claimer(): Claimer | undefined {
-    return this.#claimer;
+    return !this.#hasLeft && this.claimer?.isActive === true;
   }
 
   /** Called when an event stream watches a prediction. */
@@ -62,7 +58,7 @@ export class Leases implements Disposable {
   async *claim(claimer: Claimer): AsyncGenerator<Claimed, undefined> {
     const { queue } = this.#options;
     const { signal } = claimer;
-    this.#claimer = claimer;
+    this.claimer = claimer;
     this.#timers.push(
       setInterval(() => void this.renew(), queue.leaseMs / 3),
       setInterval(() => void this.#report(), REPORT_MS),
@@ -71,11 +67,10 @@ export class Leases implements Disposable {
     using link = queue.openLink("blocking");
     signal.addEventListener("abort", () => link[Symbol.dispose]());
     for (let room = await claimer.room(); room > 0; room = await claimer.room()) {
-      const claimed = await this.#next(link, Math.min(MAX_COUNT, room)).catch((error: unknown) => error);
+      const claimed = await this.#next(link, Math.min(MAX_COUNT, room)).catch(() => undefined);
       if (signal.aborted) return undefined;
-      if (Array.isArray(claimed)) {
-        for (const { lease, request } of claimed) if (this.#leases.get(lease.id) === lease) yield request;
-      } else await Bun.sleep(RETRY_MS);
+      if (claimed === undefined) await Bun.sleep(RETRY_MS);
+      else for (const lease of claimed) if (this.#isCurrent(lease)) yield lease.request;
     }
     return undefined;
   }
@@ -83,8 +78,8 @@ export class Leases implements Disposable {
   /** Renews all leases, and drops predictions that another process has claimed. Never throws. */
   async renew(): Promise<void> {
     const began = performance.now();
-    const isRenewed = await this.#exchange([...this.#leases.keys()].map((id) => ({ id })));
-    if (isRenewed) this.#renewedMs = began;
+    const renewals = [...this.#leases.values()].map((lease) => this.#exchange(lease, { id: lease.id, bytes: 0 }));
+    if ((await Promise.all(renewals)).every(Boolean)) this.#renewedMs = began;
   }
 
   report(live: LivePrediction): void {
@@ -95,12 +90,12 @@ export class Leases implements Disposable {
     await this.#options.queue.giveBack(ids.filter((id) => this.#drop(id)));
   }
 
+  /** Sends an outcome until Redis acknowledges it. */
   finish(record: EndedRecord): void {
     const lease = this.#leases.get(record.id);
     if (lease === undefined || lease.ended !== undefined) return;
     lease.ended = record;
-    const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
-    void this.#send(lease, { record, bytes });
+    void this.#send(lease, record);
   }
 
   async written(id: string): Promise<void> {
@@ -120,74 +115,80 @@ export class Leases implements Disposable {
   }
 
   /** Claims predictions of processes that have ended, else new ones. Waits for a while if there are none. */
-  async #next(link: RedisLink, count: number): Promise<{ lease: Lease; request: Claimed }[]> {
+  async #next(link: RedisLink, count: number): Promise<Lease[]> {
     const { queue, metrics } = this.#options;
-    const { leaseMs } = queue;
     const nowMs = performance.now();
-    if (nowMs - this.#reclaimedMs > leaseMs / 2) {
-      // After an outage of Redis all leases have ended. Each process first renews its own, so that no running prediction
-      // changes its process.
-      const isCurrent = nowMs - this.#renewedMs <= leaseMs / 2;
-      const all = isCurrent ? await queue.reclaim(count) : [];
-      if (!isCurrent) await this.renew();
-      // A full page is not the last one.
-      if (all.length < count) this.#reclaimedMs = nowMs;
-      const found = all.filter(({ id }) => !this.#leases.has(id));
-      const { length } = found;
-      metrics.queueTook({ taken: length, reclaimed: length, givenUp: 0 });
-      if (length > 0)
-        log.info(`Takes over ${length === 1 ? "a prediction" : `${length} predictions`} of a replica that ended`);
-      if (length > 0 || !isCurrent) return found.map((request) => this.#add(request));
+    if (nowMs - this.#reclaimedMs > queue.leaseMs / 2) {
+      const reclaimed = await this.#reclaim(count, nowMs);
+      if (reclaimed.length > 0) return reclaimed;
     }
-    const requests = await queue.claim(link, count, Math.min(BLOCK_MS, leaseMs / 2));
+    const requests = await queue.claim(link, count, Math.min(BLOCK_MS, queue.leaseMs / 2));
     metrics.queueTook({ taken: requests.length, reclaimed: 0, givenUp: 0 });
     const added = requests.map((request) => this.#add(request));
     // If this process was suspended meanwhile, other processes may have claimed the predictions.
-    if (requests.length > 0 && performance.now() - nowMs > leaseMs / 2 + BLOCK_MS) await this.renew();
+    if (requests.length > 0 && performance.now() - nowMs > queue.leaseMs / 2 + BLOCK_MS) await this.renew();
     return added;
   }
 
-  #add(request: Claimed): { lease: Lease; request: Claimed } {
-    const { id, deadlineMs } = request;
+  async #reclaim(count: number, nowMs: number): Promise<Lease[]> {
+    const { queue, metrics } = this.#options;
+    // After an outage of Redis all leases have ended. Each process first renews its own, so that no running prediction
+    // changes its process.
+    const isCurrent = nowMs - this.#renewedMs <= queue.leaseMs / 2;
+    if (!isCurrent) await this.renew();
+    const all = isCurrent ? await queue.reclaim(count) : [];
+    // A full page is not the last one.
+    if (all.length < count) this.#reclaimedMs = nowMs;
+    const found = all.filter(({ id }) => !this.#leases.has(id));
+    const { length } = found;
+    metrics.queueTook({ taken: length, reclaimed: length, givenUp: 0 });
+    if (length > 0)
+      log.info(`Takes over ${length === 1 ? "a prediction" : `${length} predictions`} of a replica that ended`);
+    return found.map((request) => this.#add(request));
+  }
+
+  #add(request: Claimed): Lease {
     // If this process has a lease for the id, Redis lost that prediction, and its client sent it again.
-    this.#lost(id);
-    this.#remove(this.#leases.get(id));
-    const lease = new Lease(id, deadlineMs);
-    this.#leases.set(id, lease);
-    return { lease, request };
+    this.#lost(request.id);
+    this.#remove(this.#leases.get(request.id));
+    const lease = new Lease(request);
+    this.#leases.set(request.id, lease);
+    return lease;
   }
 
   async #report(): Promise<void> {
     if (this.#isReporting) return;
     this.#isReporting = true;
     const nowMs = performance.now();
-    const isSent = await this.#exchange([...this.#leases.values()].flatMap((lease) => lease.report(nowMs) ?? []));
-    if (!isSent) await Bun.sleep(FAILED_MS);
+    const reports = [...this.#leases.values()].flatMap((lease) => {
+      const report = lease.report(nowMs);
+      return report === undefined ? [] : [this.#exchange(lease, report)];
+    });
+    if (!(await Promise.all(reports)).every(Boolean)) await Bun.sleep(FAILED_MS);
     this.#isReporting = false;
   }
 
-  /** Renews leases with their progress. @returns false after a failure */
-  async #exchange(reports: readonly LeaseReport[]): Promise<boolean> {
+  /** Renews a lease, and reports the progress of its prediction. @returns false after a failure */
+  async #exchange(lease: Lease, report: LeaseReport): Promise<boolean> {
     try {
-      for (const page of pagesOf(reports)) {
-        const leases = page.map(({ id }) => this.#leases.get(id));
-        const states = await this.#options.queue.renew(page);
-        page.forEach((report, i) => {
-          const [lease, state] = [leases[i], states[i] ?? "lost"];
-          if (lease === undefined || this.#leases.get(report.id) !== lease) return;
-          lease.reported(report, state);
-          if (state === "lost") this.#lost(report.id);
-        });
-      }
+      const state = await this.#options.queue.renew(report);
+      if (!this.#isCurrent(lease)) return true;
+      lease.reported(report, state);
+      if (state === "lost") this.#lost(lease.id);
       return true;
     } catch {
       return false;
     }
   }
 
+  /** Whether the lease was not replaced: a replaced lease belongs to an older prediction with the same id. */
+  #isCurrent(lease: Lease): boolean {
+    return this.#leases.get(lease.id) === lease;
+  }
+
   /** Drops a prediction that another process runs now, or has ended. */
   #lost(id: string): void {
-    if (this.#drop(id)) this.#claimer?.lost(id);
+    if (this.#drop(id)) this.claimer?.lost(id);
   }
 
   /**
@@ -201,20 +202,18 @@ export class Leases implements Disposable {
     return true;
   }
 
-  /** Sends an outcome until Redis acknowledges it. */
-  async #send(lease: Lease, outcome: QueuedOutcome): Promise<void> {
+  async #send(lease: Lease, record: EndedRecord): Promise<void> {
     const { queue, memory } = this.#options;
-    using _held = memory.add("outputs", outcome.bytes);
-    // A replaced lease belongs to an older prediction with this id.
-    const isCurrent = () => this.#leases.get(lease.id) === lease;
+    const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
+    using _held = memory.add("outputs", bytes);
     const send = async () => {
       // The last events must precede the outcome, if an event stream reads them.
       for (let last = lease.report(0); last !== undefined; last = lease.report(0))
-        if (!(await this.#exchange([last]))) break;
-      if (isCurrent()) await queue.finish(outcome);
+        if (!(await this.#exchange(lease, last))) break;
+      if (this.#isCurrent(lease)) await queue.finish({ record, bytes });
     };
-    await retry(send, lease.deadlineMs + EXPIRY_MS);
-    if (isCurrent()) this.#remove(lease);
+    await retry(send, lease.request.deadlineMs + EXPIRY_MS);
+    if (this.#isCurrent(lease)) this.#remove(lease);
   }
 
   #remove(lease: Lease | undefined): void {
@@ -222,17 +221,4 @@ export class Leases implements Disposable {
     this.#leases.delete(lease.id);
     lease[Symbol.dispose]();
   }
-}
-
-/** Divides reports into calls of limited size. */
-function* pagesOf(reports: readonly LeaseReport[]): Generator<LeaseReport[]> {
-  let [page, bytes]: [LeaseReport[], number] = [[], 0];
-  for (const report of reports) {
-    page.push(report);
-    bytes += report.progress?.bytes ?? 0;
-    if (page.length < MAX_COUNT && bytes < LARGE_VALUE_BYTES) continue;
-    yield page;
-    [page, bytes] = [[], 0];
-  }
-  if (page.length > 0) yield page;
 }

@@ -7,6 +7,7 @@ import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
+import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
 import { type Letters, Mail } from "./mail.ts";
 import { type Argument, LARGE_VALUE_BYTES, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 import {
@@ -44,22 +45,6 @@ export interface QueuedRequest extends Omit<PredictionRequest, "createdAtMs" | "
   readonly bytes: number;
 }
 
-/** Outputs, and parts of outputs, of a running prediction in order of arrival: an entry of a Redis stream. */
-export interface EventPage {
-  /** Random name of the log. Each node that runs the prediction writes a new log. */
-  readonly name: string;
-  /** Number of earlier events in the log. */
-  readonly from: number;
-  readonly events: readonly QueuedEvent[];
-}
-
-export interface QueuedEvent {
-  readonly index: number;
-  /** Number of earlier parts of this output. Undefined for a whole output. */
-  readonly sequence?: number;
-  readonly text: string;
-}
-
 /** Figures of the queue, and the number of predictions that workers have ended since the queue was created. */
 export type Figures = QueueFacts & { readonly ended: number };
 
@@ -68,25 +53,6 @@ export interface QueuedOutcome {
   readonly record: EndedRecord;
   readonly bytes: number;
 }
-
-/** The progress of a claimed prediction since the last report. */
-export interface LeaseReport {
-  readonly id: string;
-  /** Undefined to renew the lease only. */
-  readonly progress?: {
-    readonly startedAtMs: number | undefined;
-    readonly itemsDone: number;
-    /** Bytes of the logs that Redis has acknowledged. `logs` is the text after these bytes. */
-    readonly logBytes: number;
-    readonly logs: string;
-    readonly page: EventPage | undefined;
-    /** Size of the report. */
-    readonly bytes: number;
-  };
-}
-
-/** State of a lease in Redis. `lost`: the prediction has ended, or another node has claimed it. */
-export type LeaseState = "lost" | "unwatched" | "watched";
 
 /** Maximum predictions in one call of a script, which stops all other commands of Redis meanwhile. */
 export const MAX_COUNT = 256;
@@ -137,6 +103,7 @@ export class Queue implements Disposable {
   readonly #retentionMs: number;
   readonly #creates: CallBatch<QueuedRequest, Accepted | Full>;
   readonly #outcomes: CallBatch<QueuedOutcome, Ending>;
+  readonly #reports: CallBatch<LeaseReport, LeaseState>;
   /** Redis' clock minus `performance.now()`, in milliseconds. Before the first answer, the clock of this machine counts. */
   #clockMs = Date.now() - performance.now();
 
@@ -157,6 +124,7 @@ export class Queue implements Disposable {
     this.mail = this.#links.use(new Mail(this.link, this.keys, node));
     this.#creates = new CallBatch(MAX_CREATES, (requests) => this.#createAll(requests));
     this.#outcomes = new CallBatch(MAX_OUTCOMES, (outcomes) => this.#end(outcomes, "worker"));
+    this.#reports = new CallBatch(MAX_COUNT, (reports) => this.#renewAll(reports));
   }
 
   /** Opens a connection. */
@@ -185,7 +153,7 @@ export class Queue implements Disposable {
     const bytes = numberOf(listOf(reply).at(-1));
     const record = recordIn(reply);
     if (bytes === 0 || record?.outcome === undefined) return record;
-    const members = textOf(await this.#linkFor(bytes).fetch(bytes, "hget", key, "members"));
+    const members = textOf(await this.#linkFor([{ bytes }]).fetch(bytes, "hget", key, "members"));
     return { ...record, outcome: { ...record.outcome, members } };
   }
 
@@ -258,22 +226,9 @@ export class Queue implements Disposable {
     await this.#outcomes.ask({ ...outcome, record: { ...outcome.record, startedAtMs } });
   }
 
-  /** Renews the leases of predictions, and stores their progress. */
-  async renew(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
-    const args = reports.flatMap(({ progress }) => {
-      if (progress === undefined) return [0];
-      const { startedAtMs, itemsDone, logBytes, logs, page } = progress;
-      const events = page === undefined ? [] : [JSON.stringify(page)];
-      const more = [this.#onClock(startedAtMs) ?? "", itemsDone, logBytes, logs, ...events];
-      return [more.length, ...more];
-    });
-    const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
-    const link = this.#linkFor(Math.max(...reports.map(({ progress }) => progress?.bytes ?? 0)));
-    const states = listOf(await link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
-    this.mail.send(
-      reports.flatMap(({ id, progress }, i) => (progress?.page ? [[textOf(states[i]), ["events", id]]] : [])),
-    );
-    return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
+  /** Renews the lease of a prediction, and stores its progress. */
+  renew(report: LeaseReport): Promise<LeaseState> {
+    return this.#reports.ask(report);
   }
 
   /** Returns claimed predictions to the queue. The claim does not count as a death. */
@@ -322,13 +277,31 @@ export class Queue implements Disposable {
       args.push(id, count, bytes, Math.ceil(timeoutMs), JSON.stringify(facts satisfies RequestFacts));
       args.push(isSmall ? body : "", fields.length, ...fields);
     }
-    const link = this.#linkFor(Math.max(...requests.map(({ bytes }) => bytes)));
+    const link = this.#linkFor(requests);
     const names = [keys.work(), keys.totals(), keys.deadlines, ...requests.map(({ id }) => keys.prediction(id))];
     const [items, createdAtMs, ...limitsMet] = listOf(await link.run(scripts.acceptScript, names, args));
     return limitsMet.map(textOf).map((limit) => {
       if (limit === "") return { createdAtMs: numberOf(createdAtMs) };
       return { limit: limit === "bytes" ? "bytes" : "queue", items: numberOf(items) };
     });
+  }
+
+  async #renewAll(reports: readonly LeaseReport[]): Promise<LeaseState[]> {
+    const args = reports.flatMap(({ progress }) => {
+      if (progress === undefined) return [0];
+      const { startedAtMs, itemsDone, logs, knownLogs, page } = progress;
+      const events = page === undefined ? [] : [JSON.stringify(page)];
+      const newLogs = logs.slice(knownLogs.length);
+      const more = [this.#onClock(startedAtMs) ?? "", itemsDone, Buffer.byteLength(knownLogs), newLogs, ...events];
+      return [more.length, ...more];
+    });
+    const names = reports.flatMap(({ id }) => [this.keys.prediction(id), this.keys.events(id)]);
+    const link = this.#linkFor(reports);
+    const states = listOf(await link.run(scripts.renewScript, [this.keys.work(), ...names], [this.node, ...args]));
+    this.mail.send(
+      reports.flatMap(({ id, progress }, i) => (progress?.page ? [[textOf(states[i]), ["events", id]]] : [])),
+    );
+    return states.map((state) => (state === 0 ? "lost" : state === 1 ? "unwatched" : "watched"));
   }
 
   /**
@@ -374,7 +347,7 @@ export class Queue implements Disposable {
       return [fields.length, ...fields];
     });
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
-    const reply = await this.#linkFor(Math.max(...outcomes.map(({ bytes }) => bytes))).run(
+    const reply = await this.#linkFor(outcomes).run(
       scripts.finishScript,
       [...names, ...outcomes.map(({ record }) => keys.prediction(record.id))],
       [this.#retentionMs, webhookLeaseMs, who, ...args],
@@ -404,7 +377,7 @@ export class Queue implements Disposable {
   }
 
   async #bodyOf({ id, bytes }: Pick<QueuedRequest, "id" | "bytes">): Promise<string | Uint8Array<ArrayBuffer>> {
-    const body = await this.#linkFor(bytes).fetch(bytes, "hget", this.keys.prediction(id), "body");
+    const body = await this.#linkFor([{ bytes }]).fetch(bytes, "hget", this.keys.prediction(id), "body");
     if (body === null) log.error(`Redis lost the request of prediction ${id}: it fails`);
     // Copies a large body, because other answers share its buffer and the body is transferred to a thread.
     return body instanceof Uint8Array && body.length > LARGE_BYTES ? new Uint8Array(body) : textOf(body);
@@ -415,8 +388,8 @@ export class Queue implements Disposable {
     return ms && Math.floor(ms + this.nowMs - Date.now());
   }
 
-  /** The connection for a command. `bytes` is the size of the largest value in the command or its answer. */
-  #linkFor(bytes: number): RedisLink {
-    return bytes > LARGE_VALUE_BYTES ? this.largeLink : this.link;
+  /** The connection for a call with, or an answer of, values of some sizes. */
+  #linkFor(values: readonly { readonly bytes: number }[]): RedisLink {
+    return values.some(({ bytes }) => bytes > LARGE_VALUE_BYTES) ? this.largeLink : this.link;
   }
 }
