@@ -25,10 +25,10 @@ export class ModelVersion {
 
   /**
    * The version with this reference. Equal references give the same object.
-   * @param reference `repository@sha256:…`, or empty, as in records of old releases
-   * @returns undefined for an empty reference
+   * @param reference `repository@sha256:…`
+   * @returns undefined without a reference
    */
-  static of(reference: string): ModelVersion | undefined {
+  static of(reference = ""): ModelVersion | undefined {
     if (!reference.includes("@")) return undefined;
     const known = ModelVersion.#known.get(reference);
     if (known !== undefined) return known;

@@ -5,10 +5,6 @@ import { ModelVersion } from "./model-version.ts";
 
 export type Kind = "prediction" | "demo";
 
-/** The kind of a stored prediction: `demo`, or `prediction` for any other text. */
-export function kindOf(text: string | undefined): Kind {
-  return text === "demo" ? "demo" : "prediction";
-}
 export const predictionStatuses = ["pending", "running", "success", "failed"] as const;
 export type Status = (typeof predictionStatuses)[number];
 
@@ -80,44 +76,21 @@ export function hasEnded(record: PredictionRecord): record is EndedRecord {
   return record.outcome !== undefined;
 }
 
-/** A record as flat fields, as stores write it. */
-export interface RecordFields {
-  readonly id: string;
-  readonly kind: string;
-  readonly count: number;
-  readonly itemsDone: number;
-  readonly createdAtMs: number;
-  /** Null for a prediction that ended before its first input ran. */
-  readonly startedAtMs: number | null;
-  /** Null for an unfinished prediction, as `status`. */
-  readonly finishedAtMs: number | null;
-  readonly status: string | null;
-  readonly members: Text;
-  readonly logs: string;
-  /** Empty if the server chose the id. */
-  readonly digest: string;
-  /** Version of the model, `repository@sha256:…`; empty if it is unknown. */
-  readonly model: string;
+type StoredRecord = Omit<PredictionRecord, "model"> & { readonly model?: string | undefined };
+
+/** An ended record as JSON, for stores. @param members the members of the outcome; by default left out */
+export function recordText(record: EndedRecord, members = ""): string {
+  const { outcome, model } = record;
+  const stored: StoredRecord = { ...record, outcome: { ...outcome, members }, model: model?.reference };
+  return JSON.stringify(stored);
 }
 
-export function fieldsOf({ outcome, startedAtMs, digest = "", model, ...record }: EndedRecord): RecordFields {
-  const { status, members } = outcome;
-  return { ...record, startedAtMs: startedAtMs ?? null, status, members, digest, model: model?.reference ?? "" };
-}
-
-export function recordOf(fields: RecordFields): PredictionRecord {
-  const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status, members, logs } = fields;
+/** @param text result of `recordText`. @param members the members of the outcome, if `text` leaves them out */
+export function recordOf(text: string, members?: Text): PredictionRecord {
+  const { outcome, model, ...record }: StoredRecord = JSON.parse(text);
   return {
-    id,
-    kind: kindOf(kind),
-    count,
-    itemsDone,
-    createdAtMs,
-    startedAtMs: startedAtMs ?? undefined,
-    finishedAtMs: finishedAtMs ?? undefined,
-    outcome: status === "success" || status === "failed" ? { status, members } : undefined,
-    logs,
-    digest: fields.digest || undefined,
-    model: ModelVersion.of(fields.model),
+    ...record,
+    outcome: outcome && { ...outcome, members: members ?? outcome.members },
+    model: ModelVersion.of(model),
   };
 }

@@ -1,5 +1,4 @@
 /** A request for a prediction: as a client sends it, and as stores and processes pass it on. */
-import { z } from "zod";
 import type { Sender } from "../pipeline/client.ts";
 import type { Body, DecodedBody } from "../pipeline/inputs/body.ts";
 import type { InputValues } from "../pipeline/inputs/input-decoder.ts";
@@ -99,24 +98,9 @@ export function storedBody({ body }: Pick<PredictionRequest, "body">): string | 
   return typeof body === "function" ? body() : body;
 }
 
-const originSchema = z.object({
-  requestId: z.string(),
-  traceId: z.string().optional(),
-  spanId: z.string().optional(),
-  isSampled: z.boolean().optional(),
-  tracestate: z.string().optional(),
-  byteFields: z.array(z.string()).optional(),
-});
-
-/** Converts the facts about an HTTP request to JSON; empty if they are unknown. */
-export function originText(origin: Origin | undefined): string {
-  if (origin === undefined) return "";
+/** The facts about an HTTP request that stores keep. The object itself may have further members. */
+export function storedOrigin(origin: Origin | undefined): Origin | undefined {
+  if (origin === undefined) return undefined;
   const { requestId, traceId, spanId, isSampled, tracestate, byteFields } = origin;
-  return JSON.stringify({ requestId, traceId, spanId, isSampled, tracestate, byteFields });
-}
-
-export function originOf(text: string): Origin | undefined {
-  if (text === "") return undefined;
-  const { traceId, spanId, ...more } = originSchema.parse(JSON.parse(text));
-  return { traceId, spanId, ...more };
+  return { requestId, traceId, spanId, isSampled, tracestate, byteFields };
 }

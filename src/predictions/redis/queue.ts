@@ -1,26 +1,15 @@
 /** The Redis queue that servers share. Most methods run one command or script. */
 import { log } from "../../base/log.ts";
 import { LARGE_BYTES } from "../../pipeline/inputs/body.ts";
-import { CANCELED, type EndedRecord, type PredictionRecord } from "../record.ts";
-import { originOf, originText, type PredictionRequest } from "../request.ts";
+import { CANCELED, type EndedRecord, type PredictionRecord, recordText } from "../record.ts";
+import { type PredictionRequest, storedOrigin } from "../request.ts";
 import type { Accepted, Claimed, Full, QueueFacts } from "../store.ts";
-import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { Keys } from "./keys.ts";
 import type { EventPage, LeaseReport, LeaseState } from "./lease.ts";
 import { type Letters, Mail } from "./mail.ts";
 import { type Argument, LARGE_VALUE_BYTES, type LinkUse, RedisLink, type RedisLinkOptions } from "./redis-link.ts";
-import {
-  entriesOf,
-  entryOf,
-  listOf,
-  numberOf,
-  RECORD_FIELDS,
-  recordIn,
-  type StreamEntry,
-  textOf,
-  textOfRecord,
-} from "./replies.ts";
+import { entriesOf, entryOf, listOf, numberOf, RECORD_FIELDS, recordIn, type StreamEntry, textOf } from "./replies.ts";
 import * as scripts from "./scripts.ts";
 
 export interface QueueOptions extends Pick<RedisLinkOptions, "address" | "onFault"> {
@@ -76,9 +65,7 @@ const MAX_PAGES = 16;
 const PAGES_BYTES = 2 ** 22;
 
 /** What an entry of the stream says of a request, beside its body. */
-interface RequestFacts extends Omit<QueuedRequest, "body" | "isWatched" | "origin"> {
-  readonly origin: string;
-}
+type RequestFacts = Omit<QueuedRequest, "body" | "isWatched">;
 
 /** What a call did to a prediction. */
 interface Ending {
@@ -265,14 +252,14 @@ export class Queue implements Disposable {
     const args: Argument[] = [limits.maxQueuedItems, limits.maxQueuedBytes, name];
     for (const request of requests) {
       const { id, kind, count, bytes, timeoutMs, digest, isWaitedFor = false, isWatched, webhook, origin } = request;
-      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: originText(origin) };
+      const facts = { id, kind, count, bytes, timeoutMs, digest, isWaitedFor, webhook, origin: storedOrigin(origin) };
       const { body: whole } = request;
       const body = typeof whole === "string" ? whole : Buffer.from(whole.buffer, whole.byteOffset, whole.length);
       const isSmall = body.length <= MAX_SMALL_BYTES;
       const fields: Argument[] = ["kind", kind, "fronts", isWaitedFor ? this.node : ""];
       if (digest !== undefined) fields.push("digest", digest);
       if (isWatched) fields.push("watched", 1);
-      if (webhook !== undefined) fields.push("webhook", webhookText(webhook));
+      if (webhook !== undefined) fields.push("webhook", JSON.stringify(webhook));
       if (!isSmall) fields.push("body", body);
       args.push(id, count, bytes, Math.ceil(timeoutMs), JSON.stringify(facts satisfies RequestFacts));
       args.push(isSmall ? body : "", fields.length, ...fields);
@@ -340,10 +327,10 @@ export class Queue implements Disposable {
     const letters: Letters = [];
     const args = outcomes.flatMap(({ record, bytes }) => {
       const isSmall = bytes <= MAX_SMALL_BYTES;
-      const { status, members } = record.outcome;
-      const text = textOfRecord({ ...record, finishedAtMs, outcome: { status, members: isSmall ? members : "" } });
+      const members = String(record.outcome.members);
+      const text = recordText({ ...record, finishedAtMs }, isSmall ? members : "");
       letters.push(isSmall ? ["ended", text] : ["read", record.id]);
-      const fields = ["ended", text, ...(isSmall ? [] : ["large", bytes, "members", String(members)])];
+      const fields = ["ended", text, ...(isSmall ? [] : ["large", bytes, "members", members])];
       return [fields.length, ...fields];
     });
     const names = [keys.work(queue), keys.totals(queue), keys.deadlines, keys.due];
@@ -365,10 +352,10 @@ export class Queue implements Disposable {
   /** @param deliveries number of claims of the entry, the present claim included */
   async #claimed({ fields }: StreamEntry, deliveries: number): Promise<Claimed> {
     const [, request = "", , createdAt, , deaths, , body = ""] = fields;
-    const { origin, ...facts }: RequestFacts = JSON.parse(request);
+    const facts: RequestFacts = JSON.parse(request);
     const createdAtMs = Number(createdAt);
     const deadlineMs = performance.now() + createdAtMs + facts.timeoutMs - this.nowMs;
-    const claimed = { ...facts, origin: originOf(origin), createdAtMs, deaths: Number(deaths) + deliveries - 1 };
+    const claimed = { ...facts, createdAtMs, deaths: Number(deaths) + deliveries - 1 };
     const load = async () => {
       const found = body || (await this.#bodyOf(claimed));
       return found.length > 0 ? { ...claimed, body: found } : undefined;

@@ -1,5 +1,5 @@
 /** The undelivered webhooks of the queue. A lease gives a webhook to one replica. After the lease, another replica claims it. */
-import { type Deliverer, type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
+import type { Deliverer, WebhookKey, WebhookStore } from "../webhooks/webhook.ts";
 import type { Queue } from "./queue.ts";
 import { retry } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
@@ -68,7 +68,7 @@ export class QueuedWebhooks implements WebhookStore, Disposable {
     const [created, webhook] = listOf(await link.call("hmget", keys.prediction(id), "created", "webhook")).map(textOf);
     // The prediction has expired, or a later one has the same id.
     if (created !== createdAtMs || !webhook) await link.call("zrem", keys.due, member);
-    else webhooks.ended({ id, createdAtMs: Number(createdAtMs) }, webhookOf(webhook));
+    else webhooks.ended({ id, createdAtMs: Number(createdAtMs) }, JSON.parse(webhook));
   }
 
   /** Sets the end of the leases of webhooks. */

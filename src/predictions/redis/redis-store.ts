@@ -4,7 +4,7 @@ import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { newId } from "../ids.ts";
 import type { PredictionMetrics } from "../metrics.ts";
 import type { QueueOptions } from "../options.ts";
-import { type EndedRecord, hasEnded, type Kind, type PredictionRecord } from "../record.ts";
+import { type EndedRecord, hasEnded, type Kind, type PredictionRecord, recordOf } from "../record.ts";
 import { type PredictionRequest, storedBody } from "../request.ts";
 import type { Accepted, Claimed, Claimer, Full, SharedStore, Store, StoreOutage } from "../store.ts";
 import { FollowedPrediction } from "./followed-prediction.ts";
@@ -15,7 +15,6 @@ import { QueueState } from "./queue-state.ts";
 import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { isAnswerLost, retry } from "./redis-link.ts";
-import { recordOfText } from "./replies.ts";
 
 export interface RedisStoreOptions {
   readonly config: QueueOptions;
@@ -195,7 +194,7 @@ export class RedisStore implements Store, SharedStore {
     else if (letter === "events") void this.#followed.get(value)?.readEvents();
     else if (letter === "read") void this.#followed.get(value)?.poll(0);
     else {
-      const record = recordOfText(value);
+      const record = recordOf(value);
       void this.#followed.get(record.id)?.ended(record);
     }
   }

@@ -1,5 +1,5 @@
-/** Parses answers of Redis. Converts records to and from fields of a hash, and text. */
-import { type EndedRecord, fieldsOf, type PredictionRecord, type RecordFields, recordOf } from "../record.ts";
+/** Parses answers of Redis. */
+import { type PredictionRecord, pendingRecord, recordOf } from "../record.ts";
 
 /** The fields of a record in the hash of its prediction, in the order of `recordIn`. */
 export const RECORD_FIELDS = ["id", "kind", "count", "created", "done", "started", "logs", "digest", "ended"];
@@ -23,20 +23,10 @@ export function listOf(reply: unknown): readonly unknown[] {
 export function recordIn(reply: unknown): PredictionRecord | undefined {
   const [id, kind = "", count, created, done, started, logs = "", digest = "", ended] = listOf(reply).map(textOf);
   if (!id) return undefined;
-  if (ended) return recordOfText(ended);
-  const times = { createdAtMs: Number(created), startedAtMs: started ? Number(started) : null, finishedAtMs: null };
-  const progress = { itemsDone: Number(done), logs, status: null, members: "", model: "" };
-  return recordOf({ id, kind, count: Number(count), ...times, ...progress, digest });
-}
-
-/** An ended record as text, for the hash of its prediction and for notifications. */
-export function textOfRecord(record: EndedRecord): string {
-  return JSON.stringify({ ...fieldsOf(record), members: String(record.outcome.members) });
-}
-
-export function recordOfText(text: string): PredictionRecord {
-  const fields: RecordFields = JSON.parse(text);
-  return recordOf(fields);
+  if (ended) return recordOf(ended);
+  const facts = { id, kind: kind === "demo" ? "demo" : "prediction", count: Number(count) } as const;
+  const record = pendingRecord({ ...facts, createdAtMs: Number(created), digest: digest || undefined });
+  return { ...record, startedAtMs: started ? Number(started) : undefined, itemsDone: Number(done), logs };
 }
 
 /** An entry of a Redis stream. */

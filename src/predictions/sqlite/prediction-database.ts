@@ -3,7 +3,6 @@ import type { Database } from "bun:sqlite";
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { codeOf } from "../../base/errors.ts";
 import { isOverLimits, type RetentionLimits } from "../retention.ts";
-import type { StoredWebhook } from "../webhooks/webhook.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { connect, type FileOptions, UnreadableFile } from "./prediction-schema.ts";
 import {
@@ -15,6 +14,7 @@ import {
   statements,
   type Totals,
   type UnfinishedRow,
+  type WebhookRow,
 } from "./statements.ts";
 
 export interface DatabaseOptions extends RetentionLimits, FileOptions {
@@ -171,7 +171,7 @@ export class PredictionDatabase {
     }
   }
 
-  webhooks(): readonly StoredWebhook[] {
+  webhooks(): readonly WebhookRow[] {
     return this.#sql.webhooks.all();
   }
 

@@ -6,7 +6,7 @@ import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import { ModelVersion } from "../model-version.ts";
-import { type EndedRecord, type PredictionRecord, pendingRecord, type RecordFields, recordOf } from "../record.ts";
+import { type EndedRecord, type PredictionRecord, pendingRecord, recordOf } from "../record.ts";
 import type { PredictionRequest } from "../request.ts";
 import type { RetentionLimits } from "../retention.ts";
 import type { Accepted, Claimed, Claimer, Store, StoreOutage, StoreRole } from "../store.ts";
@@ -86,7 +86,8 @@ export class SqliteStore implements Store {
       remove: ({ id, createdAtMs }) => writer.add({ id, removedWebhook: createdAtMs }),
       undelivered: async (owners) => {
         const all = await this.#query((thread) => thread.call("webhooks", undefined));
-        return all.filter(({ id }) => owners(id.slice(0, 1)));
+        const own = all.filter(({ id }) => owners(id.slice(0, 1)));
+        return own.map(({ webhook, ...key }) => ({ ...key, webhook: JSON.parse(webhook) }));
       },
     };
   }
@@ -129,8 +130,7 @@ export class SqliteStore implements Store {
     if (stored === undefined) return undefined;
     const { head, members, runningSinceMs } = stored;
     if (members === null) return { ...pendingRecord(requestOf(head)), startedAtMs: runningSinceMs ?? undefined };
-    const fields: RecordFields = JSON.parse(head);
-    return recordOf({ ...fields, members: typeof members === "string" ? members : new LargeText([members]) });
+    return recordOf(head, typeof members === "string" ? members : new LargeText([members]));
   }
 
   async *claim({ isTaken, full, signal }: Claimer): AsyncGenerator<Claimed> {
@@ -191,6 +191,6 @@ export class SqliteStore implements Store {
 
 /** A request without its body, from the JSON that `SqliteWriter.create` writes. */
 function requestOf(head: string): Omit<PredictionRequest, "body"> {
-  const { model = "", ...request }: Omit<PredictionRequest, "body" | "model"> & { model?: string } = JSON.parse(head);
+  const { model, ...request }: Omit<PredictionRequest, "body" | "model"> & { model?: string } = JSON.parse(head);
   return { ...request, model: ModelVersion.of(model) };
 }

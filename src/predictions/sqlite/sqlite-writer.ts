@@ -7,8 +7,8 @@ import { Turn } from "../../base/turn.ts";
 import type { Charge } from "../../pipeline/memory/charge.ts";
 import type { MemoryAccount } from "../../pipeline/memory/memory-account.ts";
 import { byteLengthOf, LargeText, type Text } from "../large-text.ts";
-import { type EndedRecord, fieldsOf } from "../record.ts";
-import { type PredictionRequest, storedBody } from "../request.ts";
+import { type EndedRecord, recordText } from "../record.ts";
+import { type PredictionRequest, storedBody, storedOrigin } from "../request.ts";
 import { RECORD_BYTES } from "../retention.ts";
 import { unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
@@ -74,11 +74,12 @@ export class SqliteWriter {
     const error = this.#isStopped ? unwritable("it is closed") : this.#fault;
     if (error !== undefined) return Promise.reject(error);
     const waiting = Promise.withResolvers<void>();
-    const { id, timeoutMs, model } = request;
+    const { id, timeoutMs, model, origin } = request;
     const stored = storedBody(request);
     const large = largeOf(typeof stored === "string" ? stored : new LargeText([stored]));
     const body = large !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
-    const head = JSON.stringify({ ...request, body: undefined, model: model?.reference });
+    const facts = { origin: storedOrigin(origin), model: model?.reference, body: undefined };
+    const head = JSON.stringify({ ...request, ...facts });
     this.add(
       { id, request: { head, timeoutMs, body }, isLarge: large !== undefined },
       { large, bytes: stored.length, waiting },
@@ -93,8 +94,7 @@ export class SqliteWriter {
     const bytes = RECORD_BYTES + byteLengthOf(members) + Buffer.byteLength(end.logs);
     this.#charge?.grow(bytes);
     const large = largeOf(members);
-    const head = JSON.stringify({ ...fieldsOf(end), members: "" });
-    const row = { head, members: large === undefined ? String(members) : "", bytes };
+    const row = { head: recordText(end), members: large === undefined ? String(members) : "", bytes };
     this.#ends.set(end.id, this.add({ id: end.id, end: row, isLarge: large !== undefined }, { end, large, bytes }));
   }
 

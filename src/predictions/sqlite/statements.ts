@@ -1,6 +1,6 @@
 /** The SQL statements of a prediction database, and the rows that they read. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
-import type { StoredWebhook } from "../webhooks/webhook.ts";
+import type { WebhookKey } from "../webhooks/webhook.ts";
 
 /** A text, or UTF-8 if it is large. */
 export type StoredText = string | Uint8Array<ArrayBuffer>;
@@ -38,6 +38,9 @@ export interface StoredRecord {
   /** Milliseconds since 1970; null for an ended prediction. */
   readonly runningSinceMs: number | null;
 }
+
+/** An undelivered webhook, as JSON. */
+export type WebhookRow = WebhookKey & { readonly webhook: string };
 
 /** One of the oldest ended predictions. */
 export interface Oldest {
@@ -102,7 +105,7 @@ export function statements(database: Database) {
     removeWebhook: prepare<null, [string, number]>(
       "UPDATE ended SET webhook = NULL WHERE id = ? AND head ->> '$.createdAtMs' = ?",
     ),
-    webhooks: prepare<StoredWebhook, []>(
+    webhooks: prepare<WebhookRow, []>(
       "SELECT id, head ->> '$.createdAtMs' createdAtMs, webhook FROM ended WHERE webhook IS NOT NULL ORDER BY seq",
     ),
   };

@@ -5,15 +5,9 @@ import { z } from "zod";
 export const webhookEvents = ["start", "log", "output", "completed"] as const;
 export type WebhookEvent = (typeof webhookEvents)[number];
 
-const schema = z.object({ url: z.string(), events: z.array(z.enum(webhookEvents)) });
-export type Webhook = Readonly<z.infer<typeof schema>>;
-
-export function webhookText({ url, events }: Webhook): string {
-  return JSON.stringify({ url, events });
-}
-
-export function webhookOf(text: string): Webhook {
-  return schema.parse(JSON.parse(text));
+export interface Webhook {
+  readonly url: string;
+  readonly events: readonly WebhookEvent[];
 }
 
 export interface WebhookKey {
@@ -23,7 +17,7 @@ export interface WebhookKey {
 }
 
 export interface StoredWebhook extends WebhookKey {
-  readonly webhook: string;
+  readonly webhook: Webhook;
 }
 
 /** The webhooks of stored predictions, so that later processes can send them. */

@@ -17,7 +17,7 @@ import type { LivePrediction } from "../live.ts";
 import { hasEnded, type PredictionRecord } from "../record.ts";
 import type { Store } from "../store.ts";
 import { Progress, type ProgressOptions } from "./progress.ts";
-import { type Deliverer, type Webhook, type WebhookKey, webhookOf } from "./webhook.ts";
+import type { Deliverer, Webhook, WebhookKey } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
 export interface WebhooksOptions extends Omit<ProgressOptions, "read"> {
@@ -118,7 +118,7 @@ export class Webhooks implements Deliverer {
    */
   async resume(owners: (owner: string) => boolean): Promise<void> {
     for (const { webhook, ...key } of (await this.#options.store.webhooks?.undelivered?.(owners)) ?? [])
-      this.ended(key, webhookOf(webhook));
+      this.ended(key, webhook);
   }
 
   /** Starts sending messages about a running prediction. */
