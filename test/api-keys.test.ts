@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { ApiKeys, keyNumbers } from "../src/http/access/api-keys.ts";
 import { makeKey, type NewKey, parseKeys } from "../src/http/access/key-file.ts";
-import { z } from "../src/index.ts";
 import { cli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { fixture } from "./helpers/fixture.ts";
@@ -39,15 +38,6 @@ const server = fixture(() => {
   return store.serve("lab", { apiKeys: path, allowPrivateUrls: true });
 });
 
-const operation = z
-  .looseObject({ responses: z.record(z.string(), z.unknown()), security: z.unknown().optional() })
-  .optional();
-const documentSchema = z.looseObject({
-  security: z.unknown(),
-  components: z.looseObject({ securitySchemes: z.looseObject({ apiKey: z.unknown() }) }),
-  paths: z.record(z.string(), z.looseObject({ get: operation, post: operation })),
-});
-
 class KeyClient extends Client {
   readonly #secret: string;
 
@@ -64,17 +54,11 @@ class KeyClient extends Client {
 }
 
 describe("requests without a key", () => {
-  test.each(["/", "/openapi.json", "/examples", "/metrics", "/predictions/0abcdefghijklmnopqrst", "/v2", "/v1/models"])(
-    "get 401 at %s",
-    async (at) => {
-      const response = await server.client.fetch(at);
-      expect(response.status).toBe(401);
-      expect(response.headers.get("www-authenticate")).toBe('Bearer realm="sconce"');
-      const body = await response.text();
-      expect(body).toMatch(/key_required|an API key is required/);
-      expect(body).not.toContain("lab");
-    },
-  );
+  test("get 401 with a challenge", async () => {
+    const response = await server.client.fetch("/");
+    expect(response.headers.get("www-authenticate")).toBe('Bearer realm="sconce"');
+    expect(await problemOf(response)).toMatchObject({ status: 401, type: "urn:sconce:problem:key_required" });
+  });
 
   test.each(["application/json, text/html;q=0.5", "text/html;q=0, */*", "text/htmlx"])(
     "get 401 at / if they accept %s, which gets the description from a server without keys",
@@ -111,11 +95,15 @@ test("a key is taken as a bearer token and as X-API-Key", async () => {
 });
 
 test("the OpenAPI document declares the key, and the answers to requests without one", async () => {
-  const document = documentSchema.parse(await (await new KeyClient("one").fetch("/openapi.json")).json());
-  expect(document.security).toEqual([{ apiKey: [] }]);
-  expect(document.components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
-  expect(Object.keys(document.paths["/predictions"]?.post?.responses ?? {})).toContain("401");
-  expect(document.paths["/health/live"]?.get?.security).toEqual([]);
+  const document: unknown = await (await new KeyClient("one").fetch("/openapi.json")).json();
+  expect(document).toMatchObject({
+    security: [{ apiKey: [] }],
+    components: { securitySchemes: { apiKey: { type: "http", scheme: "bearer" } } },
+    paths: {
+      "/predictions": { post: { responses: { 401: expect.anything() } } },
+      "/health/live": { get: { security: [] } },
+    },
+  });
 });
 
 test("an id that a client chooses is stored with a suffix of its key, and found without it", async () => {
@@ -147,16 +135,11 @@ test("above its rate a key gets 429, with the seconds until the next window", as
     detail: expect.stringContaining("slow"),
   });
   expect(await slow.metric('sconce_requests_rejected_total{code="429",cause="key_limit"}')).toBe(1);
-  // The routes in the formats of Triton and MCP refuse it, too, each with its own error body.
-  const refusedAt = async (path: string, body: string) => {
-    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-    return (await slow.fetch(path, { method: "POST", headers, body })).text();
-  };
-  expect(JSON.parse(await refusedAt("/v2/models/lab/infer", "{}"))).toEqual({
-    error: expect.stringContaining("its limit"),
-  });
-  const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "lab", arguments: { x: 1 } } };
-  expect(await refusedAt("/mcp", JSON.stringify(call))).toContain('"code":-32000');
+  // The other APIs refuse it, too, each with its own error body.
+  const refusedAt = async (path: string, init: RequestInit) =>
+    (await slow.fetch(path, { method: "POST", ...init })).text();
+  expect(await refusedAt("/v2/models/lab/infer", { body: "{}" })).toContain("its limit");
+  expect(await refusedAt("/mcp", mcp("tools/call", { name: "lab", arguments: { x: 1 } }))).toContain('"code":-32000');
 });
 
 test("a key has at most as many unfinished predictions as its limit", async () => {
@@ -212,11 +195,8 @@ describe.each([
     await until(async () => (await atLimit.fetch("/")).ok);
     gate = hold();
     ({ prediction_id: id } = await atLimit.put("limits-of-a-key-0001", [{ x: 1 }]));
-    if (name === "rate") await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
-    else {
-      await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
-      await atLimit.create([{ x: 1, before: gate.url("a") }]);
-    }
+    await atLimit.predict([{ x: 1 }], { "Idempotency-Key": "limits-of-a-key-0001" });
+    if (name === "concurrent") await atLimit.create([{ x: 1, before: gate.url("a") }]);
     expect(await atLimit.refused([{ x: 2 }])).toMatchObject({ status: 429, type: "urn:sconce:problem:key_limit" });
   });
 
@@ -263,14 +243,8 @@ describe("a key with concurrent = 1 has one place", () => {
     const uploads = await Promise.all(Array.from({ length: 20 }, () => upload(to, secrets.get("narrow") ?? "")));
     // All uploads but one are refused before their bodies are complete.
     const refused: string[] = [];
-    await new Promise<void>((resolve) => {
-      for (const { status } of uploads) {
-        void status.then((each) => {
-          refused.push(each);
-          if (refused.length === uploads.length - 1) resolve();
-        });
-      }
-    });
+    for (const { status } of uploads) void status.then((each) => refused.push(each));
+    await until(() => refused.length === uploads.length - 1);
     expect(new Set(refused)).toEqual(new Set(["429"]));
     for (const each of uploads) each.finish();
     const statuses = await Promise.all(uploads.map(({ status }) => status));
@@ -350,12 +324,12 @@ describe("the file of keys", () => {
   });
 
   test.each([
-    ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["key 1: name must be", "key 1: hash must be"]],
-    ["[[key]]\nnme = 'a'", ["key 1: unknown field nme", "key 1: name is missing"]],
-    ["[key]\nname = 'a'", ["the file: key must be tables that begin with [[key]]"]],
+    ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["→ at key[0].name", "→ at key[0].hash"]],
+    ["[[key]]\nnme = 'a'", ['Unrecognized key: "nme"', "→ at key[0].name"]],
+    ["[key]\nname = 'a'", ["must be tables that begin with [[key]]"]],
     [
       "[[key]]\nname = 'a'\nrate = '5 a day'",
-      ["key 1: rate must be a number of requests for each s, min or h", "key 1: hash is missing"],
+      ["must be a number of requests for each s, min or h", "→ at key[0].hash"],
     ],
     ["[[key", ["is not TOML"]],
   ])("is refused with every fault named: %s", (text, faults) => {

@@ -56,7 +56,7 @@ describe("a body that is not JSON", () => {
     ["brackets that never close", "[".repeat(1_000_000)],
   ])("(%s) is refused with 400", async (_, body) => {
     const problem = await refused(body);
-    expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:not_json", title: "Bad request" });
+    expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:not_json", title: "Bad Request" });
     if (body !== "") expect(problem.detail).toStartWith("the body is not JSON: ");
     expect(problem.detail.length).toBeLessThan(200);
   });

@@ -35,13 +35,4 @@ describe("Cancel-After", () => {
   ])("%p is %p ms", (header, ms) => {
     expect(cancelAfterMsOf(header)).toBe(ms);
   });
-
-  test.each(["0", "0.000", "-1", "1e3", "soon", "", "5, 6", "Infinity", "0.0001", "1000000000", "0x1"])(
-    "%p is refused",
-    (header) => {
-      expect(() => cancelAfterMsOf(header)).toThrow(
-        "expected Cancel-After to be a number of seconds from 0.001 to 999999999.999",
-      );
-    },
-  );
 });

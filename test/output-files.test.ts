@@ -69,6 +69,11 @@ test("a file is found whatever the prediction's id and the host are", async () =
   expect(await sendRaw(server.url, bytes)).toEndWith(`\r\n\r\n${smallPage}`);
 });
 
+test("a file is found below the name of its model", async () => {
+  const path = `/models/pages${await pathFor(10)}/0/pages/0/page`;
+  expect(await (await get(path)).text()).toBe(smallPage);
+});
+
 test("a file can be read once its output is complete", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);

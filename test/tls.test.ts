@@ -1,6 +1,5 @@
 /** HTTPS: the server's certificate, certificates of clients, and files that change. */
 import { beforeAll, expect, test } from "bun:test";
-import { createPrivateKey } from "node:crypto";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
 import type { TlsPaths } from "../src/http/options.ts";
@@ -71,26 +70,22 @@ test("a certificate without a key is refused by name", async () => {
   expect(message).toBe("TLS needs both --tls-cert and --tls-key");
 });
 
-test("unusable files are refused by name, each with its fault", async () => {
+test("unusable files are refused by name, with the reason", async () => {
   await using other = await tempDir();
   await makeCertificates(other);
   const [{ tlsCert, tlsKey }, junk] = [files(), other.join("junk.pem")];
   await Bun.write(junk, "junk");
-  const encrypted = createPrivateKey(await Bun.file(tlsKey).text()).export({
-    type: "pkcs8",
-    format: "pem",
-    cipher: "aes-256-cbc",
-    passphrase: "secret",
-  });
-  await Bun.write(other.join("encrypted.key"), encrypted);
   const faultOf = async (paths: TlsPaths) => (await failureOf(async () => TlsFiles.of(paths))).message;
-  expect(await faultOf({ tlsCert, tlsKey: other.join("server.key") })).toBe(
-    `TLS: the key in ${other.join("server.key")} does not belong to the certificate in ${tlsCert}`,
+  expect(await faultOf({ tlsCert, tlsKey: other.join("server.key") })).toMatch(
+    new RegExp(`^TLS: ${tlsCert}, ${other.join("server.key")} cannot be used together: .*KEY_VALUES_MISMATCH`),
   );
-  expect(await faultOf({ tlsCert: junk, tlsKey })).toBe(`TLS: ${junk} has no certificate in PEM format`);
-  expect(await faultOf({ tlsCert, tlsKey: junk })).toBe(`TLS: ${junk} has no private key in PEM format`);
-  expect(await faultOf({ tlsCert, tlsKey, tlsClientCa: junk })).toBe(`TLS: ${junk} has no certificate in PEM format`);
-  expect(await faultOf({ tlsCert, tlsKey: other.join("encrypted.key") })).toContain("encrypted.key is encrypted");
+  for (const paths of [
+    { tlsCert: junk, tlsKey },
+    { tlsCert, tlsKey: junk },
+    { tlsCert, tlsKey, tlsClientCa: junk },
+    { tlsCert, tlsKey: other.join("none.key") },
+  ])
+    expect(await faultOf(paths)).toStartWith(`TLS: ${Object.values(paths).join(", ")} cannot be used together: `);
 });
 
 test("changed files that do not fit together are refused once, and the content in use stays", async () => {
@@ -103,7 +98,7 @@ test("changed files that do not fit together are refused once, and the content i
   const before = tls?.content;
   expect(tls?.readChanged()).toBe(false);
   await copyFile(next.join("server.pem"), paths.tlsCert);
-  expect(() => tls?.readChanged()).toThrow("does not belong");
+  expect(() => tls?.readChanged()).toThrow("KEY_VALUES_MISMATCH");
   expect(tls?.readChanged()).toBe(false);
   expect(tls?.content).toBe(before);
   await copyFile(next.join("server.key"), paths.tlsKey);

@@ -1,4 +1,4 @@
-/** Listens on a port. Limits the number of connections, reloads TLS certificates, and allows a change of the app while it listens. */
+/** Listens on a port. Limits the number of connections, and reloads TLS certificates. */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { codeOf, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -33,7 +33,7 @@ export class Listener {
   readonly port: number;
   readonly #options: ListenOptions;
   readonly #maxDescriptor: number;
-  #fetch: Fetch;
+  readonly #fetch: Fetch;
   /** The server that accepts connections; undefined while the port is closed. */
   #server: Server | undefined;
   /** Servers that accept no more connections, but still answer requests. */
@@ -61,10 +61,6 @@ export class Listener {
       this.#readTls();
     }, CHECK_MS);
     this.#timer.unref();
-  }
-
-  set fetch(fetch: Fetch) {
-    this.#fetch = fetch;
   }
 
   /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
@@ -143,11 +139,9 @@ export class Listener {
         // Routes check the size of a body instead, because Bun's own answer has no problem details (RFC 9457).
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
-        fetch: (request) => this.#fetch(request),
+        fetch: this.#fetch,
       });
     } catch (error) {
-      if (tls !== undefined && !isOfAddress(error))
-        throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);
       const { found, fix } = listenFault(error, portOption);
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
@@ -160,11 +154,6 @@ export class Listener {
  */
 function inBun(seconds: number): number {
   return seconds === 0 ? 0 : Math.min(seconds + TICK_S, 255);
-}
-
-/** Whether listening failed because of the address, and not because of TLS. */
-function isOfAddress(error: unknown): boolean {
-  return /^E(ADDR|ACCES|PERM)/.test(codeOf(error));
 }
 
 /** Describes why listening failed, and the fix. */

@@ -1,24 +1,14 @@
 /** Error answers: problem details (RFC 9457), and their status for each error code. */
+import { STATUS_CODES } from "node:http";
 import { type ErrorCode, type Fault, SconceError } from "../base/errors.ts";
 import { type Refusal, refusals } from "../base/labels.ts";
 
 export type ProblemStatus = (typeof refusals)[Refusal];
 
-export const titles = {
-  400: "Bad request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not found",
-  405: "Method not allowed",
-  408: "Request timeout",
-  409: "Conflict",
-  413: "Content too large",
-  415: "Unsupported media type",
-  422: "Unprocessable content",
-  429: "Too many requests",
-  500: "Internal server error",
-  503: "Service unavailable",
-} as const satisfies Record<ProblemStatus, string>;
+/** The name of a status in HTTP, such as `Not Found`. */
+export function titleOf(status: ProblemStatus): string {
+  return STATUS_CODES[status] ?? String(status);
+}
 
 /**
  * Codes of problems, each with its label `cause` in the metrics of refused requests. The `type` URN ends with the code, and clients may depend on it.
@@ -55,7 +45,11 @@ const refusalOfCode = {
 } as const satisfies Record<string, Refusal>;
 export type ProblemCode = keyof typeof refusalOfCode;
 
-export const problemCodes = Object.keys(refusalOfCode).filter((code): code is ProblemCode => code in refusalOfCode);
+export const problemCodes = Object.keys(refusalOfCode).filter(isProblemCode);
+
+function isProblemCode(code: string): code is ProblemCode {
+  return Object.hasOwn(refusalOfCode, code);
+}
 
 export function problemType(code: ProblemCode): `urn:sconce:problem:${ProblemCode}` {
   return `urn:sconce:problem:${code}`;
@@ -97,35 +91,24 @@ export function unknownPrediction(): ProblemError {
   });
 }
 
-/** Problem details by error code. Any other error becomes a 500 without details. */
-const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
-  body_invalid: { code: "not_json" },
-  inputs_invalid: { code: "inputs_invalid" },
-  prediction_differs: { code: "prediction_differs" },
-  webhook_refused: { code: "webhook_refused" },
-  queue_full: { code: "queue_full", headers: { "Retry-After": "1" } },
-  key_limit: { code: "key_limit", headers: { "Retry-After": "1" } },
-  predictions_unusable: {
-    code: "predictions_unusable",
-    // Replaces the message of the error, which reveals paths of files on the server.
-    detail: "kept predictions cannot be read now",
-    headers: { "Retry-After": "1" },
-  },
-  predictions_unwritable: { code: "predictions_unwritable", headers: { "Retry-After": "1" } },
-  queue_unavailable: { code: "queue_unavailable", headers: { "Retry-After": "1" } },
-  // Closes the connection, since the client's next connection may reach another process that is ready.
-  not_ready: { code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
-};
+/** The code of the problem for an error whose code has another name. */
+const renamed: Partial<Record<ErrorCode, ProblemCode>> = { body_invalid: "not_json" };
+/** Details that replace the message of an error, which reveals paths of files on the server. */
+const hidden: Partial<Record<ErrorCode, string>> = { predictions_unusable: "kept predictions cannot be read now" };
 
+/** The problem of an error. An error without a code for clients becomes a 500 without details. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
-  const entry = error instanceof SconceError ? known[error.code] : undefined;
-  if (error instanceof SconceError && entry !== undefined) {
-    const retry = error.retryAfterS === undefined ? {} : { "Retry-After": String(error.retryAfterS) };
-    const headers = { ...entry.headers, ...retry };
-    return { detail: error.message, errors: error.faults, refusal: error.refusal, ...entry, headers };
-  }
-  return { code: "internal", detail: "The server failed to answer this request." };
+  const code = error instanceof SconceError ? (renamed[error.code] ?? error.code) : undefined;
+  if (!(error instanceof SconceError) || code === undefined || !isProblemCode(code))
+    return { code: "internal", detail: "The server failed to answer this request." };
+  const { message, faults, refusal, retryAfterS } = error;
+  const problem = { code, detail: hidden[error.code] ?? message, errors: faults, refusal };
+  const status = problemStatus(problem);
+  if (status !== 429 && status !== 503) return problem;
+  // Closes the connection, since the client's next connection may reach another process that is ready.
+  const closing = code === "not_ready" ? { Connection: "close" } : {};
+  return { ...problem, headers: { "Retry-After": String(retryAfterS ?? 1), ...closing } };
 }
 
 export function problemResponse(problem: Problem): Response {
@@ -133,7 +116,7 @@ export function problemResponse(problem: Problem): Response {
   const status = problemStatus(problem);
   const body = {
     type: problemType(code),
-    title: titles[status],
+    title: titleOf(status),
     status,
     detail,
     ...(errors ? { errors } : {}),

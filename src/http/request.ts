@@ -61,8 +61,8 @@ export class RequestContext implements Origin, Client {
   isStream = false;
   /** Whether the answer has `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
-  /** The place of a prediction that has not started, among the unfinished predictions of the key. */
-  #place: Disposable | undefined = undefined;
+  /** The place of a prediction that has not started, among the unfinished predictions of the key; undefined without a reservation. */
+  #place: "reserved" | "released" | undefined = undefined;
 
   constructor(request: Request) {
     const { headers, method } = request;
@@ -110,11 +110,15 @@ export class RequestContext implements Origin, Client {
   }
 
   reserve(): void {
-    this.#place ??= this.key?.reserve();
+    if (this.#place !== undefined || this.key === undefined) return;
+    this.key.reserve();
+    this.#place = "reserved";
   }
 
   release(): void {
-    this.#place?.[Symbol.dispose]();
+    if (this.#place !== "reserved") return;
+    this.#place = "released";
+    this.key?.ended();
   }
 
   held(isHeld: boolean): void {

@@ -1,7 +1,6 @@
-/** Reads and checks the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+/** Reads and tries the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
 import { readFileSync } from "node:fs";
-import { codeOf, messageOf, SconceError } from "../base/errors.ts";
+import { messageOf, SconceError } from "../base/errors.ts";
 import { fileStamp } from "../machine/files/file-stamp.ts";
 import type { TlsPaths } from "./options.ts";
 
@@ -15,7 +14,7 @@ export class TlsFiles {
   private constructor(paths: CheckedPaths) {
     this.#paths = paths;
     this.#stamps = this.#stampsNow();
-    this.#content = checkedContent(paths);
+    this.#content = usableContent(paths);
   }
 
   /**
@@ -45,62 +44,34 @@ export class TlsFiles {
     const before = this.#stamps;
     this.#stamps = this.#stampsNow();
     if (this.#stamps === before) return false;
-    const content = checkedContent(this.#paths);
-    try {
-      // A trial server finds faults that only Bun reports, before the port of the clients closes.
-      void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: content, fetch: () => new Response() }).stop(true);
-    } catch (error) {
-      throw new SconceError("usage", `TLS: the files cannot be used: ${messageOf(error)}`);
-    }
-    this.#content = content;
+    this.#content = usableContent(this.#paths);
     return true;
   }
 
   #stampsNow(): string {
-    return Object.values(this.#paths)
-      .filter((path) => path !== undefined)
-      .map(fileStamp)
-      .join("\n");
+    return namesOf(this.#paths).map(fileStamp).join("\n");
   }
 }
 
-/** Reads the files and checks that they belong together. Errors of OpenSSL name no file, so each file is checked alone first. */
-function checkedContent({ tlsCert, tlsKey, tlsClientCa }: CheckedPaths): Bun.TLSOptions {
-  const [cert, key] = [textOf(tlsCert), textOf(tlsKey)];
-  if (!certificateIn(cert, tlsCert).checkPrivateKey(keyIn(key, tlsKey))) {
-    throw new SconceError("usage", `TLS: the key in ${tlsKey} does not belong to the certificate in ${tlsCert}`);
-  }
-  if (tlsClientCa === undefined) return { cert, key };
-  const ca = textOf(tlsClientCa);
-  certificateIn(ca, tlsClientCa);
-  return { cert, key, ca, requestCert: true, rejectUnauthorized: true };
-}
-
-/** The first certificate in PEM text. */
-function certificateIn(pem: string, path: string): X509Certificate {
+/** Reads the files, and tries a server with them before the port of the clients opens or closes. */
+function usableContent(paths: CheckedPaths): Bun.TLSOptions {
+  const { tlsCert, tlsKey, tlsClientCa } = paths;
   try {
-    return new X509Certificate(pem);
+    const own = { cert: readFileSync(tlsCert, "utf8"), key: readFileSync(tlsKey, "utf8") };
+    const ofClients = tlsClientCa !== undefined && {
+      ca: readFileSync(tlsClientCa, "utf8"),
+      requestCert: true,
+      rejectUnauthorized: true,
+    };
+    const tls = { ...own, ...ofClients };
+    void Bun.serve({ port: 0, hostname: "127.0.0.1", tls, fetch: () => new Response() }).stop(true);
+    return tls;
   } catch (cause) {
-    throw new SconceError("usage", `TLS: ${path} has no certificate in PEM format`, { cause });
+    const names = namesOf(paths).join(", ");
+    throw new SconceError("usage", `TLS: ${names} cannot be used together: ${messageOf(cause)}`, { cause });
   }
 }
 
-function keyIn(pem: string, path: string): KeyObject {
-  try {
-    return createPrivateKey(pem);
-  } catch (cause) {
-    const fault =
-      codeOf(cause) === "ERR_MISSING_PASSPHRASE"
-        ? `the key in ${path} is encrypted; decrypt it with: openssl pkey -in ${path} -out NEW`
-        : `${path} has no private key in PEM format`;
-    throw new SconceError("usage", `TLS: ${fault}`, { cause });
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (cause) {
-    throw new SconceError("usage", `TLS: ${path} cannot be read: ${messageOf(cause)}`, { cause });
-  }
+function namesOf(paths: CheckedPaths): string[] {
+  return Object.values(paths).filter((path) => path !== undefined);
 }

@@ -220,7 +220,7 @@ describe.concurrent("a server", () => {
   });
 
   test.each([
-    ["is not JSON", (list: string) => `[${list},]`, { status: 400, title: "Bad request" }],
+    ["is not JSON", (list: string) => `[${list},]`, { status: 400, title: "Bad Request" }],
     ["is not UTF-8", (list: string) => new Blob([`[${list}, "`, Uint8Array.of(0xff), '"]']), { status: 400 }],
     ["is no list", (list: string) => `{"inputs": [${list}]}`, { status: 422 }],
     ["has too many inputs", (list: string) => `[${list},${list},{"x":1}]`, { status: 422 }],

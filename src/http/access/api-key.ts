@@ -50,21 +50,21 @@ export class ApiKey {
   }
 
   /**
-   * Reserves a place for a prediction among the key's unfinished predictions, and counts it towards the key's rate.
-   * @returns the place, which the caller disposes when the prediction begins, or does not begin
+   * Counts a prediction as unfinished, until `ended`, and towards the key's rate.
    * @throws SconceError `key_limit` above the key's rate, or with too many unfinished predictions
    */
-  reserve(nowMs = Date.now()): Disposable {
-    using place = new DisposableStack();
+  reserve(nowMs = Date.now()): void {
     // Counts the prediction before the check, so that two processes never both get the last place.
     this.started();
-    place.defer(() => this.ended());
-    const { concurrent } = this.#entry;
-    if (concurrent !== undefined && this.#sum(UNFINISHED) > concurrent) {
-      throw limited(`the API key ${this.name} has ${concurrent} unfinished predictions, its limit`, 1);
+    try {
+      const { concurrent } = this.#entry;
+      if (concurrent !== undefined && this.#sum(UNFINISHED) > concurrent)
+        throw limited(`the API key ${this.name} has ${concurrent} unfinished predictions, its limit`, 1);
+      this.#countInWindow(nowMs);
+    } catch (error) {
+      this.ended();
+      throw error;
     }
-    this.#countInWindow(nowMs);
-    return place.move();
   }
 
   /** Counts a prediction of the key as unfinished, until `ended`. */

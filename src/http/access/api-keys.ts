@@ -1,5 +1,4 @@
 /** The API keys of a server. Each process reads the key file again when it changes. */
-import { timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -18,7 +17,8 @@ export class ApiKeys implements Disposable {
   readonly #counts: KeyCounts;
   readonly #timer: ReturnType<typeof setInterval>;
   #stamp: string | undefined;
-  #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
+  /** The keys by the hash of their secrets. The time to find a hash tells nothing about a secret. */
+  #byHash: ReadonlyMap<string, ApiKey> = new Map();
   #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
   /** Reads the key file, also after later changes. @throws SconceError `usage` for an unreadable or faulty file */
@@ -42,11 +42,7 @@ export class ApiKeys implements Disposable {
   find(headers: Headers): ApiKey | undefined {
     const secret = secretOf(headers);
     if (secret === undefined || secret.length > MAX_SECRET_LENGTH) return undefined;
-    const hash = hashOfSecret(secret);
-    let found: ApiKey | undefined;
-    // No early exit: the time of the search must not depend on the secret.
-    for (const each of this.#keys) if (timingSafeEqual(each.hash, hash)) found = each.key;
-    return found;
+    return this.#byHash.get(hashOfSecret(secret));
   }
 
   /** The key that created a prediction, found by the suffix of the prediction's id; undefined for an unknown suffix. */
@@ -60,16 +56,19 @@ export class ApiKeys implements Disposable {
     const entries = parseKeys(contentOf(path), path);
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
     const slots = slotsOf([...byName.keys()], path);
+    const byHash = new Map<string, ApiKey>();
+    const bySuffix = new Map<string, ApiKey>();
     // Entries with equal names share one ApiKey, so a client can have an old and a new secret. The last entry's limits
     // apply.
-    const keys = [...byName].map(([name, entry]) => new ApiKey(entry, slots.get(name) ?? 0, this.#counts));
-    const bySuffix = new Map(keys.map((key) => [key.idSuffix, key]));
-    if (bySuffix.size < keys.length)
+    for (const [name, entry] of byName) {
+      const key = new ApiKey(entry, slots.get(name) ?? 0, this.#counts);
+      for (const each of entries) if (each.name === name) byHash.set(each.hash, key);
+      bySuffix.set(key.idSuffix, key);
+    }
+    if (bySuffix.size < byName.size)
       throw new SconceError("usage", `${path} has two names with equal ends of ids: change one of them`);
     this.#bySuffix = bySuffix;
-    this.#keys = entries.flatMap(({ name, hash }) =>
-      keys.filter((key) => key.name === name).map((key) => ({ hash, key })),
-    );
+    this.#byHash = byHash;
     if (entries.length === 0) log.warn(`${path} has no API key: all requests are refused`);
   }
 
@@ -80,7 +79,7 @@ export class ApiKeys implements Disposable {
       if (stamp === this.#stamp) return;
       this.#stamp = stamp;
       this.#load();
-      log.info(`Read ${this.#keys.length} API keys from ${this.#path} again`);
+      log.info(`Read ${this.#byHash.size} API keys from ${this.#path} again`);
     } catch (error) {
       log.error(`The API keys stay as they were: ${messageOf(error)}`);
     }

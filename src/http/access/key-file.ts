@@ -45,34 +45,18 @@ const fileSchema = z.strictObject({
 type KeyFields = z.output<z.ZodObject<typeof fields>>;
 
 export interface KeyEntry extends KeyFields {
-  /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
-  readonly hash: Uint8Array;
+  /** SHA-256 of the secret in hexadecimal digits. A secret has 256 random bits, so its hash needs no salt and no slow function. */
+  readonly hash: string;
 }
 
 /** Parses the key file. @throws SconceError `usage` that names each wrong field */
 export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   const file = fileSchema.safeParse(parsed(text, path));
-  if (!file.success) {
-    const faults = file.error.issues.map(faultOf);
-    throw new SconceError("usage", `${path} has no valid API keys: ${faults.join("; ")}`);
-  }
-  const entries = file.data.key.map(({ hash, ...key }) => ({
-    ...key,
-    hash: Uint8Array.fromHex(hash.slice(HASH_PREFIX.length)),
-  }));
-  const hashes = new Set(entries.map(({ hash }) => hash.toHex()));
+  if (!file.success) throw new SconceError("usage", `${path} has no valid API keys:\n${z.prettifyError(file.error)}`);
+  const entries = file.data.key.map(({ hash, ...key }) => ({ ...key, hash: hash.slice(HASH_PREFIX.length) }));
+  const hashes = new Set(entries.map(({ hash }) => hash));
   if (hashes.size < entries.length) throw new SconceError("usage", `${path} has two keys with the same hash`);
   return entries;
-}
-
-/** Message for a fault of the file, such as `key 2: name is missing`. Keys are counted from 1. */
-function faultOf(issue: z.core.$ZodIssue): string {
-  const [table, index, ...fields] = issue.path;
-  const place = typeof index === "number" ? `key ${index + 1}` : "the file";
-  if (issue.code === "unrecognized_keys") return `${place}: unknown field ${issue.keys.join(", ")}`;
-  const field = [...(typeof index === "number" ? [] : [table ?? "content"]), ...fields].join(".");
-  if (issue.message.endsWith("received undefined")) return `${place}: ${field} is missing`;
-  return `${place}: ${field} ${issue.message.replace("Invalid input:", "is invalid:")}`;
 }
 
 function parsed(text: string, path: string): unknown {
@@ -93,13 +77,13 @@ export function makeKey(key: NewKey): { readonly secret: string; readonly entry:
   // The prefix lets scanners of source code recognise leaked secrets.
   const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
   const { name, ...more } = key;
-  const entry = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret).toHex()}`, ...more };
+  const entry = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret)}`, ...more };
   // JSON of texts, numbers and lists is TOML.
   const given = Object.entries(entry).filter(([, value]) => value !== undefined);
   const lines = given.map(([field, value]) => `${field} = ${JSON.stringify(value)}\n`);
   return { secret, entry: `[[key]]\n${lines.join("")}` };
 }
 
-export function hashOfSecret(secret: string): Uint8Array {
-  return new Bun.CryptoHasher("sha256").update(secret).digest();
+export function hashOfSecret(secret: string): string {
+  return new Bun.CryptoHasher("sha256").update(secret).digest("hex");
 }

@@ -1,7 +1,7 @@
 /** Describes operations in the OpenAPI document: their headers, their answers and their errors. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { contentEncodings } from "../body-reader.ts";
-import { type ProblemStatus, titles } from "../problem.ts";
+import { type ProblemStatus, titleOf } from "../problem.ts";
 import { type ModelSchemas, problemSchema } from "./schemas.ts";
 
 /** The facts about a server and a model that its document depends on. */
@@ -115,7 +115,7 @@ export function operationOf(
 
 function failureOf(status: ProblemStatus) {
   return {
-    description: titles[status],
+    description: titleOf(status),
     headers: z.object({ ...failureHeaders[status], ...answered }),
     content: { "application/problem+json": { schema: problemSchema } },
   };

@@ -16,7 +16,7 @@ import { type Operation, text } from "../openapi/operation.ts";
 import { idOf, modelHeader } from "../openapi/prediction-operations.ts";
 import { ProblemError, unknownPrediction } from "../problem.ts";
 import { type Family, families, LARGE_ANSWER_LENGTH } from "../record-json.ts";
-import { contextOf, modelOf, urlOf } from "../request.ts";
+import { contextOf, modelOf } from "../request.ts";
 import type { Route } from "../route.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
@@ -89,7 +89,10 @@ function operationOfFile(family: Family, list: List): Operation {
 }
 
 function answer(c: Context, output: string, memory: MemoryAccount): Response {
-  const fields = fieldsOf(c.req.raw);
+  const context = contextOf(c);
+  // The first five segments are "", the kind of prediction, the id, the list and the index. The path is decoded: clients that are generated from the
+  // OpenAPI document escape the slashes of a field as `%2F`.
+  const fields = context.path.split("/").slice(5).filter(Boolean);
   const { bytes, mediaType, parameters } = decoded(fileIn(output, fields));
   const name = `${fields.at(-1) ?? "output"}-${c.req.param("index")}`.replaceAll(/[^\w.-]/g, "_");
   const extension = getExtension(mediaType);
@@ -100,10 +103,10 @@ function answer(c: Context, output: string, memory: MemoryAccount): Response {
     "Content-Length": String(bytes.length),
   };
   // HEAD gets no body, because Bun sends no Content-Length with a streamed body.
-  if (contextOf(c).isHead) return new Response(null, { headers });
+  if (context.isHead) return new Response(null, { headers });
   if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes, { headers });
   if (!memory.hasRoom("answers", bytes.length)) throw memoryFull();
-  contextOf(c).answerBytes = bytes.length;
+  context.answerBytes = bytes.length;
   return new Response(
     streamOf(() => new LargeText([bytes]), memory),
     { headers },
@@ -122,17 +125,6 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
   const text = (ended ?? (list === "outputs" ? outputs : []))[at];
   if (text !== undefined && text !== "null") return String(text);
   throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
-}
-
-/** The path of the file in the output, from the URL. Clients that are generated from the OpenAPI document escape its slashes as `%2F`. */
-function fieldsOf(request: Request): string[] {
-  // The first five segments are "", the kind of prediction, the id, the list and the index.
-  const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
-  try {
-    return decodeURIComponent(place).split("/").filter(Boolean);
-  } catch {
-    throw missing(`${place} cannot be read: a "%" is written %25`);
-  }
 }
 
 /** The data URI at a path in the JSON of an output. @throws ProblemError 404 if there is none */
