@@ -259,36 +259,6 @@ describe("without a key", () => {
       expect((await send(`GET /?${query}=${owner.secret}`)).status).toBe(401);
   });
 
-  test("MCP starts no session, lists no tools and calls none", async () => {
-    for (const method of ["initialize", "tools/list", "tools/call", "tasks/list", "ping"]) {
-      const params = { name: "lab", arguments: { x: 1 }, protocolVersion: "2025-06-18" };
-      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
-      const headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
-      const { status, text } = await send("POST /mcp", headers, body);
-      expect([method, status]).toEqual([method, 401]);
-      expect(text).not.toMatch(secrets);
-    }
-  });
-
-  test("an event stream, a webhook and a demo start nothing", async () => {
-    const before = await countOf();
-    const body = JSON.stringify([{ x: 1 }]);
-    for (const path of ["/predictions", "/demo", "/v2/models/lab/infer", `/predictions/${prediction.prediction_id}`]) {
-      for (const header of [
-        "Accept: text/event-stream",
-        "Prefer: wait",
-        "Webhook-URL: http://127.0.0.1:1/",
-        "Idempotency-Key: 0123456789abcdef",
-      ]) {
-        for (const method of ["POST", "PUT", "OPTIONS"]) {
-          const { status } = await send(`${method} ${path}`, ["Content-Type: application/json", header], body);
-          expect([401, 404, 405]).toContain(status);
-        }
-      }
-    }
-    expect(await countOf()).toBe(before);
-  });
-
   test("the sockets between the processes are closed to other users", async () => {
     const sockets = readdirSync(dir.path, { recursive: true, encoding: "utf8" }).filter((path) =>
       path.endsWith(".sock"),
@@ -309,12 +279,6 @@ async function sendOnce(line: string, headers: readonly string[]) {
     headers: Object.fromEntries(headers.map((each) => each.split(": ") as [string, string])),
   });
   return { status: answer.status, text: `\r\n\r\n${await answer.text()}` };
-}
-
-/** Line of the metric that counts succeeded predictions, read with a key that permits metrics. */
-async function countOf(): Promise<string | undefined> {
-  const text = await (await client.fetch("/metrics", { headers: bearer(owner.secret) })).text();
-  return /^sconce_predictions_total\{.*status="success"\} .*/m.exec(text)?.[0];
 }
 
 describe("with the key of another client", () => {

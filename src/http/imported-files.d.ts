@@ -1,17 +1,9 @@
 /** Types of imports that give a file's path. In a compiled executable, the path points into the executable. */
-declare module "#swagger-ui/swagger-ui-bundle.js" {
+declare module "#swagger-ui/*" {
   const path: string;
   export default path;
 }
-declare module "#swagger-ui/swagger-ui.css" {
-  const path: string;
-  export default path;
-}
-declare module "#page/page.js" {
-  const path: string;
-  export default path;
-}
-declare module "#page/page.css" {
+declare module "#page/*" {
   const path: string;
   export default path;
 }

@@ -1,11 +1,11 @@
 /** The state of the server and of each model, and the routes of health checks and metrics. */
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { Refusal, Unready } from "../../base/labels.ts";
+import type { Unready } from "../../base/labels.ts";
 import type { MetricsText } from "../metrics.ts";
 import { json } from "../openapi/operation.ts";
 import type { OtherFronts } from "../other-fronts.ts";
-import { ProblemError } from "../problem.ts";
+import { type Problem, ProblemError } from "../problem.ts";
 import { contextOf, modelOf } from "../request.ts";
 import type { Route } from "../route.ts";
 
@@ -109,12 +109,7 @@ export function metricsRoute(metrics: MetricsText, otherFronts: OtherFronts | un
   };
 }
 
-interface Reason {
-  readonly detail: string;
-  readonly refusal: Refusal;
-}
-
-const reasons: Readonly<Record<Unready, Reason>> = {
+const reasons: Readonly<Record<Unready, Pick<Problem, "detail" | "refusal">>> = {
   starting: { detail: "the model is being set up", refusal: "drain" },
   restarting: { detail: "the process that answers HTTP requests has ended and is starting again", refusal: "drain" },
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
