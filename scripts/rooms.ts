@@ -68,7 +68,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "engine/batching": {
     imports: "engine",
-    doors: "batching open-batching",
+    doors: "batcher batching",
   },
   "engine/program": {
     imports: "",

@@ -90,20 +90,6 @@ test("items of a failed batch whose clients have left do not run again, and are 
   expect(simulation.done.length).toBe(1 + 4);
 });
 
-test("batches start in the order of their dispatch if items are added during a dispatch", async () => {
-  const simulation = new Simulation({ maxBatchSize: 2, runners: 2 });
-  const lane = {};
-  let adds = 5;
-  simulation.onDispatched = () => {
-    if (adds-- > 0) simulation.add(lane, 3);
-  };
-  simulation.add(lane, 3);
-  await simulation.clock.drain();
-  const given = simulation.runners.map(({ batches }) => batches.flatMap(({ items }) => items.map(({ id }) => id)));
-  for (const ids of given) expect(ids).toEqual(ids.toSorted((a, b) => a - b));
-  expect(simulation.done.length).toBe(18);
-});
-
 test("a batch that did not fit in memory is halved by size, regardless of predictions", async () => {
   const simulation = new Simulation({ maxBatchSize: 8, fits: 4 });
   simulation.add({}, 1);

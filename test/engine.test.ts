@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
+import { openBatching } from "../src/engine/batching/batcher.ts";
 import type { BatchItem } from "../src/engine/batching/batching.ts";
 import { LatencyTarget } from "../src/engine/batching/latency-target.ts";
-import { openBatching } from "../src/engine/batching/open-batching.ts";
 import { fixedKey } from "../src/engine/item-check.ts";
 import type { Runner } from "../src/engine/runner.ts";
 

@@ -1,8 +1,8 @@
 /** Engines for a model whose `step` adds one to the count of each item. */
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
+import { openBatching } from "../../src/engine/batching/batcher.ts";
 import type { BatchItem, BatchListener } from "../../src/engine/batching/batching.ts";
-import { openBatching } from "../../src/engine/batching/open-batching.ts";
 import type { BatchRun, Item, Rows } from "../../src/engine/engine.ts";
 import { openRunners } from "../../src/engine/open-runners.ts";
 import { openLocalEngine } from "../../src/engine/remote/local-engine.ts";

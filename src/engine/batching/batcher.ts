@@ -6,6 +6,13 @@ import type { Runner } from "../runner.ts";
 import { type BatchItem, type Batching, type BatchingOptions, type BatchListener, runError } from "./batching.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
 import { ItemQueue, type NextBatch, PaddedBytes } from "./item-queue.ts";
+import { StepBatcher } from "./step-batcher.ts";
+
+/** Forms batches for these runners: of steps if the model has `step`, otherwise of whole items. */
+export function openBatching<T extends BatchItem>(options: BatchingOptions, listener: BatchListener<T>): Batching<T> {
+  const steppers = options.runners.flatMap(({ stepper }) => stepper ?? []);
+  return steppers.length === 0 ? new Batcher(options, listener) : new StepBatcher(options, listener, steppers);
+}
 
 /**
  * Gives each free runner up to `maxBatchSize` items at once, or after `maxQueueDelayMs`.
@@ -21,8 +28,6 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
   readonly #slots: readonly Slot<T>[];
   readonly #sizes: FittingSizes;
   #isAloneRunning = false;
-  #isPumping = false;
-  #mustPumpAgain = false;
   #isPumpScheduled = false;
   #timerAtMs = Infinity;
 
@@ -73,22 +78,6 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
   }
 
   pump(): void {
-    // The listener may add items in `dispatched`, before the dispatched batch has started. Batches start in order.
-    this.#mustPumpAgain = this.#isPumping;
-    if (this.#isPumping) return;
-    this.#isPumping = true;
-    do {
-      this.#mustPumpAgain = false;
-      this.#startBatches();
-    } while (this.#mustPumpAgain);
-    this.#isPumping = false;
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
-  }
-
-  #startBatches(): void {
     const queue = this.#queue;
     const [first] = this.#slots;
     if (this.#isReserved) {
@@ -114,6 +103,10 @@ export class Batcher<T extends BatchItem> implements Batching<T> {
       }
       this.#dispatch(slot, queue.forBusyRunner(now));
     }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
   /** Whether no batch can start now. */

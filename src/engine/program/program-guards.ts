@@ -39,12 +39,11 @@ export interface ProgramGuards {
   readonly mostRows: number;
 }
 
-export interface Condition {
-  /** @throws Error for sizes of which the condition cannot be computed */
-  readonly holds: (shapes: Shapes) => boolean;
-  /** The message for shapes that the condition refuses. */
-  readonly message: (shapes: Shapes, nameOf: DimensionName) => string;
-}
+/**
+ * Returns a message for shapes that the program refuses, otherwise undefined.
+ * @throws Error for sizes of which the condition cannot be computed
+ */
+export type Condition = (shapes: Shapes, nameOf: DimensionName) => string | undefined;
 
 /** Declared name of a dimension of an input, where the batch is dimension 0; undefined if it has none. */
 export type DimensionName = (input: number, dimension: number) => string | undefined;
@@ -75,23 +74,25 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
         const named = nameOf(i, place);
         return named === undefined ? `dimension ${place} of the tensor ${name}` : `${name}: ${named}`;
       };
-      const demand = (what: string, holds: (given: number) => boolean): Condition => ({
-        holds: (shapes) => holds(size(shapes)),
-        message: (shapes, nameOf) => `${where(nameOf)} must be ${what}, received ${size(shapes)}`,
-      });
+      const demand = (what: string, holds: (given: number) => boolean) => {
+        conditions.push((shapes, nameOf) => {
+          const given = size(shapes);
+          return holds(given) ? undefined : `${where(nameOf)} must be ${what}, received ${given}`;
+        });
+      };
       if ("as_int" in stated) {
         const { as_int: only } = stated;
-        conditions.push(demand(`${only}`, (given) => given === only));
+        demand(`${only}`, (given) => given === only);
         if (place === 0) rows.push(only);
         continue;
       }
       const { expr_str: expression } = stated.as_expr;
       const same = sources.get(expression);
       if (same !== undefined) {
-        conditions.push({
-          holds: (shapes) => size(shapes) === same.size(shapes),
-          message: (shapes, nameOf) =>
-            `${where(nameOf)} must be ${same.size(shapes)}, received ${size(shapes)}; ${same.where(nameOf)} is ${same.size(shapes)}`,
+        conditions.push((shapes, nameOf) => {
+          const [given, wanted] = [size(shapes), same.size(shapes)];
+          if (given === wanted) return undefined;
+          return `${where(nameOf)} must be ${wanted}, received ${given}; ${same.where(nameOf)} is ${wanted}`;
         });
         continue;
       }
@@ -99,17 +100,18 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
       const linear = linearSize(expression);
       if (linear === undefined) continue;
       const { symbol, factor, offset } = linear;
-      hidden.push({ symbol, factor, offset, size, where });
+      const first = hidden.find((each) => each.symbol === symbol);
+      if (first === undefined) hidden.push({ symbol, factor, offset, size, where });
+      else conditions.push(fitting(first, { symbol, factor, offset, size, where }));
       const { min_val: min, max_val: max } = ranges[symbol] ?? {};
       const least = min == null ? 0 : factor * Number(min) + offset;
       const most = max == null ? Number.POSITIVE_INFINITY : factor * Number(max) + offset;
       // Tracing notes a least size of 2 for every dynamic dimension, but PyTorch does not check it.
-      if (least > 2) conditions.push(demand(`at least ${least}`, (given) => given >= least));
-      if (Number.isSafeInteger(most)) conditions.push(demand(`at most ${most}`, (given) => given <= most));
+      if (least > 2) demand(`at least ${least}`, (given) => given >= least);
+      if (Number.isSafeInteger(most)) demand(`at most ${most}`, (given) => given <= most);
       if (place === 0) rows.push(most);
     }
   }
-  conditions.push(...multiples(hidden));
   const names = inputs.map(({ name }) => name);
   for (const guard of code) conditions.push(condition(guard, names));
   const dtypes = inputs.map(({ name, dtype }) => {
@@ -121,40 +123,29 @@ export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGua
 }
 
 /**
- * Checks that sizes computed from one symbol fit each other, e.g. `2 * s` and `3 * s + 1` when no input has the size
+ * Checks that two sizes computed from one symbol fit each other, e.g. `2 * s` and `3 * s + 1` when no input has the size
  * `s`.
  */
-function multiples(sizes: readonly HiddenSize[]): Condition[] {
-  return sizes.flatMap((each, i) => {
-    const first = sizes.find(({ symbol }) => symbol === each.symbol);
-    if (first === undefined || sizes.indexOf(first) === i) return [];
-    const holds = (shapes: Shapes) =>
-      (first.size(shapes) - first.offset) * each.factor === (each.size(shapes) - each.offset) * first.factor;
-    const said = ({ size, where }: InputSize, shapes: Shapes, nameOf: DimensionName) =>
-      `${where(nameOf)} is ${size(shapes)}`;
-    return [
-      {
-        holds,
-        message: (shapes, nameOf) =>
-          `${said(each, shapes, nameOf)}, which does not fit: ${said(first, shapes, nameOf)}`,
-      },
-    ];
-  });
+function fitting(first: HiddenSize, other: HiddenSize): Condition {
+  const said = ({ size, where }: InputSize, shapes: Shapes, nameOf: DimensionName) =>
+    `${where(nameOf)} is ${size(shapes)}`;
+  return (shapes, nameOf) =>
+    (first.size(shapes) - first.offset) * other.factor === (other.size(shapes) - other.offset) * first.factor
+      ? undefined
+      : `${said(other, shapes, nameOf)}, which does not fit: ${said(first, shapes, nameOf)}`;
 }
 
 function condition(guard: string, names: readonly string[]): Condition {
   const shown = guard.replaceAll(/L\['(\w+)'\]/g, "$1").replaceAll(/\s+/g, " ");
   try {
     const compute = guardExpression(guard, (path) => placeOf(path, names));
-    return {
-      holds: (shapes) => compute(shapes) !== 0,
-      message: (shapes, nameOf) => {
-        const named = shown.replaceAll(/(\w+)\.size\(\)\[(\d+)\]/g, (whole, name: string, dimension: string) => {
-          const found = nameOf(names.indexOf(name), Number(dimension));
-          return found === undefined ? whole : `${name}.${found}`;
-        });
-        return `the guard ${named} fails (${shapesText(names, shapes)})`;
-      },
+    return (shapes, nameOf) => {
+      if (compute(shapes) !== 0) return undefined;
+      const named = shown.replaceAll(/(\w+)\.size\(\)\[(\d+)\]/g, (whole, name: string, dimension: string) => {
+        const found = nameOf(names.indexOf(name), Number(dimension));
+        return found === undefined ? whole : `${name}.${found}`;
+      });
+      return `the guard ${named} fails (${shapesText(names, shapes)})`;
     };
   } catch (error) {
     throw new Error(`it has a guard that sconce does not understand: ${shown}`, { cause: error });

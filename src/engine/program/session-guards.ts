@@ -64,9 +64,9 @@ export class SessionGuards {
       shapes.push(shape);
     }
     try {
-      for (let i = 0; i < conditions.length; i++) {
-        const condition = conditions[i];
-        if (condition?.holds(shapes) === false) return condition.message(shapes, this.#nameOf);
+      for (const condition of conditions) {
+        const message = condition(shapes, this.#nameOf);
+        if (message !== undefined) return message;
       }
       return undefined;
     } catch {
