@@ -10,9 +10,10 @@ import type { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 const hooks = ["preprocess", "postprocess"] as const;
 export type ItemHook = (typeof hooks)[number];
 
+/** Prediction and index of an input; without an id outside a prediction. */
 export interface InputPlace {
-  readonly predictionId: string;
-  readonly index: number;
+  readonly predictionId?: string | undefined;
+  readonly index?: number;
 }
 
 export const hookCall = z.object({ hook: z.enum(hooks), predictionId: z.string(), index: z.int() });
@@ -37,7 +38,7 @@ export class HookCell {
     this.#bytes = Buffer.from(buffer, byteOffset, RECORD_BYTES);
   }
 
-  begin(hook: ItemHook, { predictionId, index }: InputPlace): void {
+  begin(hook: ItemHook, predictionId: string, index: number): void {
     const bytes = this.#bytes;
     bytes[HOOK] = hooks.indexOf(hook);
     bytes[LENGTH] = bytes.write(predictionId, ID, "latin1");
@@ -83,7 +84,7 @@ export class Hooks {
     this.#lag = lag;
     this.#label = label;
     this.#cell = cell;
-    this.#guilty = new Set(guilty.map(textOf));
+    this.#guilty = new Set(guilty.map(({ predictionId, index }) => textOf(predictionId, index)));
   }
 
   /**
@@ -95,13 +96,12 @@ export class Hooks {
 
   /**
    * Calls a hook. A hook must not call another hook, because the cell has one call.
-   * @param place prediction and index of the input; undefined outside a prediction
    * @throws SconceError `item_failed` if the input blocked an earlier process. Errors of the hook are passed on.
    */
-  call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T {
+  call<T>(hook: ItemHook, run: () => T, { predictionId, index = 0 }: InputPlace): T {
     this.#lag?.ran(hook, this.#label);
-    if (place === undefined) return run();
-    if (this.#guilty.size > 0 && this.#guilty.has(textOf(place))) {
+    if (predictionId === undefined) return run();
+    if (this.#guilty.size > 0 && this.#guilty.has(textOf(predictionId, index))) {
       const message = `${hook} failed: it blocked its process, which was ended and started again`;
       throw new SconceError("item_failed", message, {
         clientMessage: `${MODEL_FAILED} in ${hook}: it did not return in time`,
@@ -109,7 +109,7 @@ export class Hooks {
     }
     const cell = this.#cell;
     if (cell === undefined) return run();
-    cell.begin(hook, place);
+    cell.begin(hook, predictionId, index);
     try {
       return run();
     } finally {
@@ -118,6 +118,6 @@ export class Hooks {
   }
 }
 
-function textOf({ predictionId, index }: InputPlace): string {
+function textOf(predictionId: string, index: number): string {
   return `${predictionId} ${index}`;
 }

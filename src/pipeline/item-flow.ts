@@ -138,14 +138,14 @@ export class ItemFlow implements EngineListener<ListItem> {
     const now = performance.now();
     let batch: BatchSpan | undefined;
     for (const item of items) {
-      const { list, readyAtMs } = item;
+      const { list, beganMs } = item;
       item.dispatched(items.length, now);
       // Earlier parts exist, so the item runs again: its batch failed, or the engine process ended.
       if (item.parts !== undefined) {
         item.parts = undefined;
         list.restarted(item.index);
       }
-      if (this.credits.dispatched(item)) this.#took(list, item.index, "queue", readyAtMs);
+      if (this.credits.dispatched(item)) this.#took(item, "queue", beganMs);
       if (list.span !== undefined) {
         item.batch?.ended();
         batch ??= list.span.batch(items.length);
@@ -205,13 +205,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.ended(item);
   }
 
-  #took(list: ItemList, index: number, stage: Stage, beganMs: number): void {
+  #took({ list, index }: ListItem, stage: Stage, beganMs: number): void {
     this.#observer?.took(stage, performance.now() - beganMs);
     list.span?.took(stage, beganMs, index);
   }
 
-  /** Fails an input that did not become an item. */
-  #failed(list: ItemList, index: number, error: unknown): void {
+  /** Fails an input that is not in the engine. */
+  #failed({ list, index }: ListItem, error: unknown): void {
     this.credits.failed(list);
     list.failed(index, codedError(error));
   }
@@ -286,80 +286,81 @@ export class ItemFlow implements EngineListener<ListItem> {
    */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
-    if (fetched !== undefined) this.#prepare(list, fetched);
-    else {
-      const index = list.next++;
+    if (fetched !== undefined) {
+      fetched.beganMs = this.#turnMs;
+      this.#prepare(fetched);
+    } else {
+      const item = new ListItem(list, list.next++, this.#turnMs);
       try {
-        const files = this.#pipeline.remoteFilesOf(list.input(index));
-        if (files.length === 0) {
-          this.#prepare(list, index);
-        } else {
+        const files = this.#pipeline.remoteFilesOf(item.input);
+        if (files.length === 0) this.#prepare(item);
+        else {
           list.fetching += 1;
-          void this.#fetch(list, index, files);
+          void this.#fetch(item, files);
         }
       } catch (error) {
-        this.#failed(list, index, error);
+        this.#failed(item, error);
       }
     }
     this.#queue(list);
   }
 
-  async #fetch(list: ItemList, index: number, files: readonly ModelFile[]): Promise<void> {
-    const beganMs = this.#turnMs;
+  async #fetch(item: ListItem, files: readonly ModelFile[]): Promise<void> {
+    const { list, index } = item;
     try {
       list.hold(index, await this.fetches.fetch(files, { owner: list.client?.address ?? list, signal: list.signal }));
       if (list.isOver) return;
-      this.#took(list, index, "fetch", beganMs);
-      list.fetched.push(index);
+      this.#took(item, "fetch", item.beganMs);
+      list.fetched.push(item);
     } catch (error) {
-      this.#failed(list, index, error);
+      this.#failed(item, error);
     } finally {
       list.fetching -= 1;
       this.#goOn(list);
     }
   }
 
-  #prepare(list: ItemList, index: number): void {
+  #prepare(item: ListItem): void {
+    const { list } = item;
     try {
       list.processing();
-      const input = list.input(index);
-      const place = list.place(index);
-      const tensors = list.isScoped
-        ? list.scope(() => this.#pipeline.prepare(input, list.caller(index), place))
-        : this.#pipeline.prepare(input, list.caller(index), place);
-      if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
-      else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
+      const tensors = list.isScoped ? list.scope(() => this.#pipeline.prepare(item)) : this.#pipeline.prepare(item);
+      if (tensors instanceof Promise) void this.#prepareLater(item, tensors);
+      else this.#submit(item, tensors, 0);
     } catch (error) {
-      this.#failed(list, index, error);
+      this.#failed(item, error);
     }
   }
 
-  async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
-    const beganMs = this.#turnMs;
+  async #prepareLater(item: ListItem, tensors: Promise<Tensors>): Promise<void> {
+    const { list } = item;
     this.credits.preparing(list);
     let bytes: number | undefined;
     try {
       const ready = await tensors;
-      const waitedMs = this.#pipeline.waitedMsOf(list.input(index));
-      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs, waitedMs });
+      if (!list.isOver) bytes = this.#submit(item, ready, this.#pipeline.waitedMsOf(item.input));
     } catch (error) {
-      this.#failed(list, index, error);
+      this.#failed(item, error);
     } finally {
       this.credits.prepared(list, bytes);
       this.#goOn(list);
     }
   }
 
-  #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
-    const readyAtMs = performance.now();
+  /**
+   * Hands an item over to the engine. @param waitedMs milliseconds for which its files waited for memory, threads, other
+   * models and the event loop
+   */
+  #submit(item: ListItem, tensors: Tensors, waitedMs: number): number {
+    const { list, index, beganMs } = item;
+    const nowMs = performance.now();
     // Files may wait at the same time, so the sum of their waits may exceed the time of the stage.
-    const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
-    this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
+    const waitMs = Math.min(waitedMs, nowMs - beganMs);
+    this.#observer?.took("preprocess", nowMs - beganMs - waitMs);
     if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
     list.span?.took("preprocess", beganMs, index);
-    const fileBytes = this.#pipeline.fileBytesOf(list.input(index)) - list.fetchedBytes(index);
-    const bytes = bytesOf(tensors) + fileBytes;
-    const item = new ListItem(list, index, { bytes, readyAtMs });
+    const fileBytes = this.#pipeline.fileBytesOf(item.input) - list.fetchedBytes(index);
+    item.ready(bytesOf(tensors) + fileBytes, nowMs);
     this.credits.enter(item);
     try {
       this.#engine.submit(item, tensors);
@@ -367,16 +368,8 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.credits.refused(item);
       throw error;
     }
-    return bytes;
+    return item.bytes;
   }
-}
-
-interface Prepared {
-  readonly tensors: Tensors;
-  /** Time at which `preprocess` began, in `performance.now()` milliseconds. */
-  readonly beganMs: number;
-  /** Milliseconds for which the input's files waited for memory, threads, other models and the event loop. */
-  readonly waitedMs?: number;
 }
 
 /** Whether a prediction may begin one more input, which may have remote files. */

@@ -1,13 +1,11 @@
 /** The inputs of a prediction or of a demo, until they have outputs. */
 
-import type { HookCaller } from "../author/hook-context.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { codedError, type SconceError } from "../base/errors.ts";
 import type { Item } from "../engine/engine.ts";
 import type { Client, Sender } from "./client.ts";
-import type { InputPlace } from "./hooks.ts";
 import type { InputList } from "./inputs/input-list.ts";
-import type { PartsReceiver } from "./item-pipeline.ts";
+import type { InputCall, PartsReceiver } from "./item-pipeline.ts";
 import type { FileMemory } from "./memory/file-memory.ts";
 import { HELD_PER_TENSOR_BYTE } from "./memory/memory-account.ts";
 import type { Encoded, TextForm } from "./output-encoder.ts";
@@ -73,8 +71,8 @@ export class ItemList implements InRing<ItemList> {
   next = 0;
   /** Count of inputs whose files are being fetched. */
   fetching = 0;
-  /** Indexes of inputs whose files are fetched, and which wait for `preprocess`. */
-  readonly fetched: number[] = [];
+  /** Inputs whose files are fetched, and which wait for `preprocess`. */
+  readonly fetched: ListItem[] = [];
   /** Count of inputs with a pending `preprocess` promise. */
   preparing = 0;
   /** Number of output rows before the end of `postprocess`. */
@@ -85,10 +83,11 @@ export class ItemList implements InRing<ItemList> {
   unsent = 0;
   /** Bytes of the rows that `finishing` counts. */
   rowBytes = 0;
-  readonly #predictionId: string | undefined;
+  /** Id of the prediction; undefined for inputs that `predictAll` runs. */
+  readonly predictionId: string | undefined;
+  readonly receiver: OutputReceiver;
   #inputs: InputList | undefined;
   #left: number;
-  readonly #receiver: OutputReceiver;
   #abort: AbortController | undefined;
   /** Fetched files, by the index of the input. */
   #files: Map<number, FileMemory> | undefined;
@@ -101,14 +100,14 @@ export class ItemList implements InRing<ItemList> {
   ) {
     lastNumber = (lastNumber + 1) % NUMBERS;
     this.number = lastNumber;
-    this.#predictionId = predictionId;
+    this.predictionId = predictionId;
     this.deadlineMs = deadlineMs;
     this.sender = sender;
     this.span = span;
     this.count = inputs.length;
     this.#left = inputs.length;
     this.#inputs = inputs;
-    this.#receiver = receiver;
+    this.receiver = receiver;
   }
 
   get isOver(): boolean {
@@ -129,16 +128,6 @@ export class ItemList implements InRing<ItemList> {
 
   input(index: number): unknown {
     return this.#inputs?.get(index);
-  }
-
-  /** The `caller` argument of the author's hooks for an input. */
-  caller(index: number): HookCaller {
-    return new InputCaller(this, this.#receiver, index);
-  }
-
-  /** Prediction and index of an input; undefined for an input without a prediction id. */
-  place(index: number): InputPlace | undefined {
-    return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
 
   /** Keeps the memory charges of an input's fetched files until its result. */
@@ -163,42 +152,38 @@ export class ItemList implements InRing<ItemList> {
 
   /** Whether the receiver wraps calls of the model's code. */
   get isScoped(): boolean {
-    return this.#receiver.scope !== undefined;
+    return this.receiver.scope !== undefined;
   }
 
   /** Runs the model's code for an input, inside the receiver's wrapper if there is one. */
   scope<T>(task: () => T): T {
-    return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
-  }
-
-  get textForm(): TextForm | undefined {
-    return this.#receiver.textForm;
+    return this.receiver.scope === undefined ? task() : this.receiver.scope(task);
   }
 
   processing(): void {
-    this.#receiver.processing?.();
+    this.receiver.processing?.();
   }
 
   dispatched(): void {
-    if (!this.isOver) this.#receiver.dispatched?.();
+    if (!this.isOver) this.receiver.dispatched?.();
   }
 
   part(index: number, text: Encoded): void {
-    if (!this.isOver) this.#receiver.parts?.add(index, text);
+    if (!this.isOver) this.receiver.parts?.add(index, text);
   }
 
   /** Notes that the engine runs an input again. The receiver forgets the parts of the first run. */
   restarted(index: number): void {
-    if (!this.isOver) this.#receiver.parts?.restart(index);
+    if (!this.isOver) this.receiver.parts?.restart(index);
   }
 
   succeeded(index: number, output: unknown): void {
     if (this.isOver) return;
     this.#left -= 1;
     try {
-      this.#receiver.succeeded(index, output);
+      this.receiver.succeeded(index, output);
     } catch (error) {
-      this.#receiver.failed(index, codedError(error));
+      this.receiver.failed(index, codedError(error));
     }
     this.#drop(index);
   }
@@ -206,12 +191,12 @@ export class ItemList implements InRing<ItemList> {
   failed(index: number, error: SconceError): void {
     if (this.isOver) return;
     this.#left -= 1;
-    this.#receiver.failed(index, error);
+    this.receiver.failed(index, error);
     this.#drop(index);
   }
 
   expire(): void {
-    if (!this.isOver) this.#receiver.expired?.();
+    if (!this.isOver) this.receiver.expired?.();
   }
 
   /** Ends the prediction, and frees its inputs. The receiver gets no more calls. */
@@ -229,31 +214,6 @@ export class ItemList implements InRing<ItemList> {
   }
 }
 
-class InputCaller implements HookCaller {
-  readonly #list: ItemList;
-  readonly #receiver: OutputReceiver;
-  readonly #index: number;
-
-  constructor(list: ItemList, receiver: OutputReceiver, index: number) {
-    this.#list = list;
-    this.#receiver = receiver;
-    this.#index = index;
-  }
-
-  get signal(): AbortSignal {
-    return this.#list.signal;
-  }
-
-  get fileSignal(): AbortSignal | undefined {
-    return this.#receiver.fileSignal;
-  }
-
-  get log(): HookCaller["log"] {
-    if (this.#receiver.log === undefined) return undefined;
-    return (text) => this.#receiver.log?.(this.#index, text);
-  }
-}
-
 /** State of the output parts of an item. `postprocessPart` makes a part of each set of rows that the model yields. */
 export interface ItemParts {
   /** Count of parts so far. */
@@ -264,8 +224,8 @@ export interface ItemParts {
   error: SconceError | undefined;
 }
 
-/** An input of a prediction, as an item in the engine. */
-export class ListItem implements Item, InRing<ListItem> {
+/** An input of a prediction on its way: what its hooks get to know, and an item in the engine. */
+export class ListItem implements Item, InputCall, InRing<ListItem> {
   ring: Ring<ListItem> | undefined = undefined;
   before: ListItem | undefined = undefined;
   after: ListItem | undefined = undefined;
@@ -273,14 +233,14 @@ export class ListItem implements Item, InRing<ListItem> {
   readonly index: number;
   number = 0;
   /** Bytes that the item holds in the queue, without files that were fetched for it. */
-  readonly bytes: number;
+  bytes = 0;
   /** Whether the item waits for its first batch. */
   isWaiting = true;
   /** Whether the item shares a batch only with other items of suspect clients. */
-  readonly isSeparate: boolean;
-  /** When `preprocess` ended, in `performance.now()` milliseconds. */
-  readonly readyAtMs: number;
-  dispatchedAtMs: number;
+  isSeparate = false;
+  /** When its present stage began, in `performance.now()` milliseconds. */
+  beganMs: number;
+  dispatchedAtMs = 0;
   /** Count of items in its batch; 0 before the first. */
   batchSize = 0;
   /** Its part of the time of its failed batches. */
@@ -290,17 +250,54 @@ export class ListItem implements Item, InRing<ListItem> {
   /** Tracing span of the item's batch; undefined without tracing. */
   batch: BatchSpan | undefined = undefined;
 
-  constructor(list: ItemList, index: number, { bytes, readyAtMs }: { bytes: number; readyAtMs: number }) {
+  constructor(list: ItemList, index: number, beganMs: number) {
     this.list = list;
     this.index = index;
-    this.bytes = bytes;
-    this.isSeparate = list.client?.isSuspect ?? false;
-    this.readyAtMs = readyAtMs;
-    this.dispatchedAtMs = readyAtMs;
+    this.beganMs = beganMs;
   }
 
   get lane(): number {
     return this.list.number;
+  }
+
+  get input(): unknown {
+    return this.list.input(this.index);
+  }
+
+  get predictionId(): string | undefined {
+    return this.list.predictionId;
+  }
+
+  get isOver(): boolean {
+    return this.list.isOver;
+  }
+
+  get textForm(): TextForm | undefined {
+    return this.list.receiver.textForm;
+  }
+
+  get signal(): AbortSignal {
+    return this.list.signal;
+  }
+
+  get fileSignal(): AbortSignal | undefined {
+    return this.list.receiver.fileSignal;
+  }
+
+  get log(): InputCall["log"] {
+    const { receiver } = this.list;
+    return receiver.log && ((text) => receiver.log?.(this.index, text));
+  }
+
+  part(text: Encoded): void {
+    this.list.part(this.index, text);
+  }
+
+  /** Notes that its tensors are ready for a batch. */
+  ready(bytes: number, nowMs: number): void {
+    this.bytes = bytes;
+    this.isSeparate = this.list.client?.isSuspect ?? false;
+    this.beganMs = nowMs;
   }
 
   /** Notes that a batch with the item starts. A batch before has failed. */

@@ -6,7 +6,7 @@
 import { isDataUrl } from "../author/data-url.ts";
 import type { DemoContext, OpenedModel } from "../author/define.ts";
 import { filesOf, type ModelFile } from "../author/file.ts";
-import type { CallFacts, HookCaller } from "../author/hook-context.ts";
+import type { HookCaller } from "../author/hook-context.ts";
 import { drained, type InParts, isInParts, partFix } from "../author/parts.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
@@ -25,20 +25,15 @@ type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 
 const noFiles: readonly ModelFile[] = [];
 
-export interface FinishOptions {
+/** An input on its way through the hooks. */
+export interface InputCall extends HookCaller, InputPlace {
+  readonly input: unknown;
   /** If set, a large output becomes JSON text of this form, in several turns of the event loop. */
   readonly textForm?: TextForm | undefined;
-  /** Prediction and index of the input; undefined outside a prediction. */
-  readonly place?: InputPlace | undefined;
-  readonly caller?: HookCaller | undefined;
-  readonly parts?: PartReceiver | undefined;
-}
-
-/** Receives the parts of one output. */
-export interface PartReceiver {
   /** Whether nobody needs the output any more. A generator of `postprocess` then stops at its next `yield`. */
-  readonly isOver: boolean;
-  part(text: Encoded): void;
+  readonly isOver?: boolean;
+  /** Receives a part of the output. */
+  part?(text: Encoded): void;
 }
 
 export interface PartsReceiver {
@@ -101,16 +96,22 @@ export class ItemPipeline {
   /**
    * Decodes the data URIs of an input, and calls `preprocess`. Remote files must have their content. Returns a promise
    * if `preprocess` is asynchronous.
-   * @param caller has a signal for the end of the prediction, created on demand
+   * @param call has a signal for the end of the prediction, created on demand
    * @throws SconceError of a data URI, or an error of `preprocess` as a SconceError
    */
-  prepare(input: unknown, caller: HookCaller, place?: InputPlace): Tensors | Promise<Tensors> {
+  prepare(call: InputCall): Tensors | Promise<Tensors> {
+    const { input } = call;
     for (const file of this.#filesOf(input)) {
-      file.belongsTo(this.#model, () => caller.fileSignal ?? caller.signal);
+      file.belongsTo(this.#model, () => call.fileSignal ?? call.signal);
       if (file.isFilled) continue;
       file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
     }
-    return this.#preprocess(input, caller, place);
+    try {
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, call), call);
+      return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
+    } catch (error) {
+      return this.#rethrow("preprocess", error);
+    }
   }
 
   /**
@@ -137,29 +138,24 @@ export class ItemPipeline {
     return this.#mayHaveFiles ? filesOf(input) : noFiles;
   }
 
-  #preprocess(input: unknown, caller: HookCaller, place: InputPlace | undefined): Tensors | Promise<Tensors> {
-    try {
-      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, caller), place);
-      return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
-    } catch (error) {
-      return this.#rethrow("preprocess", error);
-    }
-  }
-
   /**
-   * Calls `postprocess` for the rows of an item. The yielded parts go to `options.parts`.
-   * @returns the output or a promise of it; with `textForm`, a large output as JSON text
+   * Calls `postprocess` for the rows of an item. The call gets the yielded parts.
+   * @returns the output or a promise of it; with a text form, a large output as JSON text
    * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
    */
-  finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
-    const { textForm, place, caller } = options;
+  finish(rows: Rows, call: InputCall): unknown {
+    const { input, textForm } = call;
     try {
-      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input, caller }), place);
+      const output = this.#hooks.call(
+        "postprocess",
+        () => this.#model.postprocess(rows, { input, caller: call }),
+        call,
+      );
       if (output instanceof Promise) {
-        const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
+        const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, call));
         return textForm ? made.then((value) => this.encoder.forText(value, textForm)) : made;
       }
-      const made = this.#wholeOf(output, options);
+      const made = this.#wholeOf(output, call);
       if (textForm === undefined) return made;
       return made instanceof Promise
         ? made.then((value) => this.encoder.forText(value, textForm))
@@ -169,30 +165,31 @@ export class ItemPipeline {
     }
   }
 
-  #wholeOf(made: unknown, options: FinishOptions): unknown {
-    return isInParts(made) ? this.#inParts(made, options) : made;
+  #wholeOf(made: unknown, call: InputCall): unknown {
+    return isInParts(made) ? this.#inParts(made, call) : made;
   }
 
-  async #inParts(generator: InParts, { place, parts }: FinishOptions): Promise<unknown> {
+  async #inParts(generator: InParts, call: InputCall): Promise<unknown> {
     if (this.#model.part === undefined) {
       const message = `postprocess yields parts, but the model declares no part; ${partFix}`;
       return this.#rethrow("postprocess", new SconceError("item_failed", message));
     }
     return drained(generator, {
-      isOver: () => parts?.isOver ?? false,
+      isOver: () => call.isOver ?? false,
       ended: "the prediction has ended",
       next: () =>
-        this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place))),
-      part: async (value) => parts?.part(await this.encoder.encodeAs("part", value)),
+        this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), call))),
+      part: async (value) => call.part?.(await this.encoder.encodeAs("part", value)),
     });
   }
 
   /**
    * Calls `postprocessPart` for rows that `predict` yielded or `step` returned.
+   * @param sequence count of earlier parts of the output
    * @returns the part as JSON text; undefined if these rows make no part
    * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
    */
-  async part(rows: Rows, facts: CallFacts, place?: InputPlace): Promise<Encoded | undefined> {
+  async part(rows: Rows, call: InputCall, sequence: number): Promise<Encoded | undefined> {
     const { part: schema, predict, postprocessPart } = this.#model;
     if (schema === undefined || postprocessPart === undefined) {
       const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
@@ -200,10 +197,10 @@ export class ItemPipeline {
       const message = `${given}, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
       return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
     }
-    const call = () => postprocessPart(rows, facts);
+    const facts = { input: call.input, sequence, caller: call };
     const part = await this.#awaited(
       "postprocessPart",
-      Promise.try(() => this.#hooks.call("postprocess", call, place)),
+      Promise.try(() => this.#hooks.call("postprocess", () => postprocessPart(rows, facts), call)),
     );
     return part === undefined ? undefined : this.encoder.encodeAs("part", part);
   }

@@ -6,7 +6,7 @@ import { LoopWork } from "../base/loop-work.ts";
 import type { Rows } from "../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { ItemList, ItemParts, ListItem } from "./item-list.ts";
-import type { ItemPipeline, PartReceiver, Tensors } from "./item-pipeline.ts";
+import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 
 /** Gets the time of each stage of an input. */
 export interface StageObserver {
@@ -20,13 +20,6 @@ interface RowFinisherOptions {
   readonly observer: StageObserver | undefined;
   /** Called when an input gets its result after `finish` or `fail` returned, or its prediction has ended. */
   readonly onFinished: (list: ItemList) => void;
-}
-
-interface LaterRow {
-  readonly list: ItemList;
-  readonly index: number;
-  readonly bytes: number;
-  readonly beganMs: number;
 }
 
 export class RowFinisher {
@@ -53,16 +46,14 @@ export class RowFinisher {
   }
 
   async #part(item: ListItem, parts: ItemParts, rows: Rows): Promise<void> {
-    const { list, index } = item;
+    const { list } = item;
     const isVoid = () => list.isOver || parts.error !== undefined || item.parts !== parts;
     if (isVoid()) return;
-    const { pipeline } = this.#options;
-    const facts = { input: list.input(index), sequence: parts.sequence, caller: list.caller(index) };
     try {
-      const text = await list.scope(() => pipeline.part(rows, facts, list.place(index)));
+      const text = await list.scope(() => this.#options.pipeline.part(rows, item, parts.sequence));
       if (text === undefined || isVoid()) return;
       parts.sequence += 1;
-      list.part(index, text);
+      item.part(text);
     } catch (error) {
       parts.error = codedError(error);
     }
@@ -119,39 +110,26 @@ export class RowFinisher {
     });
   }
 
-  #finish({ list, index }: ListItem, rows: Rows): void {
-    const { pipeline, observer } = this.#options;
-    const beganMs = performance.now();
+  #finish(item: ListItem, rows: Rows): void {
+    const { pipeline } = this.#options;
+    const { list, index } = item;
+    item.beganMs = performance.now();
     try {
-      const input = list.input(index);
-      const parts = pipeline.hasParts ? partReceiver(list, index) : undefined;
-      const { textForm } = list;
-      const options = { textForm, place: list.place(index), caller: list.caller(index), parts };
-      const output = list.isScoped
-        ? list.scope(() => pipeline.finish(rows, input, options))
-        : pipeline.finish(rows, input, options);
-      if (output instanceof Promise) {
-        this.#finishLater({ list, index, bytes: bytesOf(rows), beganMs }, output);
-      } else {
-        observer?.took("postprocess", performance.now() - beganMs);
-        list.span?.took("postprocess", beganMs, index);
-        list.succeeded(index, output);
-      }
+      const output = list.isScoped ? list.scope(() => pipeline.finish(rows, item)) : pipeline.finish(rows, item);
+      if (output instanceof Promise) this.#finishLater(item, bytesOf(rows), output);
+      else this.#succeeded(item, output);
     } catch (error) {
       list.failed(index, codedError(error));
     }
   }
 
-  #finishLater({ list, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
-    const { credits, observer, onFinished } = this.#options;
+  #finishLater(item: ListItem, bytes: number, output: Promise<unknown>): void {
+    const { credits, onFinished } = this.#options;
+    const { list, index } = item;
     credits.finishing(list, bytes, 1);
     output
       .then(
-        (value) => {
-          observer?.took("postprocess", performance.now() - beganMs);
-          list.span?.took("postprocess", beganMs, index);
-          list.succeeded(index, value);
-        },
+        (value) => this.#succeeded(item, value),
         (error: unknown) => list.failed(index, codedError(error)),
       )
       .finally(() => {
@@ -159,15 +137,12 @@ export class RowFinisher {
         onFinished(list);
       });
   }
-}
 
-function partReceiver(list: ItemList, index: number): PartReceiver {
-  return {
-    get isOver() {
-      return list.isOver;
-    },
-    part: (text) => list.part(index, text),
-  };
+  #succeeded({ list, index, beganMs }: ListItem, output: unknown): void {
+    this.#options.observer?.took("postprocess", performance.now() - beganMs);
+    list.span?.took("postprocess", beganMs, index);
+    list.succeeded(index, output);
+  }
 }
 
 /** Bytes of tensors. The author's code may return other values, which the engine refuses later. */

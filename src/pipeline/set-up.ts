@@ -52,7 +52,7 @@ export interface RunningModel extends Pick<WarmModel, "runners">, LocalEngine<Li
   readonly pipeline: ItemPipeline;
 }
 
-const { signal: noSignal } = new AbortController();
+export const { signal: noSignal } = new AbortController();
 
 /**
  * Sets up a model with an engine in this process. @throws SconceError when the model's code, weights or example
@@ -210,7 +210,7 @@ export async function prepareExample(
 export async function prepareInput(pipeline: ItemPipeline, input: unknown): Promise<Tensors> {
   const remote = pipeline.remoteFilesOf(input);
   await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
-  return pipeline.prepare(input, { signal: noSignal });
+  return pipeline.prepare({ input, signal: noSignal });
 }
 
 /** Decodes the model's example. @throws SconceError `model_invalid` when it does not fit the schema of the input */

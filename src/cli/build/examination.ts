@@ -19,7 +19,7 @@ import { AddressGuard } from "../../machine/network/address-guard.ts";
 import { Fetcher } from "../../pipeline/fetcher.ts";
 import type { ExampleRun } from "../../pipeline/golden.ts";
 import { ItemPipeline } from "../../pipeline/item-pipeline.ts";
-import { openWeights, prepareExample, runSetup } from "../../pipeline/set-up.ts";
+import { noSignal, openWeights, prepareExample, runSetup } from "../../pipeline/set-up.ts";
 import { batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
 import { ComparedReference, compareWithReference, type NamedCall } from "./compared-reference.ts";
 import type { Examination } from "./examination-report.ts";
@@ -132,7 +132,9 @@ class Stages {
       const { input, tensors } = prepared;
       const { padded } = itemCheck(model.tensors.inputs)(tensors);
       const rows = () => rowParting(model.tensors.outputs)(structuredClone(results), 0, padded);
-      const output = await this.#shortest("postprocess", async () => pipeline.finish(rows(), input));
+      const output = await this.#shortest("postprocess", async () =>
+        pipeline.finish(rows(), { input, signal: noSignal }),
+      );
       await this.#shortest("encode", async () => pipeline.encoder.encode(output));
       return { inputs: item, outputs: results };
     } finally {

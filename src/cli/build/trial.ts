@@ -12,7 +12,7 @@ import type { Runner } from "../../engine/runner.ts";
 import { type Difference, differenceOf, text } from "../../pipeline/difference.ts";
 import type { ItemPipeline } from "../../pipeline/item-pipeline.ts";
 import { wholeText } from "../../pipeline/output-encoder.ts";
-import type { PreparedExample } from "../../pipeline/set-up.ts";
+import { noSignal, type PreparedExample } from "../../pipeline/set-up.ts";
 import { halved, lengthened, nudged, otherValues, zeroed } from "./trial-items.ts";
 
 /** How far a value may be from 1 and still count as 1, for softmax outputs. */
@@ -167,7 +167,7 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
   const textOf = async ({ input, tensors }: PreparedExample) => {
     // Each call needs fresh rows, because splitting changes the data in place.
     const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
-    return wholeText(pipeline.encoder.encode(await pipeline.finish(rows, input)));
+    return wholeText(pipeline.encoder.encode(await pipeline.finish(rows, { input, signal: noSignal })));
   };
   const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
   if (one === again) return undefined;
@@ -187,7 +187,7 @@ export async function tryParts(
   const yielded: (readonly Tensor[])[] = [];
   await runner.run([tensors], { isOver: false, part: (rows) => yielded.push(rows) });
   for (const [sequence, rows] of yielded.entries()) {
-    await pipeline.part(rowParting(parts)(rows, 0, padded), { input: example.input, sequence });
+    await pipeline.part(rowParting(parts)(rows, 0, padded), { input: example.input, signal: noSignal }, sequence);
   }
 }
 
